@@ -1,0 +1,312 @@
+//! ToolResponse 1.0.0: the one answer in which every call ends, and the projection of it that a model reads.
+
+use crate::error::{CallError, ErrorType};
+use crate::handler::ContentPart;
+use crate::id::ToolId;
+use crate::intent::Intent;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The version of this contract.
+pub const RESPONSE_VERSION: &str = "1.0.0";
+
+/// A call's one answer. Serializes to the JSON form of the contract; cannot hold a success with an error or the reverse.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResponse {
+    pub outcome: Outcome,
+    pub intents: Vec<Intent>,
+    pub meta: Meta,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    Success {
+        data: Option<Value>,
+        content: Vec<ContentPart>,
+    },
+    Failure(CallError),
+}
+
+impl ToolResponse {
+    pub fn is_ok(&self) -> bool {
+        matches!(self.outcome, Outcome::Success { .. })
+    }
+
+    pub fn error(&self) -> Option<&CallError> {
+        match &self.outcome {
+            Outcome::Failure(error) => Some(error),
+            Outcome::Success { .. } => None,
+        }
+    }
+
+    pub fn error_type(&self) -> Option<ErrorType> {
+        self.error().map(|error| error.error_type)
+    }
+}
+
+/// Where an answer comes from and how it came about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Meta {
+    /// As the model spelt it, where there is no such tool.
+    pub tool_id: Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_version: Option<Arc<str>>,
+    pub registry_version: Arc<str>,
+    pub response_schema_version: &'static str,
+    pub duration_ms: u64,
+    /// Milliseconds since the Unix epoch; RFC 3339 in JSON.
+    #[serde(serialize_with = "as_rfc3339")]
+    pub timestamp: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retry_count: u32,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clamped: BTreeMap<Arc<str>, [i64; 2]>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub defaults_applied: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "is_false")]
+    pub idempotent_cache_hit: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_turn: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_call_id: Option<String>,
+    /// `Some(false)` where the outcome could not be stored in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<bool>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+fn as_rfc3339<S: Serializer>(unix_ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&rfc3339(*unix_ms))
+}
+
+/// `2026-11-20T18:25:43.511Z` of milliseconds since the Unix epoch.
+///
+/// The civil-from-days arithmetic is Howard Hinnant's, <https://howardhinnant.github.io/date_algorithms.html>.
+pub fn rfc3339(unix_ms: u64) -> String {
+    let (seconds, millis) = (unix_ms / 1000, unix_ms % 1000);
+    let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (
+        second_of_day / 3_600,
+        second_of_day / 60 % 60,
+        second_of_day % 60,
+    );
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+impl Serialize for ToolResponse {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("ok", &self.is_ok())?;
+        match &self.outcome {
+            Outcome::Success { data, content } => {
+                if let Some(data) = data {
+                    map.serialize_entry("data", data)?;
+                }
+                if !content.is_empty() {
+                    map.serialize_entry("content", content)?;
+                }
+            }
+            Outcome::Failure(error) => map.serialize_entry("error", error)?,
+        }
+        if !self.intents.is_empty() {
+            map.serialize_entry("intents", &self.intents)?;
+        }
+        map.serialize_entry("meta", &self.meta)?;
+        map.end()
+    }
+}
+
+/// What a model reads of an answer, before a codec gives it its provider's shape. Holds no intents and no tokens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Projection {
+    pub tool_id: Arc<str>,
+    pub duration_ms: u64,
+    pub body: ProjectionBody,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProjectionBody {
+    Success {
+        /// Capped to the mode's characters; `None` where the tool has nothing to say but that it worked.
+        data: Option<Value>,
+        content: Vec<ContentPart>,
+        /// What was cut, in words for the model.
+        cut: Option<String>,
+        /// The data holds text that others wrote: to be quoted as data.
+        quoted: bool,
+    },
+    Failure {
+        error_type: ErrorType,
+        message: String,
+        retryable: bool,
+        suggestion: String,
+    },
+}
+
+/// Makes the projection of an answer. `characters_max` caps `data` by cutting whole list items or the ends of strings.
+pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> Projection {
+    let body = match &response.outcome {
+        Outcome::Success { data, content } => {
+            let (data, cut) = match data {
+                Some(data) => {
+                    let (data, cut) = crate::json::cap(data, characters_max);
+                    (Some(data), cut)
+                }
+                None => (None, None),
+            };
+            ProjectionBody::Success {
+                data,
+                content: content.clone(),
+                cut,
+                quoted,
+            }
+        }
+        Outcome::Failure(error) => ProjectionBody::Failure {
+            error_type: error.error_type,
+            message: error.message.clone(),
+            retryable: error.retryable,
+            suggestion: error.suggestion_text().to_owned(),
+        },
+    };
+    Projection {
+        tool_id: response.meta.tool_id.clone(),
+        duration_ms: response.meta.duration_ms,
+        body,
+    }
+}
+
+/// The metadata of an answer that no tool of ours gave: an unknown name, a call that could not be parsed.
+pub fn meta_without_tool(name: &str, registry_version: Arc<str>, timestamp: u64) -> Meta {
+    Meta {
+        tool_id: name.into(),
+        tool_version: None,
+        registry_version,
+        response_schema_version: RESPONSE_VERSION,
+        duration_ms: 0,
+        timestamp,
+        retry_count: 0,
+        clamped: BTreeMap::new(),
+        defaults_applied: Vec::new(),
+        idempotent_cache_hit: false,
+        original_turn: None,
+        parent_call_id: None,
+        recorded: None,
+    }
+}
+
+/// Whether a result holds nothing: no data, `{}`, `[]`, blank text, or an empty `results` or `items` list.
+pub fn is_empty_result(data: Option<&Value>) -> bool {
+    fn is_empty_object(map: &Map<String, Value>) -> bool {
+        map.is_empty()
+            || ["results", "items"].iter().any(|key| {
+                map.get(*key)
+                    .and_then(Value::as_array)
+                    .is_some_and(Vec::is_empty)
+            })
+    }
+    match data {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.trim().is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(map)) => is_empty_object(map),
+        Some(Value::Bool(_) | Value::Number(_)) => false,
+    }
+}
+
+impl Meta {
+    pub fn of_tool(
+        id: &ToolId,
+        version: Arc<str>,
+        registry_version: Arc<str>,
+        timestamp: u64,
+    ) -> Self {
+        Self {
+            tool_version: Some(version),
+            ..meta_without_tool(id.as_str(), registry_version, timestamp)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn times_are_rfc_3339_in_utc() {
+        for (unix_ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_795_199_143_511, "2026-11-20T18:25:43.511Z"),
+            (4_102_444_799_999, "2099-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(rfc3339(unix_ms), text);
+        }
+    }
+
+    #[test]
+    fn emptiness_is_what_the_loop_rule_means_by_it() {
+        for (data, empty) in [
+            (json!(null), true),
+            (json!({}), true),
+            (json!([]), true),
+            (json!("  \n"), true),
+            (json!({"results": []}), true),
+            (json!({"items": [], "total": 0}), true),
+            (json!({"results": [1]}), false),
+            (json!({"total": 0}), false),
+            (json!(0), false),
+            (json!(false), false),
+        ] {
+            assert_eq!(is_empty_result(Some(&data)), empty, "{data}");
+        }
+        assert!(is_empty_result(None));
+    }
+
+    #[test]
+    fn a_response_serializes_to_the_contract_form() {
+        let mut meta = meta_without_tool("kb_get", "1.0.00000000".into(), 0);
+        meta.clamped.insert("top_k".into(), [10, 3]);
+        let response = ToolResponse {
+            outcome: Outcome::Failure(CallError::new(ErrorType::NotFound, "no such record")),
+            intents: vec![Intent::SuppressAudio { value: true }],
+            meta,
+        };
+        assert_eq!(
+            serde_json::to_value(&response).unwrap(),
+            json!({
+                "ok": false,
+                "error": {"type": "NOT_FOUND", "message": "no such record", "retryable": false},
+                "intents": [{"type": "SUPPRESS_AUDIO", "value": true}],
+                "meta": {
+                    "toolId": "kb_get", "registryVersion": "1.0.00000000", "responseSchemaVersion": "1.0.0",
+                    "durationMs": 0, "timestamp": "1970-01-01T00:00:00.000Z", "clamped": {"top_k": [10, 3]}
+                }
+            })
+        );
+    }
+}

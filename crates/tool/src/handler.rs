@@ -1,0 +1,400 @@
+//! The contract between a tool's code and the runtime: what a handler is given, what it may do with the outside world,
+//! and what it may answer. A handler never sees a socket, a provider, a confirmation token or another session.
+
+use crate::error::FailureKind;
+use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
+use crate::intent::Intent;
+use crate::kind::{Mode, Scheduling};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A tool's code.
+pub trait Handler: Send + Sync {
+    /// Runs one attempt of one admitted call. Arguments are validated, with defaults applied.
+    fn execute(&self, invocation: Invocation) -> Execution;
+
+    /// Whether an attempt may take long without yielding, and so must not run on a thread that moves audio.
+    fn placement(&self) -> Placement {
+        Placement::Inline
+    }
+
+    /// The version of the response contract that the handler speaks: `1.0.0` is the only one so far.
+    fn response_version(&self) -> &str {
+        crate::envelope::RESPONSE_VERSION
+    }
+}
+
+/// Where an attempt runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// At once, on the session's own thread: for handlers that take microseconds or wait without computing.
+    Inline,
+    /// On a thread for blocking work: for handlers that compute or read files for a millisecond or more.
+    Blocking,
+}
+
+/// An attempt's answer: at hand already, or to be awaited.
+pub enum Execution {
+    Ready(HandlerResult),
+    Pending(HandlerFuture),
+}
+
+pub type HandlerResult = Result<Success, Failure>;
+pub type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+pub type CapabilityFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What one attempt is given.
+pub struct Invocation {
+    pub arguments: Arc<Map<String, Value>>,
+    pub context: Context,
+}
+
+/// Who calls, in what session, and what the attempt may do with the outside world.
+#[derive(Clone)]
+pub struct Context {
+    pub call: CallRef,
+    pub client_id: ClientId,
+    pub session_id: SessionId,
+    pub user_id: UserId,
+    pub conversation_id: ConversationId,
+    pub mode: Mode,
+    pub turn: u64,
+    pub tool: ToolFacts,
+    pub session: SessionFacts,
+    /// `writes` tools only. Outside APIs that take an idempotency key get one derived from it.
+    pub effect_id: Option<EffectId>,
+    /// Milliseconds since the Unix epoch after which nobody waits for the attempt any more.
+    pub deadline_unix_ms: u64,
+    pub cancellation: Cancellation,
+    pub world: Arc<dyn World>,
+    pub outbox: Arc<dyn Outbox>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolFacts {
+    pub id: ToolId,
+    pub version: Arc<str>,
+    pub idempotent: bool,
+}
+
+/// A read-only picture of the session at the moment of admission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionFacts {
+    pub is_active: bool,
+    pub registry_version: Arc<str>,
+    pub is_model_generating: bool,
+    pub pending_end_voice_session: bool,
+}
+
+/// Tells a running attempt that nobody waits for it any more.
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What a call may say while it runs. Everything goes through the session core, in the order it was said.
+pub trait Outbox: Send + Sync {
+    /// `Err` where the session is over or its queue is full.
+    fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the session no longer takes messages of this call")]
+pub struct OutboxClosed;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlerMessage {
+    /// `messaging.send`: an object with a `type`, for the client.
+    Client(Value),
+    /// `audit.log`: a line of the handler's own in the audit.
+    Audit { event: String, data: Value },
+    /// `events.emit`: for subscribers of the session.
+    Emit { name: String, payload: Value },
+    /// `progress`: for the client, and for the model where it can take it.
+    Progress {
+        message: String,
+        fraction: Option<f64>,
+    },
+}
+
+impl Context {
+    /// Sends one object with a `type` field to the client.
+    pub fn send_message(&self, message: Value) -> Result<(), OutboxClosed> {
+        self.outbox.send(self.call, HandlerMessage::Client(message))
+    }
+
+    pub fn audit(&self, event: impl Into<String>, data: Value) -> Result<(), OutboxClosed> {
+        self.outbox.send(
+            self.call,
+            HandlerMessage::Audit {
+                event: event.into(),
+                data,
+            },
+        )
+    }
+
+    pub fn emit(&self, name: impl Into<String>, payload: Value) -> Result<(), OutboxClosed> {
+        self.outbox.send(
+            self.call,
+            HandlerMessage::Emit {
+                name: name.into(),
+                payload,
+            },
+        )
+    }
+
+    pub fn progress(
+        &self,
+        message: impl Into<String>,
+        fraction: Option<f64>,
+    ) -> Result<(), OutboxClosed> {
+        self.outbox.send(
+            self.call,
+            HandlerMessage::Progress {
+                message: message.into(),
+                fraction,
+            },
+        )
+    }
+}
+
+/// The capabilities that are the same for every session: clock, knowledge base, blocks.
+pub trait World: Send + Sync {
+    /// Milliseconds since the Unix epoch.
+    fn now_unix_ms(&self) -> u64;
+    fn knowledge(&self) -> Arc<dyn Knowledge>;
+    fn blocks(&self) -> Arc<dyn Blocks>;
+}
+
+/// The knowledge base as tools see it.
+pub trait Knowledge: Send + Sync {
+    fn search(
+        &self,
+        request: SearchRequest,
+    ) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>>;
+    /// `Ok(Err(near ids))` where there is no such record.
+    fn get(
+        &self,
+        request: GetRequest,
+    ) -> CapabilityFuture<Result<Result<Record, Vec<String>>, KnowledgeError>>;
+    /// The vocabularies that `kb_search` declares.
+    fn facets(&self) -> Facets;
+}
+
+/// The record types and namespaces that occur in the knowledge base, each list sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facets {
+    pub types: Vec<String>,
+    pub namespaces: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchRequest {
+    pub query: String,
+    /// `None` searches the namespace that the knowledge base has as its default.
+    pub namespace: Option<String>,
+    pub record_type: Option<String>,
+    /// All of them must be on the record.
+    pub tags: Vec<String>,
+    /// RFC 3339, inclusive.
+    pub updated_from: Option<String>,
+    /// RFC 3339, inclusive.
+    pub updated_to: Option<String>,
+    pub top_k: usize,
+    pub snippets: bool,
+    pub user_id: UserId,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchAnswer {
+    pub hits: Vec<Hit>,
+    /// How the answer was found: `lexical`, `dense` or `hybrid`.
+    pub retrieval: String,
+    /// The embedding model, where one took part.
+    pub model: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    pub record: Arc<Record>,
+    /// 0 to 1, comparable within one `retrieval` and `model` only.
+    pub score: f64,
+    pub snippet: Option<Snippet>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snippet {
+    pub text: String,
+    /// Bytes into the record's body.
+    pub start: usize,
+    pub end: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GetRequest {
+    pub id: String,
+    pub namespace: Option<String>,
+    pub user_id: UserId,
+}
+
+/// One record of the knowledge base.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub id: String,
+    pub namespace: String,
+    #[serde(rename = "type")]
+    pub record_type: String,
+    pub title: String,
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    pub body: String,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    pub source_type: String,
+    pub source_path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_updated: Option<String>,
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KnowledgeError {
+    #[error("there is no namespace {0:?}")]
+    UnknownNamespace(String),
+    #[error("{0}")]
+    InvalidFilter(String),
+    #[error("the knowledge base does not answer: {0}")]
+    Unavailable(String),
+}
+
+/// Users that nobody serves until a time.
+pub trait Blocks: Send + Sync {
+    /// Extends to the later of the two times where the user is blocked already; durable when it returns `Ok`.
+    fn block(&self, block: Block) -> Result<(), BlocksUnavailable>;
+    /// The block in force at `now_unix_ms`, if any.
+    fn blocked(
+        &self,
+        user_id: &UserId,
+        now_unix_ms: u64,
+    ) -> Result<Option<Block>, BlocksUnavailable>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub user_id: UserId,
+    pub until_unix_ms: u64,
+    pub farewell_message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store of blocks does not answer: {0}")]
+pub struct BlocksUnavailable(pub String);
+
+/// What a call that worked brings back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Success {
+    pub data: Option<Value>,
+    pub content: Vec<ContentPart>,
+    pub intents: Vec<Intent>,
+    /// Overrides the tool's own, for this result.
+    pub scheduling: Option<Scheduling>,
+}
+
+impl Success {
+    pub fn new(data: Value) -> Self {
+        Self {
+            data: Some(data),
+            ..Self::default()
+        }
+    }
+}
+
+/// Something for the eye.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub enum ContentPart {
+    Image { mime_type: String, url: String },
+}
+
+/// What a call that failed says about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub cause: Cause,
+    pub intents: Vec<Intent>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// The handler knows what went wrong and says so.
+    Reported(Report),
+    /// The handler broke: it panicked, threw something else than an error of ours, or answered rubbish.
+    /// The text is for the log; models and clients never read it.
+    Broken(String),
+}
+
+/// A failure that a handler reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    pub kind: FailureKind,
+    pub message: String,
+    /// Where the type lets the handler say; a missing one is false, except that TRANSIENT and RATE_LIMIT are retryable.
+    pub retryable: Option<bool>,
+    pub partial_side_effects: Option<bool>,
+    pub suggestion: Option<String>,
+    pub details: Option<Value>,
+    /// Milliseconds.
+    pub retry_after_ms: Option<u64>,
+    pub max_retries: Option<u32>,
+    pub idempotency_required: Option<bool>,
+}
+
+impl Report {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            retryable: None,
+            partial_side_effects: None,
+            suggestion: None,
+            details: None,
+            retry_after_ms: None,
+            max_retries: None,
+            idempotency_required: None,
+        }
+    }
+}
+
+impl From<Report> for Failure {
+    fn from(report: Report) -> Self {
+        Self {
+            cause: Cause::Reported(report),
+            intents: Vec::new(),
+        }
+    }
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Report::new(kind, message).into()
+    }
+}

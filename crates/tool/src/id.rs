@@ -1,0 +1,146 @@
+//! Identities as newtypes, so that no two of them can be confused. Minting them is the driver's business.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "{}", self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// One session of one user, in one mode.
+    SessionId
+);
+text_id!(
+    /// Who is served. An anonymous user's id is that of the client, which the server signed.
+    UserId
+);
+text_id!(
+    /// The chain of sessions of one user.
+    ConversationId
+);
+text_id!(
+    /// One connected client program.
+    ClientId
+);
+text_id!(
+    /// One intended change in the outside world; minted by the driver before anything runs.
+    EffectId
+);
+
+/// A tool's id: `^[a-z][a-z0-9_]{0,62}$`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct ToolId(Arc<str>);
+
+impl ToolId {
+    /// Checks the text against the rule; `None` where it breaks it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = text.bytes();
+        let starts_well = bytes.next().is_some_and(|byte| byte.is_ascii_lowercase());
+        let goes_on_well =
+            bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        (starts_well && goes_on_well && text.len() <= 63).then(|| Self(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::parse(&text)
+            .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a tool id")))
+    }
+}
+
+impl std::borrow::Borrow<str> for ToolId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ToolId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0)
+    }
+}
+
+impl fmt::Display for ToolId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// One call within one session, and which attempt of it. A result of a stale attempt is recorded and dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallRef {
+    pub call: CallNumber,
+    pub attempt: u32,
+}
+
+/// A call's number within its session, from 1, in the order the calls were delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallNumber(pub u64);
+
+impl fmt::Display for CallNumber {
+    /// The call's name towards clients: `call-7`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "call-{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ToolId;
+
+    #[test]
+    fn a_tool_id_is_lower_case_snake_and_at_most_63_long() {
+        for (text, good) in [
+            ("kb_search", true),
+            ("a", true),
+            (&"a".repeat(63), true),
+            (&"a".repeat(64), false),
+            ("", false),
+            ("1st", false),
+            ("_a", false),
+            ("kb-search", false),
+            ("Kb", false),
+            ("kb search", false),
+            ("ké", false),
+        ] {
+            assert_eq!(ToolId::parse(text).is_some(), good, "{text:?}");
+        }
+    }
+}

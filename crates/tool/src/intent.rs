@@ -1,0 +1,93 @@
+//! State changes that a tool may ask for in its result. Only the session's state controller carries them out.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndAfter {
+    #[default]
+    CurrentTurn,
+    FarewellSpoken,
+    Immediate,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "SCREAMING_SNAKE_CASE",
+    rename_all_fields = "camelCase"
+)]
+pub enum Intent {
+    EndVoiceSession {
+        #[serde(default)]
+        after: EndAfter,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        closing_message: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text_response: Option<String>,
+    },
+    SuppressAudio {
+        #[serde(default = "yes")]
+        value: bool,
+    },
+    SuppressTranscript {
+        #[serde(default = "yes")]
+        value: bool,
+    },
+    SetPendingMessage {
+        message: String,
+    },
+    /// Anything else: kept so that it can be rejected and recorded under its own name.
+    #[serde(untagged)]
+    Unknown(serde_json::Value),
+}
+
+impl Intent {
+    /// The intent's name on the wire.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::EndVoiceSession { .. } => "END_VOICE_SESSION",
+            Self::SuppressAudio { .. } => "SUPPRESS_AUDIO",
+            Self::SuppressTranscript { .. } => "SUPPRESS_TRANSCRIPT",
+            Self::SetPendingMessage { .. } => "SET_PENDING_MESSAGE",
+            Self::Unknown(value) => value
+                .get("type")
+                .and_then(|name| name.as_str())
+                .unwrap_or("(unnamed)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn intents_read_their_wire_form_with_its_defaults() {
+        let read = |value| serde_json::from_value::<Intent>(value).unwrap();
+        assert_eq!(
+            read(
+                json!({"type": "END_VOICE_SESSION", "after": "farewell_spoken", "closingMessage": "Bye"})
+            ),
+            Intent::EndVoiceSession {
+                after: EndAfter::FarewellSpoken,
+                reason: None,
+                closing_message: Some("Bye".into()),
+                text_response: None
+            }
+        );
+        assert_eq!(
+            read(json!({"type": "SUPPRESS_AUDIO"})),
+            Intent::SuppressAudio { value: true }
+        );
+        let odd = json!({"type": "FORMAT_DISK"});
+        assert_eq!(read(odd.clone()), Intent::Unknown(odd));
+    }
+}

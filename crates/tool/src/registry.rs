@@ -1,0 +1,172 @@
+//! The registry as sessions hold it: tools by id, each with its compiled validators and its handler. Immutable; a
+//! session pins the one it began with.
+
+use crate::handler::Handler;
+use crate::id::ToolId;
+use crate::kind::{
+    Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
+};
+use crate::validate::Validator;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// One tool as it runs.
+pub struct Tool {
+    pub id: ToolId,
+    pub version: Arc<str>,
+    pub description: String,
+    pub category: Category,
+    pub side_effects: SideEffects,
+    pub idempotent: bool,
+    pub requires_confirmation: bool,
+    pub allowed_modes: Vec<Mode>,
+    /// Milliseconds; soft.
+    pub latency_budget_ms: u64,
+    /// Milliseconds; hard limit on one attempt.
+    pub timeout_ms: u64,
+    pub behavior: Behavior,
+    pub scheduling: Scheduling,
+    pub on_interrupt: OnInterrupt,
+    pub reach: Reach,
+    /// A template over the arguments.
+    pub confirmation_preview: Option<String>,
+    pub rate_limit: Option<RateLimit>,
+    /// JSON pointers of arguments that never reach logs, audit or traces.
+    pub sensitive: Vec<String>,
+    /// A template over the arguments: a phrase for people while the call runs.
+    pub status: Option<String>,
+    pub parameters_schema: Value,
+    pub parameters: Validator,
+    pub response_schema: Option<Value>,
+    pub response: Option<Validator>,
+    pub declarations: Declarations,
+    pub summary: String,
+    pub documentation: String,
+    pub handler: Arc<dyn Handler>,
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Tool({} {})", self.id, self.version)
+    }
+}
+
+impl Tool {
+    pub fn allows(&self, mode: Mode) -> bool {
+        self.allowed_modes.contains(&mode)
+    }
+
+    pub fn writes(&self) -> bool {
+        self.side_effects == SideEffects::Writes
+    }
+}
+
+/// A tool as each provider's API wants it declared; computed at build time only.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Declarations {
+    pub openai: Value,
+    pub openai_realtime: Value,
+    pub gemini_native: Value,
+    pub gemini_json: Value,
+}
+
+/// All tools of one artifact.
+#[derive(Debug)]
+pub struct Registry {
+    version: Arc<str>,
+    git_commit: Option<String>,
+    tools: BTreeMap<ToolId, Arc<Tool>>,
+}
+
+impl Registry {
+    pub fn new(version: impl Into<Arc<str>>, git_commit: Option<String>, tools: Vec<Tool>) -> Self {
+        let tools = tools
+            .into_iter()
+            .map(|tool| (tool.id.clone(), Arc::new(tool)))
+            .collect();
+        Self {
+            version: version.into(),
+            git_commit,
+            tools,
+        }
+    }
+
+    /// `1.0.` and eight hexadecimal digits.
+    pub fn version(&self) -> &Arc<str> {
+        &self.version
+    }
+
+    pub fn git_commit(&self) -> Option<&str> {
+        self.git_commit.as_deref()
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.tools.get(name)
+    }
+
+    /// In the order of their ids.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools.values()
+    }
+
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// The tools that a session of this mode declares, in the order of their ids.
+    pub fn declared(&self, mode: Mode) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools().filter(move |tool| tool.allows(mode))
+    }
+
+    /// The tool whose name is nearest to one that does not exist, if any is near.
+    pub fn nearest(&self, name: &str) -> Option<&ToolId> {
+        let farthest = 1 + name.len() / 3;
+        self.tools
+            .keys()
+            .map(|id| (edit_distance(name, id.as_str()), id))
+            .filter(|(distance, _)| *distance <= farthest)
+            .min_by_key(|(distance, _)| *distance)
+            .map(|(_, id)| id)
+    }
+}
+
+/// Levenshtein's distance in bytes; names longer than 64 bytes are cut, which is enough to say that they are far.
+pub fn edit_distance(left: &str, right: &str) -> usize {
+    let left = &left.as_bytes()[..left.len().min(64)];
+    let right = &right.as_bytes()[..right.len().min(64)];
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (line, left_byte) in left.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, right_byte) in right.iter().enumerate() {
+            let substituted = diagonal + usize::from(left_byte != right_byte);
+            diagonal = row[column + 1];
+            row[column + 1] = substituted.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::edit_distance;
+
+    #[test]
+    fn edit_distances() {
+        for (left, right, distance) in [
+            ("", "", 0),
+            ("kb_serch", "kb_search", 1),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(edit_distance(left, right), distance);
+        }
+    }
+}
