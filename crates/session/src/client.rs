@@ -1,0 +1,147 @@
+//! The vocabulary between the core and a client: what the user's program sends, and what it is told. The endpoint maps it
+//! to the messages of the voice protocol and to the chat stream.
+
+use crate::model::{Role, TranscriptEntry};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+use windlass_tool::sensitive::Sensitive;
+
+/// What a client sends that concerns the core. Audio passes beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientEvent {
+    Text {
+        text: Sensitive<String>,
+    },
+    Image {
+        mime_type: String,
+        data: Sensitive<Arc<[u8]>>,
+    },
+    /// The user has finished speaking and wants an answer.
+    TurnComplete,
+    /// Stop speaking.
+    Interrupt,
+    /// Everything received has been played.
+    PlaybackDone,
+    /// End the session now.
+    Stop,
+    /// The client's answer to a confirmation request, by the hash of its token.
+    Confirm {
+        token_hash: [u8; 32],
+        approved: bool,
+    },
+    Connected,
+    Lost,
+}
+
+/// What the client is told. Shapes on the wire are the endpoint's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClientUpdate {
+    Transcript {
+        role: Role,
+        text: Sensitive<String>,
+        is_final: bool,
+        citations: Vec<Citation>,
+        images: Vec<Image>,
+    },
+    ModelGenerating,
+    /// What was not played is void. The pump has already thrown it away.
+    Interrupted,
+    TurnComplete {
+        turn: u64,
+    },
+    /// All calls of one provider message are settled.
+    ToolsComplete {
+        tool_count: usize,
+    },
+    EndVoiceSession {
+        reason: String,
+        closing_message: Option<String>,
+        text_response: Option<String>,
+    },
+    SessionComplete {
+        transcripts: Vec<TranscriptEntry>,
+    },
+    Stopped,
+    Error {
+        code: ErrorCode,
+        message: String,
+        details: Option<Value>,
+    },
+    /// A message of a handler: an object with a `type`.
+    Message(Value),
+}
+
+/// A record that an answer rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Citation {
+    pub id: String,
+    pub title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    pub url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caption: Option<String>,
+}
+
+/// What an `error` message to the client says, as a code that programs can act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The message is no JSON, or not of a known form.
+    BadMessage,
+    /// The message's type is unknown.
+    UnknownType,
+    /// Something other than `start` came first.
+    NotStarted,
+    /// A second `start`, or a second voice session of the conversation.
+    SessionActive,
+    /// A message is over its limit.
+    TooLarge,
+    /// Audio that is no whole number of samples.
+    BadAudio,
+    /// More audio than real time allows.
+    AudioOverflow,
+    /// The provider refused the key.
+    ProviderAuth,
+    /// The provider cannot be reached or ended the session.
+    ProviderUnavailable,
+    /// The provider said nothing for too long.
+    ProviderSilent,
+    /// The model called tools over and over; the turn was ended.
+    ToolLoop,
+    /// The model does not take this kind of input.
+    Unsupported,
+    /// The server is shutting down.
+    ShuttingDown,
+    /// Too many sessions.
+    Overloaded,
+    Internal,
+}
+
+impl ErrorCode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BadMessage => "bad_message",
+            Self::UnknownType => "unknown_type",
+            Self::NotStarted => "not_started",
+            Self::SessionActive => "session_active",
+            Self::TooLarge => "too_large",
+            Self::BadAudio => "bad_audio",
+            Self::AudioOverflow => "audio_overflow",
+            Self::ProviderAuth => "provider_auth",
+            Self::ProviderUnavailable => "provider_unavailable",
+            Self::ProviderSilent => "provider_silent",
+            Self::ToolLoop => "tool_loop",
+            Self::Unsupported => "unsupported",
+            Self::ShuttingDown => "shutting_down",
+            Self::Overloaded => "overloaded",
+            Self::Internal => "internal",
+        }
+    }
+}

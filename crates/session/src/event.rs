@@ -1,0 +1,222 @@
+//! Typed events of a session. Everything that watches a session (audit, metrics, client notices, inspector, callbacks of
+//! an embedding program) is a subscriber to these and to nothing else.
+
+use crate::model::{LostReason, Role, Usage};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::{CallNumber, EffectId, ToolId};
+use windlass_tool::intent::Intent;
+use windlass_tool::kind::Category;
+use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
+
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum SessionEvent {
+    SessionStarted,
+    SessionEnded {
+        reason: EndReason,
+    },
+    TurnStarted {
+        turn: u64,
+    },
+    TurnEnded {
+        turn: u64,
+        summary: TurnSummary,
+    },
+    /// A call came in and is no replay of an earlier one.
+    CallRequested {
+        call: CallNumber,
+        tool: Arc<str>,
+        turn: u64,
+    },
+    /// An attempt begins.
+    CallStarted(CallStarted),
+    CallProgressed {
+        call: CallNumber,
+        message: String,
+        fraction: Option<f64>,
+    },
+    /// A call that ran has its one response.
+    CallFinished(CallRecord),
+    /// A call that did not run has its one response.
+    CallRejected(CallRecord),
+    /// A delivery that was answered from an earlier call's running attempt or record.
+    CallDeduplicated {
+        call: CallNumber,
+        rule: DuplicateRule,
+        tool: Arc<str>,
+    },
+    /// Nobody waits for the call any more.
+    CallCancelled(CallRecord),
+    /// A result that came after its call had ended; recorded, not spoken of.
+    CallReturnedLate {
+        call: CallNumber,
+        tool: ToolId,
+    },
+    IntentApplied {
+        call: CallNumber,
+        intent: Intent,
+        change: StateChange,
+    },
+    IntentRejected {
+        call: CallNumber,
+        intent: Intent,
+        problem: String,
+    },
+    DefaultsApplied {
+        call: CallNumber,
+        tool: ToolId,
+        pointers: Vec<Arc<str>>,
+    },
+    ArgumentClamped {
+        call: CallNumber,
+        tool: ToolId,
+        argument: Arc<str>,
+        from: i64,
+        to: i64,
+    },
+    /// A soft limit was passed, after the fact. Milliseconds.
+    LatencyExceeded {
+        call: CallNumber,
+        limit: LatencyLimit,
+        limit_ms: u64,
+        actual_ms: u64,
+    },
+    ProviderConnected {
+        generation: u64,
+        resumed: bool,
+    },
+    ProviderLost {
+        generation: u64,
+        reason: LostReason,
+    },
+    /// The provider announced the end of the connection.
+    ProviderGoAway {
+        time_left_ms: Option<u64>,
+    },
+    ProviderResumable {
+        resumable: bool,
+    },
+    /// The provider sent what is no message of its protocol, or fields that nobody knows.
+    ProviderOddity {
+        problem: String,
+    },
+    /// A result was sent and nothing was heard for the watch time.
+    ProviderSilentAfterResult {
+        milliseconds: u64,
+    },
+    ClientConnected,
+    ClientLost,
+    Transcript {
+        role: Role,
+        text: Sensitive<String>,
+        turn: u64,
+    },
+    Usage(Usage),
+    /// `events.emit` of a handler.
+    Custom {
+        call: CallNumber,
+        name: String,
+        payload: Sensitive<Value>,
+    },
+    /// `audit.log` of a handler.
+    AuditNote {
+        call: CallNumber,
+        tool: ToolId,
+        event: String,
+        data: Sensitive<Value>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct CallStarted {
+    pub call: CallNumber,
+    pub attempt: u32,
+    pub tool: Arc<Tool>,
+    pub turn: u64,
+    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    /// The phrase for people, from the tool's template.
+    pub status: Option<String>,
+}
+
+/// All that the audit and the metrics need of one answered call.
+#[derive(Clone, Debug)]
+pub struct CallRecord {
+    pub call: CallNumber,
+    /// As the model spelt it.
+    pub tool_name: Arc<str>,
+    /// `None` where there is no such tool.
+    pub tool: Option<Arc<Tool>>,
+    pub turn: u64,
+    pub idempotency_key: Arc<str>,
+    pub effect_id: Option<EffectId>,
+    pub arguments: Option<Sensitive<Arc<Map<String, Value>>>>,
+    pub response: Sensitive<Arc<ToolResponse>>,
+}
+
+impl CallRecord {
+    pub fn category(&self) -> Option<Category> {
+        self.tool.as_ref().map(|tool| tool.category)
+    }
+
+    pub fn error_type(&self) -> Option<ErrorType> {
+        self.response.expose().error_type()
+    }
+}
+
+/// Which of the contract's rules recognised a repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DuplicateRule {
+    /// Same delivery, same arguments.
+    SameDelivery,
+    /// Same effect, still running.
+    SameEffectRunning,
+    /// Same effect, finished, and its answer is owed again.
+    SameEffectFinished,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LatencyLimit {
+    /// The tool's own.
+    Tool,
+    /// That of retrieval calls in this mode.
+    Retrieval,
+    /// The sum of a turn's calls.
+    Turn,
+}
+
+/// What one turn amounted to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnSummary {
+    pub calls: u32,
+    pub retrieval_calls: u32,
+    pub refusals: u32,
+    pub repeats: u32,
+    /// Milliseconds that tools took, added up.
+    pub latency_ms: u64,
+    pub duration_ms: u64,
+    pub interrupted: bool,
+    pub wound_up: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// The client asked for it.
+    Stopped,
+    /// A tool's intent; its reason.
+    Intent(String),
+    ClientLost,
+    ProviderLost,
+    Shutdown,
+}
+
+/// One transition on the session's trail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    pub field: &'static str,
+    pub from: String,
+    pub to: String,
+}

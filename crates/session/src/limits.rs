@@ -1,0 +1,113 @@
+//! Every limit that the core enforces, with its documented default. Configuration may change them; none is unlimited.
+
+use serde::{Deserialize, Serialize};
+use windlass_tool::kind::Mode;
+
+/// The limits of one session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    pub turn: TurnLimits,
+    /// Characters of a result that the model reads.
+    pub projection_characters_max: usize,
+    /// Recorded responses kept in memory, least recently used out first.
+    pub recorded_responses_max: usize,
+    /// Calls that may be open at one time.
+    pub open_calls_max: usize,
+    /// Calls of one provider message that are looked at; the rest is refused.
+    pub calls_per_message_max: usize,
+    /// Transcript characters kept for the session's end and for a reconnect.
+    pub transcript_characters_max: usize,
+    /// Seconds without a word from the provider, while an answer is owed, before the client is told.
+    pub provider_silence_seconds: u64,
+    /// Seconds without a word from the provider after a result before it is counted.
+    pub result_silence_seconds: u64,
+    /// Milliseconds beyond a farewell's own length that its playback is waited for.
+    pub farewell_grace_ms: u64,
+    /// Transitions kept on the session's trail.
+    pub trail_entries_max: usize,
+    /// Citations kept per turn.
+    pub citations_max: usize,
+}
+
+/// The limits of one turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TurnLimits {
+    /// Hard.
+    pub retrieval_calls_max: u32,
+    /// Hard; refused calls count.
+    pub calls_max: u32,
+    /// Refusals before the turn is wound up.
+    pub refusals_max: u32,
+    /// Repeats before the turn is wound up.
+    pub repeats_max: u32,
+    /// Clamp.
+    pub top_k_max: i64,
+    /// Soft; milliseconds, added up over the turn.
+    pub latency_ms: u64,
+    /// Soft; milliseconds of one retrieval call.
+    pub retrieval_latency_ms: u64,
+    pub retries_max: u32,
+}
+
+impl TurnLimits {
+    /// The contract's table, section 9.
+    pub fn of(mode: Mode) -> Self {
+        match mode {
+            Mode::Voice => Self {
+                retrieval_calls_max: 2,
+                calls_max: 3,
+                refusals_max: 5,
+                repeats_max: 10,
+                top_k_max: 3,
+                latency_ms: 1_500,
+                retrieval_latency_ms: 800,
+                retries_max: 0,
+            },
+            Mode::Text => Self {
+                retrieval_calls_max: 5,
+                calls_max: 10,
+                refusals_max: 5,
+                repeats_max: 10,
+                top_k_max: 10,
+                latency_ms: 10_000,
+                retrieval_latency_ms: 2_000,
+                retries_max: 3,
+            },
+        }
+    }
+}
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        Self::of(Mode::Voice)
+    }
+}
+
+impl Limits {
+    pub fn of(mode: Mode) -> Self {
+        Self {
+            turn: TurnLimits::of(mode),
+            projection_characters_max: match mode {
+                Mode::Voice => 4_000,
+                Mode::Text => 16_000,
+            },
+            recorded_responses_max: 100,
+            open_calls_max: 32,
+            calls_per_message_max: 32,
+            transcript_characters_max: 32_000,
+            provider_silence_seconds: 30,
+            result_silence_seconds: 8,
+            farewell_grace_ms: 1_500,
+            trail_entries_max: 200,
+            citations_max: 8,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::of(Mode::Voice)
+    }
+}

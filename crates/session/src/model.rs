@@ -1,0 +1,272 @@
+//! The vocabulary between the core and a provider's codec: what a model says and asks for, what it is told, and what one
+//! model id can do. Codecs translate it to and from wire formats; audio never passes here.
+
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::envelope::Projection;
+use windlass_tool::kind::Scheduling;
+use windlass_tool::sensitive::Sensitive;
+
+/// What a provider's connection brings. One wire message may decode into several of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelEvent {
+    /// The provider accepted the setup; input may flow.
+    Ready {
+        provider_session_id: Option<String>,
+    },
+    /// The calls of one provider message, in its order.
+    Calls(Vec<IncomingCall>),
+    /// The provider took calls back, by its ids.
+    CallsCancelled(Vec<Arc<str>>),
+    /// The provider heard the user begin to speak.
+    SpeechStarted,
+    SpeechEnded,
+    /// What the user said, in pieces that add up.
+    InputTranscript {
+        text: Sensitive<String>,
+        finished: bool,
+    },
+    /// What the model says aloud, in pieces that add up.
+    OutputTranscript {
+        text: Sensitive<String>,
+        finished: bool,
+    },
+    /// What the model writes, in pieces that add up.
+    OutputText {
+        text: Sensitive<String>,
+    },
+    /// The first audio of a run of audio frames; the frames themselves pass beside the core.
+    AudioStarted,
+    /// The model has produced all of its answer.
+    GenerationComplete,
+    /// The provider's turn is over.
+    TurnComplete {
+        /// What the provider says of idleness, where it does; else a turn's end is idle.
+        idle: bool,
+        reason: Option<TurnEndReason>,
+        /// How much of the turn's audio the user has not heard yet, as the audio pump reckons.
+        unplayed: Duration,
+    },
+    /// The user spoke into the answer; what was not played is void.
+    Interrupted,
+    /// The connection will end in this time.
+    GoAway {
+        time_left: Option<Duration>,
+    },
+    /// A handle with which the session can be resumed; `None` while it cannot.
+    ResumptionUpdate {
+        handle: Option<Sensitive<String>>,
+    },
+    Usage(Usage),
+    /// Something that is no valid message of the protocol. The text names the trouble, never the content.
+    Malformed {
+        problem: String,
+    },
+    /// Fields that the codec does not know, by path; recorded so that a changed protocol is noticed.
+    Unknown {
+        fields: Vec<String>,
+    },
+}
+
+/// One tool request as a provider delivered it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IncomingCall {
+    /// The provider's id; never invented here.
+    pub id: Option<Arc<str>>,
+    /// `None` where the provider named no tool.
+    pub name: Option<Arc<str>>,
+    pub arguments: Result<Map<String, Value>, ArgumentsProblem>,
+}
+
+/// Why a call's arguments are no JSON object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{0}")]
+pub struct ArgumentsProblem(pub String);
+
+/// Why a provider ended a turn, where it is not simply done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnEndReason {
+    /// The model wrote a call that the provider could not read.
+    MalformedCall,
+    /// The provider refuses to show what was made.
+    Blocked,
+    NeedsMoreInput,
+    Other(String),
+}
+
+/// Tokens of one exchange, as the provider counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub prompt_tokens: u64,
+    pub response_tokens: u64,
+    pub thoughts_tokens: u64,
+    pub tool_use_tokens: u64,
+    pub cached_tokens: u64,
+    pub total_tokens: u64,
+}
+
+/// What the core has the codec tell the model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelCommand {
+    /// Answers to calls, each at most once per provider id and connection. They travel in one message.
+    ToolResponses(Vec<ModelToolResponse>),
+    /// Text that the user typed, or that stands for it; begins an answer.
+    UserText(Sensitive<String>),
+    /// Earlier conversation, sent before anything else, behind a marker that it is context only.
+    History {
+        entries: Vec<HistoryEntry>,
+        answer_now: bool,
+    },
+    /// A frame for models that see.
+    Image {
+        mime_type: String,
+        data: Sensitive<Arc<[u8]>>,
+    },
+    /// The microphone stopped.
+    AudioEnded,
+}
+
+/// One answer as the model reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelToolResponse {
+    /// The provider's own id; `None` where it gave none.
+    pub id: Option<Arc<str>>,
+    pub name: Arc<str>,
+    pub projection: Projection,
+    /// Only where the call was non-blocking and the model profile honours it.
+    pub scheduling: Option<Scheduling>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryEntry {
+    pub role: Role,
+    pub text: Sensitive<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+/// What one model id can do. A table in configuration with built-in rows; every decision that depends on the model is
+/// taken from here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub struct ModelProfile {
+    pub calls: CallSupport,
+    /// Whether `scheduling` may be sent with a result of a non-blocking call.
+    pub scheduling: bool,
+    /// Which declaration the model reads best.
+    pub declaration: DeclarationForm,
+    pub answers: AnswerBatching,
+    pub text_input: TextInput,
+    pub history: HistoryInput,
+    /// Whether the session can be resumed on a new connection.
+    pub resumption: bool,
+    /// Whether microphone audio is held back while a blocking call is open, because it would cancel the call or close
+    /// the connection.
+    pub hold_microphone: bool,
+    pub thinking: Thinking,
+    /// Whether the model takes images.
+    pub vision: bool,
+    /// Tokens the model's window holds.
+    pub context_tokens_max: u64,
+}
+
+/// Which kinds of calls a model makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallSupport {
+    /// Every call blocks, whatever is declared, and `behavior` must not be sent.
+    BlockingOnly,
+    /// Both; `behavior` is always sent, because models differ in their default.
+    Both,
+    /// No call blocks, whatever is declared.
+    NonBlockingOnly,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeclarationForm {
+    GeminiNative,
+    GeminiJson,
+    Openai,
+    OpenaiRealtime,
+}
+
+/// How the answers to the calls of one provider message travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerBatching {
+    /// One message when the last is ready.
+    Together,
+    /// Each as it is ready.
+    AsReady,
+}
+
+/// How typed text reaches a live model in mid-session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextInput {
+    RealtimeInput,
+    ClientContent,
+}
+
+/// How earlier conversation reaches a live model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryInput {
+    /// As content before the first input; allowed for the whole session.
+    ClientContent,
+    /// As content before the first input, announced in the setup.
+    InitialClientContent,
+}
+
+/// How thinking is configured in the setup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thinking {
+    /// Nothing may be sent.
+    Omit,
+    Level,
+    Budget,
+}
+
+/// Where the provider's connection stands. A generation number names one connection, from 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionEvent {
+    Connected { generation: u64, resumed: bool },
+    Lost { generation: u64, reason: LostReason },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LostReason {
+    /// The provider closed with this code.
+    Closed { code: u16, reason: String },
+    /// The network failed.
+    Network { problem: String },
+    /// The provider refused the key.
+    Unauthorized,
+    /// The provider refused the upgrade with this HTTP status.
+    Refused { status: u16 },
+    /// No `setupComplete` in time.
+    SetupTimeout,
+}
+
+/// When something was said, by whom. What a session leaves to its successor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptEntry {
+    pub role: Role,
+    pub text: Sensitive<String>,
+    pub at: Timestamp,
+    pub turn: u64,
+}
