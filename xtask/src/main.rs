@@ -1,1 +1,66 @@
-fn main() {}
+//! What a contributor runs: `cargo xtask check`, `test`, `tidy` and `edges`. Knows the project's rules and the tools that
+//! enforce them; knows nothing of what the product does.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "telling a contributor what happened is this program's purpose"
+)]
+
+mod edges;
+mod parts;
+mod plan;
+mod report;
+mod tidy;
+mod workspace;
+
+use report::{Report, Strictness};
+use std::process::ExitCode;
+use workspace::Workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  check   format, tidy, crate edges, lints, licences, tests, doc tests
+  test    all of check, then the browser and SDK tests, with what they need installed first
+  tidy    only the rules that no other tool checks
+  edges   only which crate may depend on which
+
+With CI=true, a test that has to be left out is a failure.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [command] = arguments.as_slice() else {
+        print!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let workspace = Workspace::of_this_program();
+    let mut report = Report::new(strictness());
+    match command.as_str() {
+        "check" => plan::check(&workspace, &mut report),
+        "test" => plan::test(&workspace, &mut report),
+        "tidy" => report.check("tidy", || tidy::check(&workspace)),
+        "edges" => report.check("crate edges", || edges::check(&workspace)),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        other => {
+            print!("unknown command `{other}`\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    }
+    println!("{report}");
+    if report.failed() == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn strictness() -> Strictness {
+    match std::env::var("CI").as_deref() {
+        Ok("true") => Strictness::NothingLeftOut,
+        _ => Strictness::MayLeaveOut,
+    }
+}

@@ -1,0 +1,189 @@
+//! The steps of `check` and `test`, in order. Knows each tool's command line; runs none itself.
+
+use crate::parts::{self, Missing};
+use crate::report::{Problem, Report};
+use crate::workspace::{Workspace, succeeds};
+use crate::{edges, tidy};
+use std::path::PathBuf;
+
+const WEB_TESTS: &str = "tests/web";
+const SDK_TESTS: &str = "tests/sdk";
+
+/// What needs nothing beyond the Rust toolchain. The quick steps come first.
+pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
+    report.run("format", workspace.cargo(&["fmt", "--all", "--check"]));
+    report.check("tidy", || tidy::check(workspace));
+    report.check("crate edges", || edges::check(workspace));
+    licences(workspace, report);
+    let mut clippy = workspace.cargo(&["clippy", "--workspace", "--all-targets"]);
+    clippy.args(["--", "--deny", "warnings"]);
+    report.run("lints", clippy);
+    tests(workspace, report);
+    doc_tests(workspace, report);
+}
+
+/// Everything: what `check` does, and the tests that drive the built program with a browser and the official SDKs.
+pub(crate) fn test(workspace: &Workspace, report: &mut Report) {
+    check(workspace, report);
+    if !workspace.exists(WEB_TESTS) && !workspace.exists(SDK_TESTS) {
+        return;
+    }
+    let Some(binary) = binary(workspace, report) else {
+        let reason = "there is no program to test, as it did not build";
+        report.leave_out("browser and SDK tests", reason);
+        return;
+    };
+    if workspace.exists(&format!("{WEB_TESTS}/package.json"))
+        && let Err(Missing(reason)) = web_tests(workspace, report, &binary)
+    {
+        report.leave_out("browser tests", &reason);
+    }
+    if workspace.exists(&format!("{SDK_TESTS}/package.json"))
+        && let Err(Missing(reason)) = javascript_sdk_tests(workspace, report, &binary)
+    {
+        report.leave_out("JavaScript SDK tests", &reason);
+    }
+    if workspace.exists(&format!("{SDK_TESTS}/requirements.txt"))
+        && let Err(Missing(reason)) = python_sdk_tests(workspace, report, &binary)
+    {
+        report.leave_out("Python SDK tests", &reason);
+    }
+}
+
+fn licences(workspace: &Workspace, report: &mut Report) {
+    if succeeds(workspace.cargo(&["deny", "--version"])) {
+        // The advisory database is a clone from GitHub, which not every machine reaches.
+        let arguments = ["deny", "check", "bans", "licenses", "sources"];
+        report.run("licences and sources", workspace.cargo(&arguments));
+    } else {
+        report.notice(
+            "cargo-deny is not installed, so licences and sources of dependencies go unchecked (`cargo install --locked cargo-deny`)",
+        );
+    }
+}
+
+fn tests(workspace: &Workspace, report: &mut Report) {
+    let command = if succeeds(workspace.cargo(&["nextest", "--version"])) {
+        workspace.cargo(&["nextest", "run", "--workspace"])
+    } else {
+        report.notice(
+            "cargo-nextest is not installed, so plain `cargo test` runs, slower and without a limit on a hung test (`cargo install --locked cargo-nextest`)",
+        );
+        workspace.cargo(&["test", "--workspace", "--lib", "--bins", "--tests"])
+    };
+    report.run("tests", command);
+}
+
+/// Only nextest leaves doc tests out, and most crates have none, so only those that do are named.
+fn doc_tests(workspace: &Workspace, report: &mut Report) {
+    let packages = match packages_with_doc_tests(workspace) {
+        Ok(packages) => packages,
+        Err(problem) => return report.check("doc tests", || vec![problem]),
+    };
+    if packages.is_empty() {
+        return;
+    }
+    let mut command = workspace.cargo(&["test", "--doc"]);
+    for package in packages {
+        command.arg("--package").arg(package);
+    }
+    report.run("doc tests", command);
+}
+
+fn packages_with_doc_tests(workspace: &Workspace) -> Result<Vec<String>, Problem> {
+    let mut packages = Vec::new();
+    for file in workspace.files()? {
+        let Some(folder) = file.strip_suffix("Cargo.toml") else {
+            continue;
+        };
+        if !workspace.exists(&format!("{folder}src/lib.rs")) {
+            continue;
+        }
+        packages.extend(package_with_doc_tests(&workspace.read(&file)?));
+    }
+    Ok(packages)
+}
+
+/// The name of a manifest's package, unless its library says that it has no doc tests.
+fn package_with_doc_tests(manifest: &str) -> Option<String> {
+    let mut section = "";
+    let mut name = None;
+    for line in manifest.lines().map(str::trim) {
+        match (section, line) {
+            (_, header) if header.starts_with('[') => section = header,
+            ("[lib]", "doctest = false") => return None,
+            ("[package]", line) => {
+                let value = line.strip_prefix("name = \"");
+                name = name.or(value.and_then(|value| value.strip_suffix('"')));
+            }
+            _ => {}
+        }
+    }
+    name.map(str::to_owned)
+}
+
+/// Builds the program. `--tests` asks for what the tests have built already: the same packages with the same features.
+fn binary(workspace: &Workspace, report: &mut Report) -> Option<PathBuf> {
+    let arguments = ["build", "--workspace", "--tests", "--bin", "windlass"];
+    let built = report.run("program", workspace.cargo(&arguments));
+    built.then(|| workspace.target().join("debug").join("windlass"))
+}
+
+fn web_tests(workspace: &Workspace, report: &mut Report, binary: &PathBuf) -> Result<(), Missing> {
+    parts::npm_packages(workspace, report, WEB_TESTS)?;
+    let chromium = parts::chromium(workspace, report)?;
+    let mut command = workspace.command("node", WEB_TESTS);
+    command.args(["--test", "--test-reporter=spec"]);
+    command.env("WINDLASS_BINARY", binary);
+    command.env(parts::CHROMIUM_VARIABLE, chromium);
+    report.run("browser tests", command);
+    Ok(())
+}
+
+fn javascript_sdk_tests(
+    workspace: &Workspace,
+    report: &mut Report,
+    binary: &PathBuf,
+) -> Result<(), Missing> {
+    parts::npm_packages(workspace, report, SDK_TESTS)?;
+    let mut command = workspace.command("node", SDK_TESTS);
+    command.args(["--test", "--test-reporter=spec"]);
+    command.env("WINDLASS_BINARY", binary);
+    report.run("JavaScript SDK tests", command);
+    Ok(())
+}
+
+fn python_sdk_tests(
+    workspace: &Workspace,
+    report: &mut Report,
+    binary: &PathBuf,
+) -> Result<(), Missing> {
+    let requirements = format!("{SDK_TESTS}/requirements.txt");
+    let interpreter = parts::python_environment(workspace, report, &requirements)?;
+    let mut command = workspace.command(interpreter, SDK_TESTS);
+    command.args(["-B", "-m", "unittest", "discover", "--pattern", "test_*.py"]);
+    command.env("WINDLASS_BINARY", binary);
+    report.run("Python SDK tests", command);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_has_doc_tests_unless_its_manifest_says_no() {
+        for (manifest, expected) in [
+            ("[package]\nname = \"a\"\n", Some("a")),
+            ("[package]\nname = \"a\"\n[lib]\ndoctest = false\n", None),
+            (
+                "[package]\nname = \"a\"\n[lib]\nname = \"b\"\n[[bin]]\nname = \"c\"\ndoctest = false\n",
+                Some("a"),
+            ),
+            ("[workspace]\nmembers = [\"crates/*\"]\n", None),
+        ] {
+            let found = package_with_doc_tests(manifest);
+            assert_eq!(found.as_deref(), expected, "{manifest}");
+        }
+    }
+}

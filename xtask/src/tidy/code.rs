@@ -1,0 +1,230 @@
+//! Rules for source code: how it opens, how long it may be, what it may not be called, and no sign of unfinished work.
+//! Relies on rustfmt's layout instead of parsing.
+
+use crate::report::Problem;
+
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Names that say nothing of what is inside.
+const EMPTY_NAMES: &[&str] = &["common", "helper", "helpers", "manager", "util", "utils"];
+
+/// Signs of unfinished work in any language, as whole words. Each is cut in two, so that this file keeps the rule.
+const MARKS: &[&str] = &[
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+];
+
+/// Signs of unfinished or hidden work in Rust, wherever they stand.
+const RUST_MARKS: &[&str] = &[
+    concat!("to", "do!"),
+    concat!("unimpl", "emented!"),
+    concat!("#[ign", "ore"),
+    concat!("allow(dead", "_code)"),
+    concat!("expect(dead", "_code"),
+    concat!("db", "g!("),
+];
+
+/// The rules for every language.
+pub(super) fn check(file: &str, content: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let length = content.lines().count();
+    if length > FILE_LINES_MAX {
+        problems.push(Problem::at(
+            file,
+            FILE_LINES_MAX + 1,
+            format!("has {length} lines, over {FILE_LINES_MAX}: split it by what it owns"),
+        ));
+    }
+    let words = file.split(|c: char| !c.is_ascii_alphanumeric());
+    for name in words.filter(|word| EMPTY_NAMES.contains(word)) {
+        let text = format!("is called `{name}`, which says nothing: name what it owns");
+        problems.push(Problem::of_file(file, text));
+    }
+    for (index, line) in content.lines().enumerate() {
+        for mark in MARKS.iter().filter(|mark| holds_word(line, mark)) {
+            let text = format!("holds `{mark}`: do it, or open an issue");
+            problems.push(Problem::at(file, index + 1, text));
+        }
+    }
+    problems
+}
+
+/// The rules for Rust alone.
+pub(super) fn check_rust(file: &str, content: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if !content.starts_with("//!") {
+        let text = "does not open with `//!`: say what it owns and what it refuses to know";
+        problems.push(Problem::at(file, 1, text));
+    }
+    for (index, line) in content.lines().enumerate() {
+        for mark in RUST_MARKS.iter().filter(|mark| line.contains(*mark)) {
+            let text = format!("holds `{mark}`: finish it, or take it out");
+            problems.push(Problem::at(file, index + 1, text));
+        }
+    }
+    for function in functions(content) {
+        if function.length > FUNCTION_LINES_MAX {
+            let text = format!(
+                "function `{}` has {} lines, over {FUNCTION_LINES_MAX}: split it",
+                function.name, function.length
+            );
+            problems.push(Problem::at(file, function.line, text));
+        }
+    }
+    problems
+}
+
+fn holds_word(line: &str, word: &str) -> bool {
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(start, _)| {
+        let before = line[..start].chars().next_back();
+        let after = line[start + word.len()..].chars().next();
+        !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
+    })
+}
+
+struct Function<'content> {
+    name: &'content str,
+    line: usize,
+    length: usize,
+}
+
+/// Every function with a body. rustfmt puts the closing brace alone, as far in as the line that opened the function.
+fn functions(content: &str) -> Vec<Function<'_>> {
+    let lines: Vec<&str> = content.lines().collect();
+    let mut functions = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let Some(name) = function_name(line) else {
+            continue;
+        };
+        let indent = line.len() - line.trim_start().len();
+        let closing = format!("{}}}", &line[..indent]);
+        // A signature ends where a body opens, or where it turns out to have none, or one on the same line.
+        let mut signature_ends = lines[index..].iter().map(|line| line.chars().next_back());
+        let opens_body = signature_ends.find(|end| matches!(end, Some('{' | ';' | '}')));
+        let end = lines[index..].iter().position(|line| *line == closing);
+        if let (Some(Some('{')), Some(end)) = (opens_body, end) {
+            functions.push(Function {
+                name,
+                line: index + 1,
+                length: end + 1,
+            });
+        }
+    }
+    functions
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    let mut rest = line.trim_start();
+    loop {
+        if let Some(signature) = rest.strip_prefix("fn ") {
+            return signature.split(['(', '<']).next();
+        }
+        let (word, further) = rest.split_once(' ')?;
+        let qualifies = word.starts_with("pub")
+            || matches!(word, "const" | "async" | "unsafe" | "extern" | "\"C\"");
+        if !qualifies {
+            return None;
+        }
+        rest = further;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_source(content: &str, expected: &[&str]) {
+        let mut found = check("crates/a/src/lib.rs", content);
+        found.extend(check_rust("crates/a/src/lib.rs", content));
+        let found: Vec<String> = found.iter().map(Problem::to_string).collect();
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+
+    fn function(opening: &str, lines: usize, indent: &str) -> String {
+        let body = format!("{indent}    step();\n").repeat(lines - 2);
+        format!("{indent}{opening} {{\n{body}{indent}}}\n")
+    }
+
+    #[test]
+    fn a_file_opens_with_what_it_owns() {
+        check_source("//! Owns a thing.\n", &[]);
+        check_source("\n//! Owns a thing.\n", &["lib.rs:1: does not open"]);
+        check_source("// Owns a thing.\n", &["does not open"]);
+        check_source("", &["does not open"]);
+    }
+
+    #[test]
+    fn a_file_has_at_most_500_lines() {
+        let longest = format!("//! A.\n{}", "// b\n".repeat(499));
+        check_source(&longest, &[]);
+        check_source(&format!("{longest}// c\n"), &["has 501 lines"]);
+    }
+
+    #[test]
+    fn a_function_has_at_most_70_lines() {
+        for opening in [
+            "fn long()",
+            "pub(crate) async fn long<T>(a: T) -> T",
+            "pub const fn long()",
+        ] {
+            for indent in ["", "    "] {
+                let longest = function(opening, 70, indent);
+                check_source(&format!("//! A.\n{longest}{longest}"), &[]);
+                let longer = function(opening, 71, indent);
+                check_source(
+                    &format!("//! A.\n{longest}{longer}"),
+                    &["lib.rs:72: function `long` has 71 lines"],
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_function_without_a_body_has_no_length() {
+        let source = format!(
+            "//! A.\ntrait A {{\n    fn none(&self);\n    fn wide(\n        &self,\n    ) -> u8;\n    fn one(&self) {{}}\n{}}}\n",
+            function("fn some(&self)", 69, "    ")
+        );
+        check_source(&source, &[]);
+    }
+
+    #[test]
+    fn a_signature_over_several_lines_counts_with_its_function() {
+        let body = "    step();\n".repeat(67);
+        let source = format!("//! A.\nfn long(\n    a: u8,\n) -> u8 {{\n{body}}}\n");
+        check_source(&source, &["function `long` has 71 lines"]);
+    }
+
+    #[test]
+    fn signs_of_unfinished_work_are_found() {
+        for mark in MARKS {
+            check_source(&format!("//! A.\n// {mark}: later\n"), &["lib.rs:2: holds"]);
+            check_source(&format!("//! A.\n// {mark}S and A{mark} are words\n"), &[]);
+        }
+        for mark in RUST_MARKS {
+            check_source(&format!("//! A.\n\n    {mark}\n"), &["lib.rs:3: holds"]);
+        }
+    }
+
+    #[test]
+    fn a_name_says_what_is_inside() {
+        for file in [
+            "crates/a/src/util.rs",
+            "crates/a/src/session_manager.rs",
+            "crates/common/src/lib.rs",
+            "tests/web/test-helpers.mjs",
+        ] {
+            assert_eq!(check(file, "").len(), 1, "{file}");
+        }
+        for file in ["crates/a/src/utility.rs", "crates/a/src/commonplace.rs"] {
+            assert_eq!(check(file, "").len(), 0, "{file}");
+        }
+    }
+}
