@@ -1,1 +1,41 @@
-//! handlers
+//! The built-in tools, one file each. Knows arguments, capabilities and answers; no session, no provider, no policy:
+//! budgets, modes and confirmation were settled before a handler runs.
+
+mod arguments;
+mod capability;
+pub mod describe_tool;
+mod end_voice_session;
+mod ignore_user;
+mod kb_get;
+mod kb_search;
+mod record;
+mod start_voice_session;
+
+pub use describe_tool::describe_tool;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use windlass_tool::handler::Handler;
+use windlass_tool::id::ToolId;
+
+/// The handlers that are built into the binary for tool directories, under their tools' ids. [`describe_tool()`] is not
+/// among them: it has no directory, and what it describes is the caller's to give.
+pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
+    let handlers: [(&str, Arc<dyn Handler>); 5] = [
+        ("end_voice_session", Arc::new(end_voice_session::Ender)),
+        ("ignore_user", Arc::new(ignore_user::Blocker)),
+        ("kb_get", Arc::new(kb_get::Reader)),
+        ("kb_search", Arc::new(kb_search::Searcher)),
+        (
+            "start_voice_session",
+            Arc::new(start_voice_session::Starter),
+        ),
+    ];
+    handlers
+        .into_iter()
+        .map(|(id, handler)| {
+            let id = ToolId::parse(id).expect("the ids above keep the rule for ids");
+            (id, handler)
+        })
+        .collect()
+}

@@ -1,0 +1,52 @@
+//! `end_voice_session`: asks for the end of a voice session after its farewell. Ending it is the state controller's.
+
+use crate::arguments::{read, require_active, said};
+use serde::Deserialize;
+use serde_json::json;
+use std::borrow::Cow;
+use windlass_tool::handler::{Execution, Handler, HandlerResult, Invocation, Success};
+use windlass_tool::intent::{EndAfter, Intent};
+
+pub(crate) struct Ender;
+
+#[derive(Deserialize)]
+struct Arguments<'a> {
+    #[serde(borrow)]
+    reason: Cow<'a, str>,
+    #[serde(borrow)]
+    closing_message: Cow<'a, str>,
+    #[serde(borrow)]
+    text_response: Cow<'a, str>,
+}
+
+impl Handler for Ender {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        Execution::Ready(end(&invocation))
+    }
+}
+
+fn end(invocation: &Invocation) -> HandlerResult {
+    require_active(&invocation.context, "end the session")?;
+    let arguments: Arguments<'_> = read(&invocation.arguments)?;
+    let closing_message = said(&arguments.closing_message);
+    let text_response = said(&arguments.text_response);
+    let instruction = match closing_message {
+        Some(message) => format!("Speak exactly this and nothing else: {message}"),
+        None => "Unless you have just said goodbye, speak one short farewell and nothing else."
+            .to_owned(),
+    };
+    Ok(Success {
+        intents: vec![Intent::EndVoiceSession {
+            after: EndAfter::FarewellSpoken,
+            reason: Some(arguments.reason.to_string()),
+            closing_message: closing_message.map(str::to_owned),
+            text_response: text_response.map(str::to_owned),
+        }],
+        ..Success::new(json!({
+            "reason": arguments.reason,
+            "finalMessage": closing_message,
+            "textResponse": text_response,
+            "instruction": instruction,
+        }))
+    })
+}

@@ -1,0 +1,133 @@
+//! `ignore_user`: blocks a user for a time, after a farewell. Knows what a block consists of; whether one is deserved is
+//! the model's judgement, and refusing a blocked user is the server's task.
+
+use crate::arguments::{read, require_active, said};
+use serde::Deserialize;
+use serde_json::{Number, json};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{
+    Block, Context, Execution, Failure, Handler, HandlerResult, Invocation, Placement, Report,
+    Success,
+};
+use windlass_tool::intent::{EndAfter, Intent};
+use windlass_tool::kind::Mode;
+
+pub(crate) struct Blocker;
+
+#[derive(Deserialize)]
+struct Arguments<'a> {
+    duration_seconds: Number,
+    #[serde(borrow)]
+    farewell_message: std::borrow::Cow<'a, str>,
+}
+
+impl Handler for Blocker {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        Execution::Ready(block(&invocation))
+    }
+
+    /// A block is on the disk before the call is answered, which takes milliseconds.
+    fn placement(&self) -> Placement {
+        Placement::Blocking
+    }
+}
+
+fn block(invocation: &Invocation) -> HandlerResult {
+    let context = &invocation.context;
+    require_active(context, "block the user")?;
+    let arguments: Arguments<'_> = read(&invocation.arguments)?;
+    let duration = arguments.duration_seconds;
+    let now_unix_ms = context.world.now_unix_ms();
+    let until_unix_ms = now_unix_ms.saturating_add(milliseconds(&duration));
+    let farewell = arguments.farewell_message;
+
+    // The client hears of the block first: where it cannot any more, nothing is done.
+    notify(context, &duration, until_unix_ms, &farewell)?;
+    let blocked = context.world.blocks().block(Block {
+        user_id: context.user_id.clone(),
+        until_unix_ms,
+        farewell_message: farewell.to_string(),
+    });
+    if let Err(unavailable) = blocked {
+        // The client was told of a block that is not there; one that is over already takes that back.
+        let _ = notify(context, &Number::from(0), now_unix_ms, "");
+        let _ = context.audit(
+            "blocks_unavailable",
+            json!({"cause": unavailable.to_string()}),
+        );
+        return Err(not_blocked("the block could not be stored"));
+    }
+    // The block stands whether or not its audit line could be taken.
+    let _ = context.audit(
+        "user_timeout",
+        json!({"duration": duration, "timeoutUntil": until_unix_ms, "reason": "tool_invocation"}),
+    );
+    let instruction = instruction(context.mode, &farewell);
+    Ok(Success {
+        intents: intents(context.mode, &farewell),
+        ..Success::new(json!({
+            "timeoutUntil": until_unix_ms,
+            "duration": duration,
+            "instruction": instruction,
+        }))
+    })
+}
+
+fn milliseconds(seconds: &Number) -> u64 {
+    // The schema bounds the seconds to a day; the conversion saturates for what it does not.
+    (seconds.as_f64().unwrap_or(0.0) * 1000.0).round() as u64
+}
+
+fn notify(
+    context: &Context,
+    duration: &Number,
+    until_unix_ms: u64,
+    farewell: &str,
+) -> Result<(), Failure> {
+    context
+        .send_message(json!({
+            "type": "timeout",
+            "durationSeconds": duration,
+            "timeoutUntil": until_unix_ms,
+            "farewellMessage": farewell,
+        }))
+        .map_err(|_| not_blocked("the client could not be told of the block"))
+}
+
+fn not_blocked(cause: &str) -> Failure {
+    Report {
+        partial_side_effects: Some(false),
+        ..Report::new(
+            FailureKind::Transient,
+            format!("{cause}; the user is not blocked"),
+        )
+    }
+    .into()
+}
+
+fn instruction(mode: Mode, farewell: &str) -> String {
+    let act = match mode {
+        Mode::Voice => "The user is blocked and the session ends after your farewell. Speak",
+        Mode::Text => "The user is blocked. Answer with",
+    };
+    match said(farewell) {
+        Some(farewell) => format!("{act} exactly this and nothing else: {farewell}"),
+        None => format!("{act} one short, calm farewell and nothing else."),
+    }
+}
+
+/// A text conversation has no voice to end: its next message is refused by the block itself.
+fn intents(mode: Mode, farewell: &str) -> Vec<Intent> {
+    match mode {
+        Mode::Text => Vec::new(),
+        Mode::Voice => vec![
+            Intent::EndVoiceSession {
+                after: EndAfter::FarewellSpoken,
+                reason: Some("user_blocked".to_owned()),
+                closing_message: said(farewell).map(str::to_owned),
+                text_response: None,
+            },
+            Intent::SuppressAudio { value: true },
+        ],
+    }
+}

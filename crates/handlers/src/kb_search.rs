@@ -1,0 +1,171 @@
+//! `kb_search`: finds records and answers with evidence. Knows the shape of the answer in each mode; ranking and
+//! filtering are the knowledge base's.
+
+use crate::arguments::{read, require_active};
+use crate::capability::{answer, knowledge_failure};
+use crate::record::{Field, add_field, citation};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use windlass_tool::handler::{
+    Context, Execution, Failure, Handler, Hit, Invocation, SearchAnswer, SearchRequest, Success,
+};
+use windlass_tool::kind::Mode;
+
+pub(crate) struct Searcher;
+
+#[derive(Deserialize)]
+struct Arguments {
+    query: String,
+    namespace: Option<String>,
+    #[serde(default)]
+    filters: Filters,
+    top_k: usize,
+    return_fields: Option<Vec<Field>>,
+    include_snippets: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct Filters {
+    #[serde(rename = "type")]
+    record_type: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    date_range: DateRange,
+}
+
+#[derive(Default, Deserialize)]
+struct DateRange {
+    start: Option<String>,
+    end: Option<String>,
+}
+
+impl Handler for Searcher {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        search(invocation).unwrap_or_else(|failure| Execution::Ready(Err(failure)))
+    }
+}
+
+fn search(invocation: Invocation) -> Result<Execution, Failure> {
+    let Invocation { arguments, context } = invocation;
+    require_active(&context, "search")?;
+    let arguments: Arguments = read(&arguments)?;
+    let shape = Shape::of(&arguments, context.mode);
+    let request = SearchRequest {
+        query: arguments.query,
+        namespace: arguments.namespace,
+        record_type: arguments.filters.record_type,
+        tags: arguments.filters.tags,
+        updated_from: arguments.filters.date_range.start,
+        updated_to: arguments.filters.date_range.end,
+        top_k: arguments.top_k,
+        snippets: shape.fields.contains(&Field::Snippet),
+        user_id: context.user_id.clone(),
+    };
+    let knowledge = context.world.knowledge();
+    Ok(answer(
+        knowledge.search(request),
+        move |found| match found {
+            Ok(found) => Ok(Success::new(shape.data(found))),
+            Err(error) => Err(unfound(error, &context)),
+        },
+    ))
+}
+
+fn unfound(error: windlass_tool::handler::KnowledgeError, context: &Context) -> Failure {
+    knowledge_failure(error, &context.world.knowledge().facets(), context)
+}
+
+/// What an answer shows.
+struct Shape {
+    fields: Vec<Field>,
+    results_max: usize,
+    note: Option<&'static str>,
+}
+
+impl Shape {
+    fn of(arguments: &Arguments, mode: Mode) -> Self {
+        let mut fields = match (&arguments.return_fields, mode) {
+            (Some(fields), _) => fields.clone(),
+            (None, Mode::Text) => vec![Field::Snippet, Field::Metadata, Field::Url],
+            // What is spoken needs the passage; the page that shows the citations needs the link.
+            (None, Mode::Voice) => vec![Field::Snippet, Field::Url],
+        };
+        if !arguments.include_snippets {
+            fields.retain(|field| *field != Field::Snippet);
+        }
+        let asked = fields.len();
+        if mode == Mode::Voice {
+            fields.retain(|field| *field != Field::FullText);
+        }
+        let note = (fields.len() < asked)
+            .then_some("full_text is left out in voice; fetch a single record for its text");
+        Self {
+            fields,
+            results_max: arguments.top_k,
+            note,
+        }
+    }
+
+    fn data(&self, found: SearchAnswer) -> Value {
+        let mut hits = found.hits;
+        for hit in &mut hits {
+            hit.score = shown_score(hit.score);
+        }
+        // The order and the absence of repeats are promised by this tool, whatever engine stands behind it.
+        hits.sort_by(|left, right| {
+            (right.score.total_cmp(&left.score)).then_with(|| left.record.id.cmp(&right.record.id))
+        });
+        let mut results: Vec<Value> = Vec::with_capacity(hits.len().min(self.results_max));
+        for (index, hit) in hits.iter().enumerate() {
+            if results.len() == self.results_max {
+                break;
+            }
+            let is_repeat = hits[..index]
+                .iter()
+                .any(|earlier| earlier.record.id == hit.record.id);
+            if !is_repeat {
+                results.push(self.result(hit));
+            }
+        }
+        let mut data = Map::new();
+        data.insert("results".into(), Value::Array(results));
+        data.insert("retrieval".into(), found.retrieval.into());
+        if let Some(model) = found.model {
+            data.insert("model".into(), model.into());
+        }
+        if let Some(note) = self.note {
+            data.insert("note".into(), note.into());
+        }
+        Value::Object(data)
+    }
+
+    fn result(&self, hit: &Hit) -> Value {
+        let record = &*hit.record;
+        let mut object = citation(record);
+        object.insert("score".into(), hit.score.into());
+        for field in &self.fields {
+            match field {
+                Field::Snippet => {
+                    let text = hit.snippet.as_ref().map(|snippet| snippet.text.as_str());
+                    object.insert("snippet".into(), text.into());
+                }
+                Field::FullText => {
+                    object.insert("full_text".into(), record.body.as_str().into());
+                }
+                Field::Metadata | Field::Sources | Field::Url => {
+                    add_field(&mut object, record, *field);
+                }
+            }
+        }
+        Value::Object(object)
+    }
+}
+
+/// A score between 0 and 1 in three digits, which is all that a reader can use. What is no number ranks last.
+fn shown_score(score: f64) -> f64 {
+    if score.is_nan() {
+        return 0.0;
+    }
+    (score.clamp(0.0, 1.0) * 1000.0).round() / 1000.0
+}

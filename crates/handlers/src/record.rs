@@ -1,0 +1,100 @@
+//! Evidence: how one record of the knowledge base is put into an answer. Knows fields and lengths, not how records are
+//! found.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_tool::handler::Record;
+
+/// An optional field that a caller may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Field {
+    Snippet,
+    FullText,
+    Metadata,
+    Sources,
+    Url,
+}
+
+/// What every answer says of a record, so that it can be cited.
+pub(crate) fn citation(record: &Record) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("id".into(), record.id.as_str().into());
+    object.insert("type".into(), record.record_type.as_str().into());
+    object.insert("title".into(), record.title.as_str().into());
+    object.insert("source_type".into(), record.source_type.as_str().into());
+    object.insert("last_updated".into(), record.last_updated.clone().into());
+    object
+}
+
+/// Adds one of the fields that any answer shows in the same way. Snippets and texts are the tool's own affair.
+pub(crate) fn add_field(object: &mut Map<String, Value>, record: &Record, field: Field) {
+    match field {
+        Field::Metadata => {
+            object.insert("metadata".into(), Value::Object(record.metadata.clone()));
+        }
+        Field::Sources => {
+            let source =
+                json!({"source_type": record.source_type, "source_path": record.source_path});
+            object.insert("sources".into(), Value::Array(vec![source]));
+        }
+        Field::Url => {
+            object.insert("url".into(), record.url.clone().into());
+        }
+        Field::Snippet | Field::FullText => {}
+    }
+}
+
+/// The beginning of a text, at most `characters_max` long: whole sentences where that keeps half of it or more, else
+/// whole words and an ellipsis. `None` where the text fits as it is.
+pub(crate) fn beginning(text: &str, characters_max: usize) -> Option<String> {
+    let (end, _) = text.char_indices().nth(characters_max)?;
+    let head = &text[..end];
+    let sentence_end = head
+        .rmatch_indices(['.', '!', '?', '。'])
+        .map(|(at, mark)| at + mark.len())
+        .find(|at| text[*at..].starts_with(char::is_whitespace))
+        .filter(|at| *at >= head.len() / 2);
+    if let Some(at) = sentence_end {
+        return Some(head[..at].to_owned());
+    }
+    // The last character makes room for the ellipsis.
+    let head = head
+        .char_indices()
+        .next_back()
+        .map_or(head, |(last, _)| &head[..last]);
+    let words = head
+        .rfind(char::is_whitespace)
+        .filter(|at| *at >= head.len() / 2)
+        .map_or(head, |at| &head[..at]);
+    Some(format!("{}…", words.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beginning;
+
+    #[test]
+    fn a_long_text_is_cut_at_a_sentence_else_at_a_word_else_anywhere() {
+        for (text, characters_max, expected) in [
+            ("short", 5, None),
+            ("", 0, None),
+            (
+                "One is here. Two is there. Three",
+                28,
+                Some("One is here. Two is there."),
+            ),
+            (
+                "A. then a long clause without an end",
+                20,
+                Some("A. then a long…"),
+            ),
+            ("version 1.25 of something long", 14, Some("version 1.25…")),
+            ("ééééééééé", 4, Some("ééé…")),
+            ("x y", 1, Some("…")),
+        ] {
+            let cut = beginning(text, characters_max);
+            assert_eq!(cut.as_deref(), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `start_voice_session`: asks the client of a text conversation to go on in voice. Opening the voice session is the
+//! client's part, and the microphone the user's.
+
+use crate::arguments::{read, require_active, said};
+use serde::Deserialize;
+use serde_json::json;
+use std::borrow::Cow;
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{
+    Execution, Failure, Handler, HandlerResult, Invocation, Report, Success,
+};
+use windlass_tool::kind::Mode;
+
+pub(crate) struct Starter;
+
+#[derive(Deserialize)]
+struct Arguments<'a> {
+    #[serde(borrow)]
+    pending_request: Cow<'a, str>,
+}
+
+impl Handler for Starter {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        Execution::Ready(start(&invocation))
+    }
+}
+
+fn start(invocation: &Invocation) -> HandlerResult {
+    let context = &invocation.context;
+    require_active(context, "start a voice session")?;
+    match context.mode {
+        Mode::Voice => {
+            return Err(Failure::new(
+                FailureKind::SessionActive,
+                "the conversation is in voice already",
+            ));
+        }
+        Mode::Text => {}
+    }
+    let arguments: Arguments<'_> = read(&invocation.arguments)?;
+    let pending_request = said(&arguments.pending_request);
+    let sent = context.send_message(json!({
+        "type": "voice_session_start",
+        "conversationId": context.conversation_id.as_str(),
+        "pendingRequest": pending_request,
+    }));
+    if sent.is_err() {
+        return Err(Report {
+            partial_side_effects: Some(false),
+            ..Report::new(
+                FailureKind::Transient,
+                "the client is not ready for a voice session; try again in a moment",
+            )
+        }
+        .into());
+    }
+    // The request itself is the user's own words and stays out of the audit. The session starts without the line too.
+    let _ = context.audit(
+        "voice_session_start",
+        json!({"hasPendingRequest": pending_request.is_some()}),
+    );
+    Ok(Success::new(json!({
+        "conversation_id": context.conversation_id.as_str(),
+        "pending_request": pending_request,
+    })))
+}

@@ -1,0 +1,336 @@
+//! A bench to run one call on: a fake world that records what a handler does, and the tool's own schemas around it.
+
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use windlass_tool::handler::{
+    Block, Blocks, BlocksUnavailable, Cancellation, CapabilityFuture, Cause, Context, Execution,
+    Facets, Failure, GetRequest, Handler, HandlerMessage, HandlerResult, Hit, Invocation,
+    Knowledge, KnowledgeError, Outbox, OutboxClosed, Record, Report, SearchAnswer, SearchRequest,
+    SessionFacts, Snippet, Success, ToolFacts, World,
+};
+use windlass_tool::id::{
+    CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
+};
+use windlass_tool::kind::Mode;
+use windlass_tool::validate::Validator;
+
+pub(crate) const NOW_UNIX_MS: u64 = 1_800_000_000_000;
+
+/// What happens around one call. Fields are set before the call, read after it.
+pub(crate) struct Bench {
+    pub(crate) mode: Mode,
+    pub(crate) session_is_active: bool,
+    pub(crate) fakes: Arc<Fakes>,
+}
+
+#[derive(Default)]
+pub(crate) struct Fakes {
+    pub(crate) records: Mutex<Vec<(Record, f64)>>,
+    pub(crate) knowledge_error: Mutex<Option<KnowledgeError>>,
+    pub(crate) knowledge_is_slow: Mutex<bool>,
+    pub(crate) searched: Mutex<Vec<SearchRequest>>,
+    pub(crate) fetched: Mutex<Vec<GetRequest>>,
+    pub(crate) blocks: Mutex<Vec<Block>>,
+    pub(crate) blocks_fail: Mutex<bool>,
+    pub(crate) outbox_is_closed: Mutex<bool>,
+    pub(crate) messages: Mutex<Vec<HandlerMessage>>,
+}
+
+/// The fakes behind the handles that a handler is given.
+#[derive(Clone)]
+struct Handle(Arc<Fakes>);
+
+impl Bench {
+    pub(crate) fn new(mode: Mode) -> Self {
+        Self {
+            mode,
+            session_is_active: true,
+            fakes: Arc::default(),
+        }
+    }
+
+    pub(crate) fn with_records(self, records: Vec<(Record, f64)>) -> Self {
+        *self.fakes.records.lock().unwrap() = records;
+        self
+    }
+
+    /// Runs a call of a built-in tool as the pipeline does: arguments checked, defaults applied, the answer checked.
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> HandlerResult {
+        let schema = schema(tool);
+        let arguments = admitted(&schema, arguments);
+        let handler = windlass_handlers::builtin()[tool].clone();
+        let result = self.execute(&*handler, tool, arguments);
+        check_response(&schema, &result);
+        result
+    }
+
+    pub(crate) fn succeed(&self, tool: &str, arguments: Value) -> Success {
+        self.call(tool, arguments).unwrap()
+    }
+
+    pub(crate) fn data(&self, tool: &str, arguments: Value) -> Value {
+        self.succeed(tool, arguments).data.unwrap()
+    }
+
+    pub(crate) fn report(&self, tool: &str, arguments: Value) -> Report {
+        reported(self.call(tool, arguments).unwrap_err())
+    }
+
+    pub(crate) fn execute(
+        &self,
+        handler: &dyn Handler,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> HandlerResult {
+        finish(handler.execute(Invocation {
+            arguments: Arc::new(arguments),
+            context: self.context(tool),
+        }))
+    }
+
+    fn context(&self, tool: &str) -> Context {
+        Context {
+            call: CallRef {
+                call: CallNumber(1),
+                attempt: 1,
+            },
+            client_id: ClientId::new("client"),
+            session_id: SessionId::new("session"),
+            user_id: UserId::new("user"),
+            conversation_id: ConversationId::new("conversation"),
+            mode: self.mode,
+            turn: 1,
+            tool: ToolFacts {
+                id: ToolId::parse(tool).unwrap(),
+                version: "1.0.0".into(),
+                idempotent: false,
+            },
+            session: SessionFacts {
+                is_active: self.session_is_active,
+                registry_version: "1.0.00000000".into(),
+                is_model_generating: true,
+                pending_end_voice_session: false,
+            },
+            effect_id: Some(EffectId::new("effect")),
+            deadline_unix_ms: NOW_UNIX_MS + 10_000,
+            cancellation: Cancellation::default(),
+            world: Arc::new(Handle(self.fakes.clone())),
+            outbox: Arc::new(Handle(self.fakes.clone())),
+        }
+    }
+
+    /// What the client was sent, in order.
+    pub(crate) fn client_messages(&self) -> Vec<Value> {
+        let messages = self.fakes.messages.lock().unwrap();
+        messages
+            .iter()
+            .filter_map(|message| match message {
+                HandlerMessage::Client(value) => Some(value.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The audit lines, in order.
+    pub(crate) fn audit_lines(&self) -> Vec<(String, Value)> {
+        let messages = self.fakes.messages.lock().unwrap();
+        messages
+            .iter()
+            .filter_map(|message| match message {
+                HandlerMessage::Audit { event, data } => Some((event.clone(), data.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// The `schema.json` of a tool directory.
+pub(crate) fn schema(tool: &str) -> Value {
+    let text = std::fs::read(tool_file(tool, "schema.json")).unwrap();
+    windlass_tool::json::parse(&text).unwrap()
+}
+
+pub(crate) fn tool_file(tool: &str, file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tools")
+        .join(tool.replace('_', "-"))
+        .join(file)
+}
+
+/// The arguments as a handler gets them: valid, with their defaults.
+pub(crate) fn admitted(schema: &Value, arguments: Value) -> Map<String, Value> {
+    let validator = Validator::compile(&schema["parameters"]).unwrap();
+    assert_eq!(validator.violations(&arguments), []);
+    let Value::Object(mut arguments) = arguments else {
+        panic!("arguments are an object");
+    };
+    validator.apply_defaults(&mut arguments);
+    arguments
+}
+
+pub(crate) fn check_response(schema: &Value, result: &HandlerResult) {
+    if let Ok(success) = result {
+        let validator = Validator::compile(&schema["responseSchema"]).unwrap();
+        let data = success.data.as_ref().unwrap();
+        assert_eq!(validator.violations(data), [], "{data}");
+    }
+}
+
+pub(crate) fn reported(failure: Failure) -> Report {
+    match failure.cause {
+        Cause::Reported(report) => report,
+        Cause::Broken(cause) => panic!("the handler broke: {cause}"),
+    }
+}
+
+fn finish(execution: Execution) -> HandlerResult {
+    let mut future = match execution {
+        Execution::Ready(result) => return result,
+        Execution::Pending(future) => future,
+    };
+    let mut task = std::task::Context::from_waker(Waker::noop());
+    for _ in 0..10 {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut task) {
+            return result;
+        }
+    }
+    panic!("the handler never finished")
+}
+
+/// A future that has its value only when it is asked the second time.
+struct Slow<T>(Option<T>, bool);
+
+impl<T: Unpin> Future for Slow<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut std::task::Context<'_>) -> Poll<T> {
+        if std::mem::replace(&mut self.1, true) {
+            return Poll::Ready(self.0.take().unwrap());
+        }
+        task.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Handle {
+    fn answer<T: Unpin + Send + 'static>(&self, value: T) -> CapabilityFuture<T> {
+        Box::pin(Slow(
+            Some(value),
+            !*self.0.knowledge_is_slow.lock().unwrap(),
+        ))
+    }
+}
+
+impl World for Handle {
+    fn now_unix_ms(&self) -> u64 {
+        NOW_UNIX_MS
+    }
+
+    fn knowledge(&self) -> Arc<dyn Knowledge> {
+        Arc::new(self.clone())
+    }
+
+    fn blocks(&self) -> Arc<dyn Blocks> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Outbox for Handle {
+    fn send(&self, _call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
+        if *self.0.outbox_is_closed.lock().unwrap() {
+            return Err(OutboxClosed);
+        }
+        self.0.messages.lock().unwrap().push(message);
+        Ok(())
+    }
+}
+
+impl Blocks for Handle {
+    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
+        if *self.0.blocks_fail.lock().unwrap() {
+            return Err(BlocksUnavailable("disk full at /var/lib/x".into()));
+        }
+        self.0.blocks.lock().unwrap().push(block);
+        Ok(())
+    }
+
+    fn blocked(&self, _: &UserId, _: u64) -> Result<Option<Block>, BlocksUnavailable> {
+        Ok(None)
+    }
+}
+
+impl Knowledge for Handle {
+    fn search(
+        &self,
+        request: SearchRequest,
+    ) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>> {
+        let snippets = request.snippets;
+        self.0.searched.lock().unwrap().push(request);
+        if let Some(error) = self.0.knowledge_error.lock().unwrap().clone() {
+            return self.answer(Err(error));
+        }
+        let records = self.0.records.lock().unwrap();
+        let hits = records.iter().map(|(record, score)| Hit {
+            record: Arc::new(record.clone()),
+            score: *score,
+            snippet: snippets.then(|| Snippet {
+                text: record.body.chars().take(20).collect(),
+                start: 0,
+                end: 20,
+            }),
+        });
+        self.answer(Ok(SearchAnswer {
+            hits: hits.collect(),
+            retrieval: "lexical".into(),
+            model: None,
+        }))
+    }
+
+    fn get(
+        &self,
+        request: GetRequest,
+    ) -> CapabilityFuture<Result<Result<Record, Vec<String>>, KnowledgeError>> {
+        let id = request.id.clone();
+        self.0.fetched.lock().unwrap().push(request);
+        if let Some(error) = self.0.knowledge_error.lock().unwrap().clone() {
+            return self.answer(Err(error));
+        }
+        let records = self.0.records.lock().unwrap();
+        let found = records.iter().find(|(record, _)| record.id == id);
+        self.answer(Ok(match found {
+            Some((record, _)) => Ok(record.clone()),
+            None => Err(records
+                .iter()
+                .map(|(record, _)| record.id.clone())
+                .collect()),
+        }))
+    }
+
+    fn facets(&self) -> Facets {
+        Facets {
+            types: vec!["person".into()],
+            namespaces: vec!["public".into()],
+        }
+    }
+}
+
+/// A record with every field filled.
+pub(crate) fn record(id: &str) -> Record {
+    Record {
+        id: id.to_owned(),
+        namespace: "public".into(),
+        record_type: "person".into(),
+        title: format!("Title of {id}"),
+        aliases: vec!["Alias".into()],
+        body: "A body that is long enough for a snippet.".into(),
+        tags: vec!["builder".into()],
+        url: Some("https://example.org/record".into()),
+        source_type: "markdown".into(),
+        source_path: "people/record.md".into(),
+        last_updated: Some("2026-01-10T15:30:00Z".into()),
+        metadata: serde_json::from_str(r#"{"role": "builder"}"#).unwrap(),
+    }
+}

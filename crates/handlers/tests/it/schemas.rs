@@ -1,0 +1,306 @@
+//! What the tool directories declare, against what the source documents give and what their guides show.
+
+use crate::bench::{schema, tool_file};
+use serde_json::{Value, json};
+use windlass_tool::validate::Validator;
+
+const TOOLS: [&str; 5] = [
+    "end_voice_session",
+    "ignore_user",
+    "kb_get",
+    "kb_search",
+    "start_voice_session",
+];
+
+#[test]
+fn every_built_in_handler_has_its_directory_and_every_directory_its_handler() {
+    let handlers = windlass_handlers::builtin();
+    let ids: Vec<&str> = handlers.keys().map(|id| id.as_str()).collect();
+    assert_eq!(ids, TOOLS);
+    for tool in TOOLS {
+        assert_eq!(schema(tool)["toolId"], *tool);
+    }
+}
+
+fn check(tool: &str, expected: &[(&str, Value)]) {
+    let schema = schema(tool);
+    for (pointer, value) in expected {
+        assert_eq!(schema.pointer(pointer), Some(value), "{tool}{pointer}");
+    }
+}
+
+fn property_names(tool: &str, pointer: &str) -> Vec<String> {
+    let schema = schema(tool);
+    let properties = schema.pointer(pointer).unwrap().as_object().unwrap();
+    let mut names: Vec<String> = properties.keys().cloned().collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn metadata_is_that_of_the_tool_selection_matrix() {
+    for (tool, category, side_effects, idempotent, modes, latency_budget_ms) in [
+        (
+            "kb_search",
+            "retrieval",
+            "read_only",
+            true,
+            json!(["text", "voice"]),
+            800,
+        ),
+        (
+            "kb_get",
+            "retrieval",
+            "read_only",
+            true,
+            json!(["text", "voice"]),
+            500,
+        ),
+        (
+            "ignore_user",
+            "action",
+            "writes",
+            false,
+            json!(["text", "voice"]),
+            1000,
+        ),
+        (
+            "start_voice_session",
+            "utility",
+            "writes",
+            false,
+            json!(["text"]),
+            500,
+        ),
+        // The matrix says that it has no side effects; the contract counts it among the tools that write.
+        (
+            "end_voice_session",
+            "utility",
+            "writes",
+            false,
+            json!(["voice"]),
+            500,
+        ),
+    ] {
+        check(
+            tool,
+            &[
+                ("/category", json!(category)),
+                ("/sideEffects", json!(side_effects)),
+                ("/idempotent", json!(idempotent)),
+                ("/requiresConfirmation", json!(false)),
+                ("/allowedModes", modes),
+                ("/latencyBudgetMs", json!(latency_budget_ms)),
+                ("/parameters/additionalProperties", json!(false)),
+            ],
+        );
+    }
+}
+
+#[test]
+fn kb_search_takes_the_parameters_of_the_source_documents() {
+    check(
+        "kb_search",
+        &[
+            ("/reach", json!("external")),
+            ("/parameters/required", json!(["query"])),
+            ("/parameters/properties/query/minLength", json!(1)),
+            ("/parameters/properties/query/maxLength", json!(200)),
+            // The namespaces are those of the knowledge base that is served.
+            ("/parameters/properties/namespace/enum", json!(["public"])),
+            ("/parameters/properties/namespace/default", json!("public")),
+            (
+                "/parameters/properties/filters/additionalProperties",
+                json!(false),
+            ),
+            (
+                "/parameters/properties/filters/properties/type/enum",
+                json!(["project", "person", "process", "link", "doc"]),
+            ),
+            (
+                "/parameters/properties/filters/properties/tags/maxItems",
+                json!(5),
+            ),
+            (
+                "/parameters/properties/filters/properties/tags/items/minLength",
+                json!(1),
+            ),
+            (
+                "/parameters/properties/filters/properties/date_range/properties/start/format",
+                json!("date-time"),
+            ),
+            (
+                "/parameters/properties/filters/properties/date_range/properties/end/format",
+                json!("date-time"),
+            ),
+            ("/parameters/properties/top_k/type", json!("integer")),
+            ("/parameters/properties/top_k/minimum", json!(1)),
+            ("/parameters/properties/top_k/maximum", json!(10)),
+            ("/parameters/properties/top_k/default", json!(5)),
+            (
+                "/parameters/properties/return_fields/items/enum",
+                json!(["snippet", "full_text", "metadata", "sources", "url"]),
+            ),
+            (
+                "/parameters/properties/return_fields/uniqueItems",
+                json!(true),
+            ),
+            (
+                "/parameters/properties/include_snippets/default",
+                json!(true),
+            ),
+        ],
+    );
+    assert_eq!(
+        property_names("kb_search", "/parameters/properties"),
+        [
+            "filters",
+            "include_snippets",
+            "namespace",
+            "query",
+            "return_fields",
+            "top_k"
+        ]
+    );
+    assert_eq!(
+        property_names("kb_search", "/parameters/properties/filters/properties"),
+        ["date_range", "tags", "type"]
+    );
+}
+
+#[test]
+fn kb_get_requires_an_id_and_shares_the_namespaces_of_kb_search() {
+    check(
+        "kb_get",
+        &[
+            ("/reach", json!("external")),
+            ("/parameters/required", json!(["id"])),
+            (
+                "/parameters/properties/namespace/enum",
+                schema("kb_search")["parameters"]["properties"]["namespace"]["enum"].clone(),
+            ),
+        ],
+    );
+    assert_eq!(
+        property_names("kb_get", "/parameters/properties"),
+        ["id", "namespace", "return_fields"]
+    );
+}
+
+#[test]
+fn ignore_user_takes_the_parameters_of_the_source_documents() {
+    check(
+        "ignore_user",
+        &[
+            (
+                "/parameters/required",
+                json!(["duration_seconds", "farewell_message"]),
+            ),
+            (
+                "/parameters/properties/duration_seconds/type",
+                json!("number"),
+            ),
+            ("/parameters/properties/duration_seconds/minimum", json!(30)),
+            (
+                "/parameters/properties/duration_seconds/maximum",
+                json!(86400),
+            ),
+            (
+                "/parameters/properties/farewell_message/maxLength",
+                json!(200),
+            ),
+        ],
+    );
+    assert_eq!(
+        property_names("ignore_user", "/parameters/properties"),
+        ["duration_seconds", "farewell_message"]
+    );
+}
+
+#[test]
+fn the_session_tools_take_optional_parameters_only() {
+    check(
+        "start_voice_session",
+        &[
+            ("/parameters/required", json!([])),
+            (
+                "/parameters/properties/pending_request/maxLength",
+                json!(500),
+            ),
+            ("/parameters/properties/pending_request/default", json!("")),
+        ],
+    );
+    check(
+        "end_voice_session",
+        &[
+            ("/parameters/required", json!([])),
+            (
+                "/parameters/properties/reason/default",
+                json!("user_requested"),
+            ),
+        ],
+    );
+    assert_eq!(
+        property_names("end_voice_session", "/parameters/properties"),
+        ["closing_message", "reason", "text_response"]
+    );
+}
+
+/// What a guide must have: a title, a summary of at most 250 characters, its sections, and examples that are true.
+fn check_guide(schema: &Value, guide: &str) {
+    let tool = schema["toolId"].as_str().unwrap();
+    let lines: Vec<&str> = guide
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    assert_eq!(lines[0], format!("# {tool}"));
+    assert!(lines[1].chars().count() <= 250, "{tool}");
+    for section in ["## Parameters", "## Examples", "## Watch Out"] {
+        assert!(lines.contains(&section), "{tool} has no {section}");
+    }
+    let validator = Validator::compile(&schema["parameters"]).unwrap();
+    let examples: Vec<&str> = guide
+        .split("```json\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    assert!(!examples.is_empty(), "{tool}");
+    for example in examples {
+        let arguments = windlass_tool::json::parse(example.as_bytes()).unwrap();
+        assert_eq!(validator.violations(&arguments), [], "{tool}: {example}");
+    }
+    for name in schema["parameters"]["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+    {
+        assert!(
+            guide.contains(&format!("- `{name}`")),
+            "{tool} does not explain {name}"
+        );
+    }
+}
+
+#[test]
+fn guides_explain_every_parameter_and_show_only_valid_examples() {
+    for tool in TOOLS {
+        let guide = std::fs::read_to_string(tool_file(tool, "guide.md")).unwrap();
+        check_guide(&schema(tool), &guide);
+    }
+    let describe_tool =
+        windlass_tool::json::parse(windlass_handlers::describe_tool::SCHEMA.as_bytes());
+    check_guide(
+        &describe_tool.unwrap(),
+        windlass_handlers::describe_tool::GUIDE,
+    );
+}
+
+#[test]
+fn status_phrases_name_only_parameters_that_are_always_there() {
+    for (tool, phrase) in [
+        ("kb_search", "Searching for {query}"),
+        ("kb_get", "Reading {id}"),
+    ] {
+        check(tool, &[("/status", json!(phrase))]);
+    }
+}
