@@ -1,0 +1,257 @@
+// Owns the wiring: finds the page's elements, hands them to the modules, and shows the session's state in words.
+import { Calls } from "./calls.js";
+import { countdown, countdownText } from "./clock.js";
+import { Confirmation } from "./confirmation.js";
+import { button, element, textOf } from "./dom.js";
+import { Notices } from "./notices.js";
+import { Session } from "./session.js";
+import { rememberedSession } from "./socket.js";
+import { Transcript } from "./transcript.js";
+
+const byId = (id) => document.getElementById(id);
+const SUGGESTIONS_MAX = 8;
+const MESSAGE_HEIGHT_MAX_PX = 160;
+
+let lastAsked = "";
+const info = { name: "Windlass", provider: "", model: "", demo: false, suggestions: [] };
+const notices = new Notices(byId("notices"));
+const transcript = new Transcript(byId("transcript"), byId("conversation"));
+const calls = new Calls({
+  list: byId("calls-list"),
+  summary: byId("calls-summary"),
+  empty: byId("calls-empty"),
+  onChange: () => render(),
+});
+const confirmation = new Confirmation(
+  {
+    dialog: byId("confirmation"),
+    title: byId("confirmation-title"),
+    preview: byId("confirmation-preview"),
+    args: byId("confirmation-args"),
+    clock: byId("confirmation-clock"),
+    approve: byId("approve"),
+    decline: byId("decline"),
+  },
+  (token, approved) => session.answerConfirmation(token, approved),
+);
+const view = { transcript, calls, confirmation, notices, render, started, turnCompleted, soundBlocked, blocked, ended };
+const session = new Session(view);
+
+// Tests and curious people read the counters here.
+window.windlass = { state: session.state, info };
+
+function render() {
+  // Modules report their first state while this one is still being built.
+  if (!document.body || !window.windlass) return;
+  const { phase, microphone, speaking, generating, sound } = session.state;
+  Object.assign(document.body.dataset, { phase, microphone, speaking: String(speaking), generating: String(generating) });
+  setText(byId("connection"), CONNECTION_WORDS[phase]);
+  setText(byId("activity"), activityText());
+  setText(byId("talk-label"), { off: "Talk", asking: "Allow…", on: "Pause" }[microphone]);
+  byId("talk").setAttribute("aria-pressed", String(microphone === "on"));
+  byId("talk").disabled = phase === "blocked";
+  byId("message").disabled = phase === "blocked";
+  byId("send").disabled = phase === "blocked";
+  byId("end").hidden = !session.isRunning;
+  byId("interrupt").hidden = !speaking && !generating;
+  byId("sound").setAttribute("aria-pressed", String(sound));
+  byId("welcome").hidden = !transcript.isEmpty;
+}
+
+const CONNECTION_WORDS = {
+  idle: "Ready",
+  connecting: "Connecting…",
+  live: "Connected",
+  reconnecting: "Reconnecting…",
+  ended: "Session ended",
+  blocked: "Paused",
+};
+
+function activityText() {
+  const { phase, microphone, speaking, generating } = session.state;
+  if (phase === "blocked" || phase === "idle" || phase === "ended") return "";
+  if (phase === "reconnecting") return "The connection broke; finding back…";
+  if (calls.runningStatus) return calls.runningStatus;
+  if (speaking) return info.demo ? "Demo tone, not a voice" : "Speaking";
+  if (generating) return "Thinking…";
+  return microphone === "on" ? "Listening" : "";
+}
+
+/** Writes only what changed, so that a live region says nothing twice. */
+function setText(target, text) {
+  if (target.textContent !== text) target.textContent = text;
+}
+
+function started({ tools }) {
+  notices.hide("error");
+  const names = Array.isArray(tools) ? tools.map((tool) => textOf(tool?.toolId ?? tool?.name ?? tool)).filter(Boolean) : [];
+  if (names.length === 0) return;
+  const list = element("span", "tool-names", ...names.slice(0, 30).flatMap((name) => [element("code", "", name), " "]));
+  byId("calls-empty").replaceChildren("Nothing called yet. The agent can use ", list);
+}
+
+/** The rules of the demo model answer little but the questions that it names, so it names them after each turn. */
+function turnCompleted() {
+  const others = info.suggestions.filter((question) => question !== lastAsked);
+  if (info.demo && others.length > 0) transcript.offer(others, ask);
+}
+
+function soundBlocked() {
+  notices.show("sound", { title: "Sound is waiting for you", text: "Press any key or click anywhere to hear the agent." });
+}
+
+function blocked(untilMs, farewell) {
+  const title = "The agent has paused this conversation";
+  const text = notices.show("blocked", { tone: "warning", title, text: "", lasting: true });
+  countdown(untilMs, (leftMs) => {
+    if (leftMs > 0) {
+      text.textContent = `${farewell} You can go on in ${countdownText(leftMs)}.`.trim();
+      return;
+    }
+    notices.hide("blocked");
+    session.unblock();
+    for (const again of document.querySelectorAll(".ending button")) again.hidden = false;
+  });
+}
+
+function ended({ title, text }) {
+  const again = button("primary", "Start again", () => {
+    session.unlock();
+    transcript.clear();
+    calls.clear();
+    notices.hide("error");
+    session.begin();
+    byId("message").focus();
+  });
+  const hadFocus = document.activeElement === byId("end") || document.activeElement === document.body;
+  again.hidden = session.state.phase === "blocked";
+  transcript.end(title, text, again);
+  render();
+  if (hadFocus) again.focus();
+}
+
+function ask(text) {
+  session.unlock();
+  if (session.state.phase === "ended") {
+    transcript.clear();
+    calls.clear();
+  }
+  lastAsked = text;
+  return session.say(text);
+}
+
+function submit() {
+  const field = byId("message");
+  const text = field.value.trim();
+  if (text === "" || !ask(text)) return;
+  field.value = "";
+  fitMessage();
+}
+
+function fitMessage() {
+  const field = byId("message");
+  field.style.height = "auto";
+  field.style.height = `${Math.min(field.scrollHeight, MESSAGE_HEIGHT_MAX_PX)}px`;
+}
+
+function showInfo(given) {
+  info.name = textOf(given.name) || info.name;
+  info.provider = textOf(given.provider);
+  info.model = textOf(given.model);
+  info.demo = given.demo === true;
+  info.suggestions = (Array.isArray(given.suggestions) ? given.suggestions : []).map(textOf).filter(Boolean).slice(0, SUGGESTIONS_MAX);
+  byId("model").textContent = info.demo ? "Demo model: rules, no AI" : [info.model, info.provider].filter(Boolean).join(" · ");
+  const items = info.suggestions.map((question) => element("li", "", button("suggestion", question, () => ask(question))));
+  byId("suggestions").replaceChildren(...items);
+  byId("demo").hidden = !info.demo;
+}
+
+async function loadInfo() {
+  try {
+    const answer = await fetch("api/info", { headers: { accept: "application/json" } });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    showInfo(await answer.json());
+  } catch (error) {
+    console.debug("no information about the server", error.message);
+    notices.show("server", { tone: "warning", title: "The server does not answer", text: "Check that it runs, then reload this page." });
+  }
+}
+
+function listen() {
+  byId("composer").addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+  byId("message").addEventListener("keydown", (event) => {
+    // Enter also ends the composition of a character; that is not meant for us.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    submit();
+  });
+  byId("message").addEventListener("input", fitMessage);
+  byId("talk").addEventListener("click", () => {
+    session.unlock();
+    session.toggleMicrophone();
+  });
+  byId("interrupt").addEventListener("click", () => {
+    session.interrupt();
+    byId("message").focus();
+  });
+  byId("end").addEventListener("click", () => session.stop());
+  byId("sound").addEventListener("click", () => session.setSound(!session.state.sound));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !byId("confirmation").open) session.interrupt();
+  });
+  for (const kind of ["pointerdown", "keydown"]) {
+    document.addEventListener(kind, () => {
+      if (!session.isRunning) return;
+      session.unlock();
+      notices.hide("sound");
+    });
+  }
+}
+
+/** Beside the conversation the calls are always open; on a phone they open on demand. */
+function arrangeCalls() {
+  const wide = matchMedia("(min-width: 60rem)");
+  const summary = byId("calls").querySelector("summary");
+  const arrange = () => {
+    byId("calls").open = wide.matches;
+    summary.tabIndex = wide.matches ? -1 : 0;
+  };
+  wide.addEventListener("change", arrange);
+  byId("calls").addEventListener("toggle", () => {
+    if (wide.matches) byId("calls").open = true;
+  });
+  arrange();
+}
+
+/** Moves the wheel's rim with the loudness of the microphone. */
+function showLevel() {
+  const wheel = document.querySelector(".wheel .level");
+  let shown = 0;
+  const draw = () => {
+    const target = session.state.microphone === "on" ? Math.min(1, session.level * 6) : 0;
+    shown += (target - shown) * 0.3;
+    wheel.style.setProperty("--level", shown.toFixed(3));
+    if (session.state.microphone === "on" || shown > 0.01) requestAnimationFrame(draw);
+    else drawing = false;
+  };
+  let drawing = false;
+  new MutationObserver(() => {
+    if (drawing || session.state.microphone !== "on") return;
+    drawing = true;
+    requestAnimationFrame(draw);
+  }).observe(document.body, { attributeFilter: ["data-microphone"] });
+}
+
+listen();
+arrangeCalls();
+showLevel();
+await loadInfo();
+const kept = rememberedSession();
+if (kept) {
+  transcript.restore();
+  session.begin(kept);
+}
+render();

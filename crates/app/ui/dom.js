@@ -1,0 +1,61 @@
+// Owns building page elements out of text that others wrote; knows nothing of sessions. Text only ever becomes text nodes.
+
+/** An element with a class and children; a string child becomes a text node, an empty one nothing. */
+export function element(tag, className, ...children) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
+  return made;
+}
+
+/** A button that acts on a click and never submits a form. */
+export function button(className, label, onClick) {
+  const made = element("button", className, label);
+  made.type = "button";
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+/** The address if it is http or https (relative ones included), else null: no script or data addresses. */
+export function webAddress(text) {
+  if (typeof text !== "string" || text === "") return null;
+  try {
+    const address = new URL(text, document.baseURI);
+    return address.protocol === "https:" || address.protocol === "http:" ? address : null;
+  } catch {
+    return null;
+  }
+}
+
+/** A link that leaves this page open and tells the other side nothing of it; plain text where the address is none. */
+export function link(className, label, addressText) {
+  const address = webAddress(addressText);
+  if (!address) return element("span", className, label);
+  const made = element("a", className, label);
+  made.href = address.href;
+  made.target = "_blank";
+  made.rel = "noopener noreferrer";
+  return made;
+}
+
+/** Fills a <dl> with the arguments of a call, each value shortened to a length that a person reads. */
+export function fillArguments(list, args) {
+  list.replaceChildren();
+  if (args === null || typeof args !== "object") return;
+  for (const [name, value] of Object.entries(args).slice(0, 30)) {
+    list.append(element("div", "", element("dt", "", name), element("dd", "", shorten(valueText(value), 400))));
+  }
+}
+
+export function shorten(text, length) {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
+}
+
+/** Text from a message's field, or "" for anything that is not text. */
+export function textOf(value) {
+  return typeof value === "string" ? value : "";
+}
+
+function valueText(value) {
+  return typeof value === "string" ? value : JSON.stringify(value) ?? "";
+}

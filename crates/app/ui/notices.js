@@ -1,0 +1,80 @@
+// Owns the notices above the conversation: one per subject, each said in plain words. Knows no session.
+import { button, element } from "./dom.js";
+
+const NOTICES_MAX = 4;
+
+export class Notices {
+  #box;
+  #shown = new Map();
+
+  constructor(box) {
+    this.#box = box;
+  }
+
+  /** Shows a notice in place of the last one on the same subject. `tone`: `calm` or `warning`. Returns its text element. */
+  show(subject, { tone = "calm", title, text, lasting = false, action = null }) {
+    const body = element("p", "notice-text", text);
+    const notice = element("div", `notice ${tone}`, element("p", "notice-title", title), body, action ?? "");
+    notice.dataset.subject = subject;
+    if (!lasting) {
+      const close = button("notice-close", "×", () => this.hide(subject));
+      close.setAttribute("aria-label", `Dismiss: ${title}`);
+      notice.append(close);
+    }
+    const old = this.#shown.get(subject);
+    if (old) old.replaceWith(notice);
+    else this.#box.append(notice);
+    this.#shown.set(subject, notice);
+    if (this.#shown.size > NOTICES_MAX) this.hide(this.#shown.keys().next().value);
+    return body;
+  }
+
+  hide(subject) {
+    this.#shown.get(subject)?.remove();
+    this.#shown.delete(subject);
+  }
+}
+
+/** Why the microphone cannot be used, by the reasons of capture.js. */
+export const MICROPHONE_NOTICES = {
+  insecure: {
+    title: "Talking needs HTTPS",
+    text: "Browsers give a page the microphone only over a secure connection (https, or this computer's own localhost). Typing works as it is.",
+  },
+  denied: {
+    title: "The microphone is not allowed",
+    text: "Allow it for this page in the browser's site settings, then press Talk again. Until then, type.",
+  },
+  missing: {
+    title: "No microphone was found",
+    text: "Connect one and press Talk again, or type.",
+  },
+  busy: {
+    title: "The microphone does not answer",
+    text: "Another program may be using it. Close that and press Talk again, or type.",
+  },
+  unsupported: {
+    title: "This browser cannot record here",
+    text: "A current Firefox, Chrome, Edge or Safari can. Typing works in this one.",
+  },
+  lost: {
+    title: "The microphone went away",
+    text: "Connect it again and press Talk, or type.",
+  },
+};
+
+/** What an `error` message means, where its code says more to a person than its text. */
+export const ERROR_NOTICES = {
+  provider_auth: {
+    title: "The model refused the server's key",
+    text: "The server runs, but its model provider does not accept the API key. Whoever runs the server has to set a valid one (for Gemini: GEMINI_API_KEY) and restart it.",
+  },
+  SESSION_ACTIVE: {
+    title: "This conversation is open elsewhere",
+    text: "Another window or device is in this conversation. Close it there, or begin a new one here.",
+  },
+  tool_loop: {
+    title: "The agent got stuck",
+    text: "It kept calling tools without getting on, so its turn was ended. Try to ask in other words.",
+  },
+};

@@ -1,0 +1,305 @@
+// Owns one session's course: what the user asks for, what the server says, and which of both comes first. Knows no layout;
+// what people see goes through `view`: transcript, calls, confirmation, notices, and what app.js does with them.
+import { openMicrophone } from "./capture.js";
+import { unixMs } from "./clock.js";
+import { textOf } from "./dom.js";
+import { ERROR_NOTICES, MICROPHONE_NOTICES } from "./notices.js";
+import { Playback } from "./playback.js";
+import { Connection, forgetSession } from "./socket.js";
+
+// Loudness above which a frame of the microphone may hold speech, and how long ago it must lie to be finished.
+const SPEECH_LEVEL = 0.015;
+const SPEECH_TAIL_MS = 1000;
+
+export class Session {
+  #view;
+  #connection;
+  #playback;
+  #closeMicrophone = null;
+  #lastLoudAt = -Infinity;
+  #turnOpen = false;
+  #ending = null;
+
+  /** What is the case, for the view and for tests. `phase`: idle, connecting, live, reconnecting, ended or blocked. */
+  state = {
+    phase: "idle",
+    microphone: "off",
+    generating: false,
+    speaking: false,
+    sound: true,
+    turnsCompleted: 0,
+    interruptions: 0,
+    framesSent: 0,
+    framesReceived: 0,
+    framesPlayed: 0,
+    framesDropped: 0,
+  };
+  level = 0;
+  model = null;
+
+  constructor(view) {
+    this.#view = view;
+    this.#playback = new Playback({
+      counters: this.state,
+      onDone: () => this.#playbackDone(),
+      onChange: () => this.#changed({ speaking: this.#playback.isActive }),
+      onBlocked: () => this.#view.soundBlocked(),
+    });
+    this.#connection = new Connection({
+      counters: this.state,
+      onMessage: (message) => this.#received(message),
+      onAudio: (frame) => this.#heard(frame),
+      onState: (state) => this.#connectionChanged(state),
+    });
+  }
+
+  get isRunning() {
+    return !this.#connection.isClosed;
+  }
+
+  /** Lets sound play; to be called in any click or key press. */
+  unlock() {
+    this.#playback.unlock();
+  }
+
+  setSound(on) {
+    this.#playback.mute(!on);
+    this.#changed({ sound: on });
+  }
+
+  /** Begins a session, or takes up the one that `kept` names. */
+  begin(kept = null) {
+    if (this.isRunning || this.state.phase === "blocked") return;
+    this.#ending = null;
+    this.#turnOpen = false;
+    this.#connection.open(kept);
+  }
+
+  /** Turns the microphone on, beginning a session where there is none, or off. */
+  async toggleMicrophone() {
+    if (this.state.microphone === "on") {
+      this.#stopMicrophone();
+      return;
+    }
+    if (this.state.microphone === "asking" || this.state.phase === "blocked") return;
+    this.#changed({ microphone: "asking" });
+    try {
+      const close = await openMicrophone({
+        onFrame: (frame, level) => this.#captured(frame, level),
+        onLost: () => this.#microphoneFailed("lost"),
+      });
+      if (this.state.microphone !== "asking") {
+        close();
+        return;
+      }
+      this.#closeMicrophone = close;
+      this.#view.notices.hide("microphone");
+      this.#changed({ microphone: "on" });
+      this.begin();
+    } catch (error) {
+      this.#microphoneFailed(error.reason ?? "unsupported");
+    }
+  }
+
+  /** Sends typed words; they cut off an answer that is still being spoken. */
+  say(text) {
+    if (this.state.phase === "blocked") return false;
+    this.begin();
+    this.interrupt();
+    this.#turnOpen = true;
+    this.#view.transcript.withdrawOffer();
+    this.#view.transcript.typed(text);
+    this.#connection.deliver({ type: "text", text });
+    this.#changed({ generating: true });
+    return true;
+  }
+
+  /** The user wants silence now. */
+  interrupt() {
+    if (!this.state.speaking && !this.state.generating) return;
+    this.#connection.send({ type: "interrupt" });
+    if (this.#turnOpen) this.#playback.discard();
+    this.#cutOff();
+  }
+
+  answerConfirmation(token, approved) {
+    this.#connection.deliver({ type: "confirm", token, approved });
+  }
+
+  /** The user ends the session. */
+  stop() {
+    this.#connection.send({ type: "stop" });
+    this.#playback.stop();
+    this.#end({ title: "Session ended", text: "You ended it." });
+  }
+
+  /** A block is over: sessions may begin again. */
+  unblock() {
+    if (this.state.phase === "blocked") this.#changed({ phase: "idle" });
+  }
+
+  #captured(frame, level) {
+    this.level = level;
+    if (level > SPEECH_LEVEL) this.#lastLoudAt = performance.now();
+    this.#connection.sendAudio(frame);
+  }
+
+  #microphoneFailed(reason) {
+    this.#stopMicrophone();
+    this.#view.notices.show("microphone", { tone: "warning", ...MICROPHONE_NOTICES[reason] });
+  }
+
+  #stopMicrophone() {
+    const wasOn = this.#closeMicrophone !== null;
+    this.#closeMicrophone?.();
+    this.#closeMicrophone = null;
+    this.level = 0;
+    // Who switches off in the middle of a sentence has finished it: the silence that would say so is not sent any more.
+    if (wasOn && performance.now() - this.#lastLoudAt < SPEECH_TAIL_MS) this.#connection.send({ type: "turn_complete" });
+    this.#changed({ microphone: "off" });
+  }
+
+  #heard(frame) {
+    this.state.framesReceived += 1;
+    this.#turnOpen = true;
+    this.#playback.enqueue(frame);
+  }
+
+  #cutOff() {
+    this.#playback.stop();
+    this.#view.transcript.markInterrupted();
+    this.state.interruptions += 1;
+    this.#changed({ generating: false });
+  }
+
+  #playbackDone() {
+    this.#connection.send({ type: "playback_done" });
+    if (this.#ending) this.#end(this.#ending);
+  }
+
+  #connectionChanged(state) {
+    if (state === "closed") return;
+    if (state === "lost") {
+      this.#end({ title: "The connection was lost", text: "The server could not be reached for a minute." });
+      return;
+    }
+    if (state === "reconnecting" && (this.#ending || this.state.phase === "blocked")) {
+      this.#connection.close();
+      if (!this.#ending) this.#end({ title: "Session ended", text: "" });
+      return;
+    }
+    if (state === "reconnecting" && this.state.phase === "live") this.#changed({ generating: false });
+    if (this.state.phase !== "blocked") this.#changed({ phase: state });
+  }
+
+  #received(message) {
+    const answers = this.#answers;
+    if (Object.hasOwn(answers, message.type)) answers[message.type](message);
+    else console.debug("ignored a message of an unknown type", message.type);
+  }
+
+  #answers = {
+    connected: () => {},
+    started: (message) => this.#view.started(message),
+    transcript: (message) => {
+      const isSpeech = this.#view.transcript.receive(message);
+      if (isSpeech) this.#turnOpen = true;
+    },
+    model_generating: () => {
+      this.#turnOpen = true;
+      this.#playback.accept();
+      this.#changed({ generating: true });
+    },
+    audio: ({ data }) => this.#heardText(data),
+    tool_call_started: (message) => {
+      this.#turnOpen = true;
+      this.#view.calls.started(message);
+    },
+    tool_progress: (message) => this.#view.calls.progress(message),
+    tool_call_finished: (message) => this.#view.calls.finished(message),
+    tools_complete: () => this.#changed({}),
+    confirmation_request: (message) => this.#view.confirmation.request(message),
+    confirmation_result: (message) => {
+      this.#view.confirmation.resolve(message.callId);
+      this.#view.calls.confirmed(message);
+    },
+    interrupted: () => {
+      this.#playback.accept();
+      if (this.state.speaking || this.state.generating) this.#cutOff();
+    },
+    turn_complete: () => this.#turnComplete(),
+    image: (message) => this.#view.transcript.image(message),
+    timeout: (message) => this.#timeout(message),
+    end_voice_session: (message) => this.#endAfterPlayback(message),
+    session_complete: () => this.#endAfterPlayback({}),
+    stopped: () => this.#endAfterPlayback({}),
+    error: (message) => this.#error(message),
+  };
+
+  #heardText(data) {
+    try {
+      this.#heard(Uint8Array.from(atob(data), (character) => character.charCodeAt(0)).buffer);
+    } catch {
+      console.debug("audio that is not base64 was ignored");
+    }
+  }
+
+  #turnComplete() {
+    this.#turnOpen = false;
+    this.state.turnsCompleted += 1;
+    this.#view.transcript.closeTurn();
+    this.#playback.endTurn();
+    this.#changed({ generating: false });
+    this.#view.turnCompleted();
+  }
+
+  #timeout({ durationSeconds, timeoutUntil, farewellMessage }) {
+    const until = unixMs(timeoutUntil) ?? Date.now() + 1000 * (Number(durationSeconds) || 0);
+    this.#stopMicrophone();
+    this.#changed({ phase: "blocked" });
+    this.#view.blocked(until, textOf(farewellMessage));
+  }
+
+  /** The server has ended the session; what is still being spoken is heard to its end. */
+  #endAfterPlayback({ closingMessage, textResponse }) {
+    const said = textOf(textResponse);
+    if (said) this.#view.transcript.receive({ role: "assistant", text: said, final: true });
+    const text = textOf(closingMessage) || this.#ending?.text || "";
+    this.#ending = { title: "Session ended", text };
+    this.#stopMicrophone();
+    if (!this.#playback.isActive) this.#end(this.#ending);
+    else this.#playback.endTurn();
+  }
+
+  #error({ code, message }) {
+    const known = Object.hasOwn(ERROR_NOTICES, code) ? ERROR_NOTICES[code] : null;
+    const title = known?.title ?? "Something went wrong";
+    const text = known?.text ?? textOf(message);
+    if (this.#connection.state !== "live" || code === "provider_auth" || code === "SESSION_ACTIVE") {
+      this.#view.notices.show("error", { tone: "warning", title, text });
+      this.#end({ title: "The session could not begin", text: "" });
+      return;
+    }
+    this.#view.notices.show("error", { tone: "warning", title, text });
+    this.#changed({ generating: false });
+  }
+
+  #end(ending) {
+    const wasBlocked = this.state.phase === "blocked";
+    const hadEnded = this.state.phase === "ended";
+    this.#ending = null;
+    this.#turnOpen = false;
+    this.#stopMicrophone();
+    this.#connection.close();
+    forgetSession();
+    this.#view.calls.settle();
+    this.#view.confirmation.closeAll();
+    this.#changed({ phase: wasBlocked ? "blocked" : "ended", generating: false });
+    if (!hadEnded) this.#view.ended(ending);
+  }
+
+  #changed(change) {
+    Object.assign(this.state, change);
+    this.#view.render();
+  }
+}

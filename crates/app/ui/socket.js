@@ -1,0 +1,211 @@
+// Owns the WebSocket: opening, the start message, finding back after a loss, and what waits meanwhile. Knows no meaning of
+// messages beyond `connected`, `started`, `pong` and an `error` that answers a start.
+import { learnServerTime } from "./clock.js";
+
+// The server keeps a session for 60 s after its client was lost.
+const GRACE_MS = 60_000;
+const BACKOFF_FIRST_MS = 400;
+const BACKOFF_MAX_MS = 8_000;
+const STABLE_MS = 10_000;
+const PING_EVERY_MS = 20_000;
+const OPEN_WITHIN_MS = 10_000;
+const WAITING_MESSAGES_MAX = 20;
+const WAITING_FRAMES_MAX = 100;
+// Two seconds of microphone: a network that is further behind than that gets no more until it has caught up.
+const BUFFERED_BYTES_MAX = 64_000;
+const STORAGE_KEY = "windlass.session";
+
+/** The session of this tab that a reload may take up again, or null. */
+export function rememberedSession() {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(STORAGE_KEY));
+    return typeof kept?.resumeToken === "string" ? kept : null;
+  } catch {
+    return null;
+  }
+}
+
+export function forgetSession() {
+  remember(null);
+}
+
+function remember(kept) {
+  // Storage may be switched off; then a reload simply begins anew.
+  try {
+    if (kept) sessionStorage.setItem(STORAGE_KEY, JSON.stringify(kept));
+    else sessionStorage.removeItem(STORAGE_KEY);
+  } catch (error) {
+    console.debug("session storage is not available", error.name);
+  }
+}
+
+export class Connection {
+  #socket = null;
+  #kept = null;
+  #startSent = false;
+  #isResuming = false;
+  #waiting = [];
+  #waitingFrames = [];
+  #lostAt = 0;
+  #attempt = 0;
+  #retryTimer = 0;
+  #pingTimer = 0;
+  #openTimer = 0;
+  #stableTimer = 0;
+  #pongDue = false;
+
+  /** `onState` gets `connecting`, `live`, `reconnecting`, `lost` or `closed`. */
+  constructor({ counters, onMessage, onAudio, onState }) {
+    Object.assign(this, { counters, onMessage, onAudio, onState, state: "closed" });
+    addEventListener("online", () => {
+      if (this.state === "reconnecting") this.#dial();
+    });
+  }
+
+  get isClosed() {
+    return this.state === "closed" || this.state === "lost";
+  }
+
+  /** Begins a session, or takes up the one that `kept` names. */
+  open(kept) {
+    this.#drop();
+    this.#kept = kept;
+    this.#attempt = 0;
+    this.#lostAt = Date.now();
+    this.#setState("connecting");
+    this.#dial();
+  }
+
+  /** Ends the connection for good; nothing is reconnected. */
+  close() {
+    this.#kept = null;
+    this.#waiting = [];
+    this.#waitingFrames = [];
+    this.#drop();
+    if (!this.isClosed) this.#setState("closed");
+  }
+
+  /** Sends now, or not at all: for messages that mean nothing later. */
+  send(message) {
+    if (this.state === "live") this.#socket.send(JSON.stringify(message));
+  }
+
+  /** Sends as soon as the session runs. */
+  deliver(message) {
+    if (this.state === "live") this.send(message);
+    else if (!this.isClosed && this.#waiting.length < WAITING_MESSAGES_MAX) this.#waiting.push(message);
+  }
+
+  sendAudio(frame) {
+    if (this.isClosed) return;
+    if (!this.#startSent) {
+      this.#waitingFrames.push(frame);
+      if (this.#waitingFrames.length > WAITING_FRAMES_MAX) this.#waitingFrames.shift();
+    } else if (this.#socket.bufferedAmount < BUFFERED_BYTES_MAX) {
+      this.#socket.send(frame);
+      this.counters.framesSent += 1;
+    }
+  }
+
+  #dial() {
+    this.#drop();
+    const address = new URL("voice", document.baseURI);
+    address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(address);
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => this.#opened();
+    socket.onmessage = ({ data }) => (typeof data === "string" ? this.#received(data) : this.onAudio(data));
+    socket.onclose = () => this.#lost();
+    this.#socket = socket;
+    this.#openTimer = setTimeout(() => this.#lost(), OPEN_WITHIN_MS);
+  }
+
+  #opened() {
+    clearTimeout(this.#openTimer);
+    const start = { type: "start" };
+    this.#isResuming = Boolean(this.#kept?.resumeToken);
+    if (this.#isResuming) start.resume = this.#kept.resumeToken;
+    if (this.#kept?.conversationId) start.conversationId = this.#kept.conversationId;
+    this.#socket.send(JSON.stringify(start));
+    this.#startSent = true;
+    for (const frame of this.#waitingFrames.splice(0)) this.sendAudio(frame);
+    this.#pongDue = false;
+    this.#pingTimer = setInterval(() => this.#ping(), PING_EVERY_MS);
+  }
+
+  #received(text) {
+    let message;
+    try {
+      message = JSON.parse(text);
+    } catch {
+      console.debug("a message that is not JSON was ignored");
+      return;
+    }
+    if (message === null || typeof message !== "object") return;
+    this.#pongDue = false;
+    if (message.type === "connected") learnServerTime(message.timestamp);
+    if (message.type === "pong") return;
+    if (message.type === "error" && this.#isResuming && this.state !== "live" && message.code !== "provider_auth") {
+      // The session is gone. Its conversation may go on in a new one.
+      this.open(this.#kept?.conversationId ? { conversationId: this.#kept.conversationId } : null);
+      return;
+    }
+    if (message.type === "started") this.#started(message);
+    else this.onMessage(message);
+  }
+
+  #started(message) {
+    this.#kept = { resumeToken: message.resumeToken, conversationId: message.conversationId };
+    remember(this.#kept);
+    this.#setState("live");
+    this.onMessage(message);
+    for (const waiting of this.#waiting.splice(0)) this.send(waiting);
+    this.#stableTimer = setTimeout(() => {
+      this.#attempt = 0;
+    }, STABLE_MS);
+  }
+
+  /** A phone's network can vanish without the socket noticing; an unanswered ping does. */
+  #ping() {
+    if (this.#pongDue) {
+      this.#lost();
+      return;
+    }
+    this.#pongDue = true;
+    this.#socket.send('{"type":"ping"}');
+  }
+
+  #lost() {
+    this.#drop();
+    if (this.isClosed) return;
+    if (this.state === "live") this.#lostAt = Date.now();
+    if (Date.now() - this.#lostAt > GRACE_MS) {
+      this.#setState("lost");
+      return;
+    }
+    this.#setState("reconnecting");
+    // Whoever listens may have given up at this.
+    if (this.state !== "reconnecting") return;
+    // Jitter, so that a restarted server is not met by all its clients in one instant.
+    const delayMs = Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** this.#attempt) * (0.8 + 0.4 * Math.random());
+    this.#attempt += 1;
+    this.#retryTimer = setTimeout(() => this.#dial(), delayMs);
+  }
+
+  #drop() {
+    clearTimeout(this.#retryTimer);
+    clearTimeout(this.#openTimer);
+    clearTimeout(this.#stableTimer);
+    clearInterval(this.#pingTimer);
+    this.#startSent = false;
+    if (!this.#socket) return;
+    this.#socket.onopen = this.#socket.onmessage = this.#socket.onclose = null;
+    this.#socket.close();
+    this.#socket = null;
+  }
+
+  #setState(state) {
+    this.state = state;
+    this.onState(state);
+  }
+}

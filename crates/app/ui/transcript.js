@@ -1,0 +1,213 @@
+// Owns the conversation as it is read: bubbles, citations, images. Knows no connection and no audio.
+// A transcript message that is not final brings the next piece of its speaker's words; a final one brings all of them.
+import { button, element, link, shorten, textOf, webAddress } from "./dom.js";
+
+const LINES_MAX = 200;
+const KEPT_MAX = 40;
+const KEPT_CHARACTERS_MAX = 4000;
+const TYPED_MAX = 20;
+const CITATIONS_MAX = 12;
+const STORAGE_KEY = "windlass.transcript";
+const SPEAKERS = { user: "You", assistant: "Agent" };
+
+export class Transcript {
+  #log;
+  #scroller;
+  #open = { user: null, assistant: null };
+  #last = { user: null, assistant: null };
+  #typed = [];
+
+  constructor(log, scroller) {
+    this.#log = log;
+    this.#scroller = scroller;
+  }
+
+  get isEmpty() {
+    return this.#log.childElementCount === 0;
+  }
+
+  /** Words that the user typed: shown at once, and not once more when the server tells them back. */
+  typed(text) {
+    this.#typed.push(text.trim());
+    if (this.#typed.length > TYPED_MAX) this.#typed.shift();
+    this.#settle(this.#newLine("user", text));
+    this.#scroller.scrollTop = this.#scroller.scrollHeight;
+  }
+
+  /** Takes a `transcript` message. Returns whether it was the user's speech (and not typed words coming back). */
+  receive({ role, text, final, citations, images }) {
+    if (!Object.hasOwn(SPEAKERS, role)) return false;
+    const words = textOf(text);
+    if (role === "user" && this.#isEcho(words)) return false;
+    const line = this.#lineFor(role, words, final === true);
+    if (!line) return false;
+    if (final !== true) line.words.data += words;
+    else if (words !== "") line.words.data = words;
+    if (Array.isArray(citations)) this.#cite(line, citations);
+    if (Array.isArray(images)) images.forEach((image) => this.#addImage(line, image));
+    if (final === true) this.#settle(line);
+    this.#follow();
+    return role === "user";
+  }
+
+  /** An `image` message: a line of the agent's, or part of the one that is being spoken. */
+  image(image) {
+    this.#addImage(this.#open.assistant ?? this.#newLine("assistant", ""), image);
+    this.#follow();
+  }
+
+  /** The turn is over: nobody's words go on. */
+  closeTurn() {
+    for (const role of Object.keys(SPEAKERS)) if (this.#open[role]) this.#close(this.#open[role]);
+  }
+
+  /** The agent was cut off: what it said last is marked so. */
+  markInterrupted() {
+    const line = this.#open.assistant ?? this.#last.assistant;
+    if (line && !line.article.classList.contains("interrupted") && line.article === this.#log.lastElementChild) {
+      line.article.classList.add("interrupted");
+      line.article.append(element("p", "remark", "interrupted"));
+    }
+    this.closeTurn();
+  }
+
+  /** Questions to click beneath the latest words. */
+  offer(questions, onChoose) {
+    this.#log.querySelector(".offer")?.remove();
+    const list = element("ul", "suggestions offer");
+    for (const question of questions) list.append(element("li", "", button("suggestion", question, () => onChoose(question))));
+    this.#log.append(list);
+    this.#follow();
+  }
+
+  withdrawOffer() {
+    this.#log.querySelector(".offer")?.remove();
+  }
+
+  /** The end of a session: a quiet line with what it means and a way on. */
+  end(title, text, action) {
+    this.closeTurn();
+    this.withdrawOffer();
+    const card = element("section", "ending", element("h2", "", title), text ? element("p", "", text) : "", action ?? "");
+    this.#log.append(card);
+    this.#follow();
+    return card;
+  }
+
+  clear() {
+    this.#log.replaceChildren();
+    this.#open = { user: null, assistant: null };
+    this.#last = { user: null, assistant: null };
+    this.#typed = [];
+    this.save();
+  }
+
+  /** Keeps the latest lines for a reload of this tab. */
+  save() {
+    const lines = [...this.#log.querySelectorAll(".line:not([data-open])")].slice(-KEPT_MAX);
+    const kept = lines.map(({ dataset, line }) => ({
+      role: dataset.role,
+      text: shorten(line.words.data, KEPT_CHARACTERS_MAX),
+      citations: line.citations,
+    }));
+    try {
+      sessionStorage.setItem(STORAGE_KEY, JSON.stringify(kept));
+    } catch (error) {
+      console.debug("the transcript is not kept", error.name);
+    }
+  }
+
+  restore() {
+    try {
+      for (const kept of JSON.parse(sessionStorage.getItem(STORAGE_KEY)) ?? []) this.receive({ ...kept, final: true });
+    } catch (error) {
+      console.debug("no transcript to restore", error.name);
+    }
+  }
+
+  #isEcho(words) {
+    const at = this.#typed.indexOf(words.trim());
+    if (at < 0) return false;
+    this.#typed.splice(0, at + 1);
+    return true;
+  }
+
+  /** The line that a message continues; a new one, or none for a message that says nothing. */
+  #lineFor(role, words, isFinal) {
+    if (this.#open[role]) return this.#open[role];
+    const last = this.#last[role];
+    // A final text may come after its turn was closed, and citations after their final text.
+    if (last && isFinal && (words === "" || (!last.isSettled && words.startsWith(last.words.data)))) return last;
+    return words.trim() === "" ? null : this.#newLine(role, "");
+  }
+
+  #newLine(role, text) {
+    const words = document.createTextNode(text);
+    const article = element("article", `line ${role}`, element("h3", "speaker", SPEAKERS[role]), element("p", "words", words));
+    const line = { role, article, words, citations: [], isSettled: false };
+    article.line = line;
+    article.dataset.role = role;
+    article.dataset.open = "";
+    // Screen readers hear a line once, when it is whole, not piece by piece.
+    article.setAttribute("aria-hidden", "true");
+    // Recognised speech often arrives when its answer has begun already; it still belongs before it.
+    const answer = role === "user" ? this.#open.assistant : null;
+    this.#log.insertBefore(article, answer?.article ?? null);
+    this.#open[role] = line;
+    while (this.#log.childElementCount > LINES_MAX) this.#log.firstElementChild.remove();
+    return line;
+  }
+
+  #settle(line) {
+    line.isSettled = true;
+    this.#close(line);
+  }
+
+  #close(line) {
+    delete line.article.dataset.open;
+    line.article.removeAttribute("aria-hidden");
+    if (this.#open[line.role] === line) this.#open[line.role] = null;
+    this.#last[line.role] = line;
+    this.save();
+  }
+
+  #cite(line, citations) {
+    line.citations = citations.slice(0, CITATIONS_MAX).map((citation) => {
+      const given = typeof citation === "string" ? { id: citation } : citation ?? {};
+      return { id: textOf(given.id), title: textOf(given.title), url: textOf(given.url) };
+    });
+    line.article.querySelector(".citations")?.remove();
+    const list = element("ol", "citations");
+    list.setAttribute("aria-label", "Sources");
+    for (const { id, title, url } of line.citations) {
+      const made = link("citation", shorten(title || id || url, 120), url);
+      if (id) made.title = id;
+      list.append(element("li", "", made));
+    }
+    if (list.childElementCount > 0) line.article.append(list);
+  }
+
+  /** An image of this server is shown; one from elsewhere is a link, so that reading a page tells no stranger. */
+  #addImage(line, image) {
+    const address = webAddress(textOf(image?.url ?? image));
+    if (!address) return;
+    const caption = textOf(image?.caption);
+    const figure = element("figure", "image");
+    if (address.origin === location.origin) {
+      const picture = element("img");
+      picture.alt = caption || "Image from the agent";
+      picture.addEventListener("load", () => this.#follow());
+      picture.src = address.href;
+      figure.append(picture, caption ? element("figcaption", "", caption) : "");
+    } else {
+      figure.append(link("citation", `Open image: ${shorten(caption || address.hostname, 120)}`, address.href));
+    }
+    line.article.append(figure);
+  }
+
+  /** Keeps the end in sight, unless the reader has scrolled back. */
+  #follow() {
+    const box = this.#scroller;
+    if (box.scrollHeight - box.scrollTop - box.clientHeight < 240) box.scrollTop = box.scrollHeight;
+  }
+}
