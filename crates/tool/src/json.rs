@@ -64,6 +64,10 @@ impl<'de> serde::de::Visitor<'de> for StrictVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        // JSON has one kind of number, and providers write 3 as 3.0 at times: whoever reads an integer gets one.
+        if let Some(integer) = whole_number(value) {
+            return Ok(integer.into());
+        }
         Ok(serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 
@@ -113,6 +117,19 @@ impl<'de> serde::de::Visitor<'de> for StrictVisitor {
         }
         Ok(Value::Object(map))
     }
+}
+
+/// The integer that a floating-point number is, where it is one and exact.
+fn whole_number(float: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (float.fract() == 0.0 && float.abs() <= EXACT).then(|| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the number is whole and within 2^53"
+        )]
+        let integer = float as i64;
+        integer
+    })
 }
 
 /// Writes the canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them, no white space.

@@ -1,5 +1,6 @@
 //! What a tool is: its directory, the registry compiled from it, its arguments' validation, and the contract between a
-//! handler and the runtime. Knows no provider connection, no session and no clock; only [`compile`] reads files.
+//! handler and the runtime. Knows no provider connection, no session and no clock; only the compiler and the artifact
+//! read files.
 
 pub mod envelope;
 pub mod error;
@@ -8,6 +9,10 @@ pub mod id;
 pub mod intent;
 pub mod json;
 pub mod kind;
+mod manifest;
+mod position;
+pub mod problem;
 pub mod registry;
 pub mod sensitive;
+pub mod template;
 pub mod validate;

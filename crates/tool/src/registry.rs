@@ -8,9 +8,14 @@ use crate::kind::{
 };
 use crate::validate::Validator;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+/// The only `writes` tools that run without a grant beside external content.
+pub const EXEMPT_FROM_EXTERNAL_CONTENT_RULE: [&str; 3] =
+    ["end_voice_session", "escalate", "ignore_user"];
 
 /// One tool as it runs.
 pub struct Tool {
@@ -37,9 +42,9 @@ pub struct Tool {
     pub sensitive: Vec<String>,
     /// A template over the arguments: a phrase for people while the call runs.
     pub status: Option<String>,
-    pub parameters_schema: Value,
+    /// Of the arguments; [`Validator::schema`] is the JSON Schema itself.
     pub parameters: Validator,
-    pub response_schema: Option<Value>,
+    /// Of `data` on success.
     pub response: Option<Validator>,
     pub declarations: Declarations,
     pub summary: String,
@@ -61,16 +66,32 @@ impl Tool {
     pub fn writes(&self) -> bool {
         self.side_effects == SideEffects::Writes
     }
+
+    /// Whether the tool may write without a grant while text that others wrote is in the model's context. Those that may
+    /// are capped instead.
+    pub fn is_exempt_from_external_content_rule(&self) -> bool {
+        EXEMPT_FROM_EXTERNAL_CONTENT_RULE.contains(&self.id.as_str())
+    }
 }
 
-/// A tool as each provider's API wants it declared; computed at build time only.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+/// A tool as each provider's API wants it declared, as JSON text; computed at build time only. Text takes a tenth of the
+/// memory of a tree, and a codec can copy it into a frame as it is.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Declarations {
-    pub openai: Value,
-    pub openai_realtime: Value,
-    pub gemini_native: Value,
-    pub gemini_json: Value,
+    /// Chat Completions: `{type, function: {name, description, parameters}}`.
+    pub openai: Box<RawValue>,
+    /// OpenAI Realtime: `{type, name, description, parameters}`.
+    pub openai_realtime: Box<RawValue>,
+    /// Gemini's own schema: `{name, description, parameters?}`.
+    pub gemini_native: Box<RawValue>,
+    /// Gemini with JSON Schema: `{name, description, parametersJsonSchema}`.
+    pub gemini_json: Box<RawValue>,
+}
+
+/// A declaration as a tree, for who has to add to it.
+pub fn declaration_tree(declaration: &RawValue) -> Value {
+    serde_json::from_str(declaration.get()).expect("a raw value is valid JSON")
 }
 
 /// All tools of one artifact.

@@ -1,0 +1,346 @@
+//! Reads the single fields of a `schema.json`, each with what is wrong about it. Knows no rule that spans two fields.
+
+use super::{Confirmation, brief, kind_of, schema};
+use crate::id::ToolId;
+use crate::kind::{Mode, RateLimit};
+use crate::problem::Report;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    Required,
+    Optional,
+}
+
+pub(super) struct Fields<'o, 'r, 't> {
+    pub(super) object: &'o Map<String, Value>,
+    pub(super) report: &'r mut Report<'t>,
+}
+
+impl<'o> Fields<'o, '_, '_> {
+    fn get(&mut self, name: &str, presence: Presence, cure: &str) -> Option<&'o Value> {
+        let value = self.object.get(name);
+        if value.is_none() && presence == Presence::Required {
+            self.report
+                .error("", format!("the field `{name}` is missing"), cure);
+        }
+        value
+    }
+
+    fn wrong(&mut self, name: &str, message: String, cure: impl Into<String>) {
+        self.report.error(&format!("/{name}"), message, cure);
+    }
+
+    pub(super) fn text(
+        &mut self,
+        name: &str,
+        presence: Presence,
+        characters_max: usize,
+    ) -> Option<String> {
+        let cure = format!("write a text of 1 to {characters_max} characters");
+        let value = self.get(name, presence, &cure)?;
+        let Some(text) = value.as_str() else {
+            self.wrong(
+                name,
+                format!("`{name}` is {}, not a string", kind_of(value)),
+                cure,
+            );
+            return None;
+        };
+        let characters = text.chars().count();
+        if text.trim().is_empty() || characters > characters_max {
+            let found = if characters > characters_max {
+                format!("{characters} characters long")
+            } else {
+                "empty".to_owned()
+            };
+            self.wrong(name, format!("`{name}` is {found}"), cure);
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    pub(super) fn tool_id(&mut self) -> Option<ToolId> {
+        const CURE: &str =
+            "write lower-case letters, digits and underscores, a letter first, 63 at most";
+        let text = self.get("toolId", Presence::Required, CURE)?;
+        let id = text.as_str().and_then(ToolId::parse);
+        if id.is_none() {
+            let message = match text.as_str() {
+                Some(text) => format!("`toolId` is `{}`, which is no tool id", brief(text)),
+                None => format!("`toolId` is {}, not a string", kind_of(text)),
+            };
+            self.wrong("toolId", message, CURE);
+        }
+        id
+    }
+
+    pub(super) fn semantic_version(&mut self) -> Option<String> {
+        const CURE: &str = "write a semantic version such as 1.0.0";
+        let value = self.get("version", Presence::Required, CURE)?;
+        let version = value.as_str().filter(|text| is_semantic_version(text));
+        if version.is_none() {
+            let message = match value.as_str() {
+                Some(text) => format!(
+                    "`version` is `{}`, which is no semantic version",
+                    brief(text)
+                ),
+                None => format!("`version` is {}, not a string", kind_of(value)),
+            };
+            self.wrong("version", message, CURE);
+        }
+        version.map(str::to_owned)
+    }
+
+    pub(super) fn choice<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        presence: Presence,
+        names: &[&str],
+    ) -> Option<T> {
+        let cure = format!("write one of {}", names.join(", "));
+        let value = self.get(name, presence, &cure)?;
+        let choice = serde_json::from_value(value.clone()).ok();
+        if choice.is_none() {
+            let message = match value.as_str() {
+                Some(text) => format!("`{name}` is `{}`, which it cannot be", brief(text)),
+                None => format!("`{name}` is {}, not a string", kind_of(value)),
+            };
+            self.wrong(name, message, cure);
+        }
+        choice
+    }
+
+    pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
+        const CURE: &str = "write true or false";
+        let value = self.get(name, Presence::Required, CURE)?;
+        if value.as_bool().is_none() {
+            self.wrong(
+                name,
+                format!("`{name}` is {}, not a boolean", kind_of(value)),
+                CURE,
+            );
+        }
+        value.as_bool()
+    }
+
+    pub(super) fn positive(&mut self, name: &str, presence: Presence) -> Option<u64> {
+        const CURE: &str = "write a whole number of milliseconds above 0";
+        let value = self.get(name, presence, CURE)?;
+        let number = value.as_u64().filter(|number| *number > 0);
+        if number.is_none() {
+            let message = match value {
+                Value::Number(number) => format!("`{name}` is {number}, not a positive integer"),
+                other => format!("`{name}` is {}, not a positive integer", kind_of(other)),
+            };
+            self.wrong(name, message, CURE);
+        }
+        number
+    }
+
+    pub(super) fn timeout_ms(&mut self, allowed: RangeInclusive<u64>) -> Option<u64> {
+        let timeout_ms = self.positive("timeoutMs", Presence::Optional)?;
+        if !allowed.contains(&timeout_ms) {
+            self.wrong(
+                "timeoutMs",
+                format!("`timeoutMs` is {timeout_ms}"),
+                format!(
+                    "write {} to {} milliseconds",
+                    allowed.start(),
+                    allowed.end()
+                ),
+            );
+            return None;
+        }
+        Some(timeout_ms)
+    }
+
+    pub(super) fn modes(&mut self) -> Option<Vec<Mode>> {
+        const CURE: &str = "write [\"text\"], [\"voice\"] or [\"text\", \"voice\"]";
+        let value = self.get("allowedModes", Presence::Required, CURE)?;
+        let Ok(mut modes) = serde_json::from_value::<Vec<Mode>>(value.clone()) else {
+            let message = "`allowedModes` is not a list of modes".to_owned();
+            self.wrong("allowedModes", message, CURE);
+            return None;
+        };
+        let written = modes.len();
+        modes.sort_unstable();
+        modes.dedup();
+        if modes.is_empty() {
+            self.wrong("allowedModes", "`allowedModes` is empty".to_owned(), CURE);
+            return None;
+        }
+        if modes.len() < written {
+            self.wrong(
+                "allowedModes",
+                "`allowedModes` names a mode twice".to_owned(),
+                CURE,
+            );
+        }
+        Some(modes)
+    }
+
+    pub(super) fn parameters(&mut self) -> Option<Value> {
+        const CURE: &str =
+            "write a JSON Schema with \"type\": \"object\" and \"additionalProperties\": false";
+        let value = self.get("parameters", Presence::Required, CURE)?;
+        if !value.is_object() {
+            self.wrong(
+                "parameters",
+                format!("`parameters` is {}, not an object", kind_of(value)),
+                CURE,
+            );
+            return None;
+        }
+        if value.get("type").and_then(Value::as_str) != Some("object") {
+            self.report.error(
+                "/parameters/type",
+                "`parameters` does not say \"type\": \"object\"",
+                "arguments are always an object; write \"type\": \"object\"",
+            );
+        }
+        if value.get("additionalProperties") != Some(&Value::Bool(false)) {
+            self.report.error(
+                "/parameters/additionalProperties",
+                "`parameters` does not say \"additionalProperties\": false",
+                "unknown arguments are always refused; write \"additionalProperties\": false",
+            );
+        }
+        schema::check(value, "/parameters", self.report);
+        Some(value.clone())
+    }
+
+    pub(super) fn response_schema(&mut self) -> Option<Value> {
+        const CURE: &str = "write a JSON Schema of the data that a success brings";
+        let value = self.get("responseSchema", Presence::Optional, CURE)?;
+        if !value.is_object() {
+            self.wrong(
+                "responseSchema",
+                format!("`responseSchema` is {}, not an object", kind_of(value)),
+                CURE,
+            );
+            return None;
+        }
+        schema::check(value, "/responseSchema", self.report);
+        Some(value.clone())
+    }
+
+    pub(super) fn confirmation(&mut self, characters_max: usize) -> Option<Confirmation> {
+        const CURE: &str = "write {\"preview\": \"Create {title}\"}, with arguments in braces";
+        let value = self.get("confirmation", Presence::Optional, CURE)?;
+        match serde_json::from_value::<Confirmation>(value.clone()) {
+            Ok(confirmation) if confirmation.preview.chars().count() <= characters_max => {
+                Some(confirmation)
+            }
+            Ok(_) => {
+                let message = format!("the preview is over {characters_max} characters long");
+                self.report.error(
+                    "/confirmation/preview",
+                    message,
+                    "shorten it; a person reads it before approving",
+                );
+                None
+            }
+            Err(_) => {
+                let message = "`confirmation` is not an object with one text, `preview`".to_owned();
+                self.wrong("confirmation", message, CURE);
+                None
+            }
+        }
+    }
+
+    pub(super) fn rate_limit(&mut self) -> Option<RateLimit> {
+        const CURE: &str = "write {\"calls\": 10, \"windowMs\": 60000}, both above 0";
+        let value = self.get("rateLimit", Presence::Optional, CURE)?;
+        let limit = serde_json::from_value::<RateLimit>(value.clone())
+            .ok()
+            .filter(|limit| limit.calls > 0 && limit.window_ms > 0);
+        if limit.is_none() {
+            let message =
+                "`rateLimit` is not an object with the positive integers `calls` and `windowMs`";
+            self.wrong("rateLimit", message.to_owned(), CURE);
+        }
+        limit
+    }
+
+    pub(super) fn sensitive(&mut self) -> Vec<String> {
+        const CURE: &str = "write JSON pointers to parameters, such as [\"/attendees\"]";
+        let Some(value) = self.get("sensitive", Presence::Optional, CURE) else {
+            return Vec::new();
+        };
+        let Ok(pointers) = serde_json::from_value::<Vec<String>>(value.clone()) else {
+            self.wrong(
+                "sensitive",
+                "`sensitive` is not a list of strings".to_owned(),
+                CURE,
+            );
+            return Vec::new();
+        };
+        let parameters = self.object.get("parameters");
+        for (index, pointer) in pointers.iter().enumerate() {
+            if !parameters.is_some_and(|schema| schema::names_parameter(schema, pointer)) {
+                self.report.error(
+                    &format!("/sensitive/{index}"),
+                    format!("`{}` names no parameter", brief(pointer)),
+                    CURE,
+                );
+            }
+        }
+        pointers
+    }
+}
+
+/// MAJOR.MINOR.PATCH with an optional pre-release and build, as semver.org's version 2.0.0 has it.
+fn is_semantic_version(text: &str) -> bool {
+    let number = |part: &str| {
+        !part.is_empty()
+            && part.len() <= 10
+            && part.bytes().all(|byte| byte.is_ascii_digit())
+            && (part == "0" || !part.starts_with('0'))
+    };
+    let word = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let (rest, build) = text
+        .split_once('+')
+        .map_or((text, None), |(rest, build)| (rest, Some(build)));
+    let (core, before) = rest
+        .split_once('-')
+        .map_or((rest, None), |(core, before)| (core, Some(before)));
+    let parts: Vec<&str> = core.split('.').collect();
+    text.len() <= 64
+        && parts.len() == 3
+        && parts.into_iter().all(number)
+        && build.is_none_or(|build| build.split('.').all(word))
+        && before.is_none_or(|before| {
+            before.split('.').all(|part| {
+                word(part) && (number(part) || !part.bytes().all(|byte| byte.is_ascii_digit()))
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_semantic_version;
+
+    #[test]
+    fn versions_are_semantic() {
+        for (text, good) in [
+            ("1.0.0", true),
+            ("0.10.3-rc.1+build.5", true),
+            ("1.0", false),
+            ("01.0.0", false),
+            ("1.0.0-", false),
+            ("1.0.0-01", false),
+            ("v1.0.0", false),
+            ("1.0.0 ", false),
+        ] {
+            assert_eq!(is_semantic_version(text), good, "{text}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A tool's `schema.json`: read into a typed manifest, with every problem it has. Knows nothing of files, guides or
+//! handlers.
+
+mod fields;
+pub(crate) mod rules;
+pub(crate) mod schema;
+
+use crate::id::ToolId;
+use crate::json;
+use crate::kind::{
+    Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
+};
+use crate::problem::{Report, Severity};
+use crate::registry::edit_distance;
+use fields::{Fields, Presence};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Everything that `schema.json` says, with the defaults of what it leaves out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Manifest {
+    pub(crate) tool_id: ToolId,
+    pub(crate) version: String,
+    pub(crate) description: String,
+    pub(crate) category: Category,
+    pub(crate) side_effects: SideEffects,
+    pub(crate) idempotent: bool,
+    pub(crate) requires_confirmation: bool,
+    /// In the order of the vocabulary, so that writing them in another order changes nothing.
+    pub(crate) allowed_modes: Vec<Mode>,
+    /// Milliseconds; soft.
+    pub(crate) latency_budget_ms: u64,
+    /// Milliseconds; hard limit on one attempt.
+    pub(crate) timeout_ms: u64,
+    #[serde(default)]
+    pub(crate) behavior: Behavior,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scheduling: Option<Scheduling>,
+    #[serde(default)]
+    pub(crate) on_interrupt: OnInterrupt,
+    #[serde(default)]
+    pub(crate) reach: Reach,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confirmation: Option<Confirmation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rate_limit: Option<RateLimit>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sensitive: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<String>,
+    #[serde(rename = "jsonSchema")]
+    pub(crate) parameters: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) response_schema: Option<Value>,
+}
+
+/// How a confirmation is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Confirmation {
+    pub(crate) preview: String,
+}
+
+/// The fields that a `schema.json` may have.
+const FIELDS: [&str; 20] = [
+    "toolId",
+    "version",
+    "description",
+    "category",
+    "sideEffects",
+    "idempotent",
+    "requiresConfirmation",
+    "allowedModes",
+    "latencyBudgetMs",
+    "parameters",
+    "timeoutMs",
+    "behavior",
+    "scheduling",
+    "onInterrupt",
+    "reach",
+    "responseSchema",
+    "confirmation",
+    "rateLimit",
+    "sensitive",
+    "status",
+];
+const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
+const TEMPLATE_CHARACTERS_MAX: usize = 500;
+const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
+
+/// Reads the text of a `schema.json`. `None` where an error kept a field from being read; the report has it.
+pub(crate) fn read(text: &str, report: &mut Report<'_>) -> Option<Manifest> {
+    let value = match json::parse(text.as_bytes()) {
+        Ok(value) => value,
+        Err(error) => {
+            report.at_line(
+                Severity::Error,
+                error.line.max(1),
+                Some(error.column.max(1)),
+                format!("this is not valid JSON: {}", error.message),
+                "correct the JSON; comments and trailing commas are not part of it",
+            );
+            return None;
+        }
+    };
+    let Value::Object(object) = value else {
+        report.error(
+            "",
+            format!("schema.json holds {}, not an object", kind_of(&value)),
+            "write an object with toolId, version, description and the other fields",
+        );
+        return None;
+    };
+    report_unknown(&object, report);
+    let manifest = read_fields(&object, report)?;
+    rules::check(&manifest, object.contains_key("scheduling"), report);
+    Some(manifest)
+}
+
+fn report_unknown(object: &Map<String, Value>, report: &mut Report<'_>) {
+    for name in object.keys() {
+        if !FIELDS.contains(&name.as_str()) {
+            let cure = nearest(name, FIELDS.into_iter()).map_or_else(
+                || format!("remove it; the fields are {}", FIELDS.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            report.error(
+                &pointer("", name),
+                format!("there is no field `{}`", brief(name)),
+                cure,
+            );
+        }
+    }
+}
+
+fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Option<Manifest> {
+    let mut fields = Fields { object, report };
+    let tool_id = fields.tool_id();
+    let version = fields.semantic_version();
+    let description = fields.text(
+        "description",
+        Presence::Required,
+        DESCRIPTION_CHARACTERS_MAX,
+    );
+    let category = fields.choice(
+        "category",
+        Presence::Required,
+        &["retrieval", "action", "utility"],
+    );
+    let side_effects = fields.choice(
+        "sideEffects",
+        Presence::Required,
+        &["none", "read_only", "writes"],
+    );
+    let idempotent = fields.boolean("idempotent");
+    let requires_confirmation = fields.boolean("requiresConfirmation");
+    let allowed_modes = fields.modes();
+    let latency_budget_ms = fields.positive("latencyBudgetMs", Presence::Required);
+    let parameters = fields.parameters();
+    let timeout_ms = fields.timeout_ms(TIMEOUT_MS);
+    let behavior = fields.choice(
+        "behavior",
+        Presence::Optional,
+        &["blocking", "non_blocking"],
+    );
+    let scheduling = fields.choice(
+        "scheduling",
+        Presence::Optional,
+        &["interrupt", "when_idle", "silent"],
+    );
+    let on_interrupt = fields.choice("onInterrupt", Presence::Optional, &["finish", "cancel"]);
+    let reach = fields.choice("reach", Presence::Optional, &["internal", "external"]);
+    let response_schema = fields.response_schema();
+    let confirmation = fields.confirmation(TEMPLATE_CHARACTERS_MAX);
+    let rate_limit = fields.rate_limit();
+    let sensitive = fields.sensitive();
+    let status = fields.text("status", Presence::Optional, TEMPLATE_CHARACTERS_MAX);
+
+    let latency_budget_ms = latency_budget_ms?;
+    Some(Manifest {
+        tool_id: tool_id?,
+        version: version?,
+        description: description?,
+        category: category?,
+        side_effects: side_effects?,
+        idempotent: idempotent?,
+        requires_confirmation: requires_confirmation?,
+        allowed_modes: allowed_modes?,
+        latency_budget_ms,
+        timeout_ms: timeout_ms.unwrap_or_else(|| {
+            latency_budget_ms
+                .saturating_mul(10)
+                .clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end())
+        }),
+        behavior: behavior.unwrap_or_default(),
+        scheduling,
+        on_interrupt: on_interrupt.unwrap_or_default(),
+        reach: reach.unwrap_or_default(),
+        confirmation,
+        rate_limit,
+        sensitive,
+        status,
+        parameters: parameters?,
+        response_schema,
+    })
+}
+
+/// The name nearest to one that does not exist, if any is near.
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = name.to_ascii_lowercase();
+    names
+        .map(|known| (edit_distance(&lower, &known.to_ascii_lowercase()), known))
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// The JSON pointer of a member.
+pub(crate) fn pointer(parent: &str, name: &str) -> String {
+    format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// What a value is, in words that fit after "is".
+pub(crate) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A text of somebody else's in a message of ours: at most 60 characters, controls escaped.
+pub(crate) fn brief(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    let mut out: String = text
+        .chars()
+        .take(CHARACTERS_MAX)
+        .flat_map(|character| {
+            let escape = character.is_control();
+            escape
+                .then(|| character.escape_default())
+                .into_iter()
+                .flatten()
+                .chain((!escape).then_some(character))
+        })
+        .collect();
+    if text.chars().nth(CHARACTERS_MAX).is_some() {
+        out.push('…');
+    }
+    out
+}

@@ -1,0 +1,403 @@
+//! The rules for a tool's JSON Schemas beyond the meta-schema: known keywords and formats, references that stay inside,
+//! patterns that run in linear time, sizes, and defaults that keep their own promise. Knows nothing of providers.
+
+use super::{brief, nearest, pointer};
+use crate::problem::{Report, Severity};
+use crate::validate::{self, Validator};
+use serde_json::{Map, Value, json};
+
+const NESTING_MAX: usize = 16;
+const SUBSCHEMAS_MAX: usize = 2_000;
+const BYTES_MAX: usize = 64 * 1024;
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+const TYPES: [&str; 7] = [
+    "array", "boolean", "integer", "null", "number", "object", "string",
+];
+
+/// Keywords whose value is an object of schemas.
+pub(crate) const SCHEMA_MAPS: [&str; 4] = [
+    "$defs",
+    "dependentSchemas",
+    "patternProperties",
+    "properties",
+];
+/// Keywords whose value is a list of schemas.
+pub(crate) const SCHEMA_LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Keywords whose value is one schema.
+pub(crate) const SCHEMAS: [&str; 11] = [
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+/// The other keywords of JSON Schema 2020-12.
+/// Source: <https://json-schema.org/draft/2020-12/json-schema-validation> and its core document.
+const OTHER_KEYWORDS: &[&str] = &[
+    "$anchor",
+    "$comment",
+    "$id",
+    "$ref",
+    "$schema",
+    "const",
+    "contentEncoding",
+    "contentMediaType",
+    "default",
+    "dependentRequired",
+    "deprecated",
+    "description",
+    "enum",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "maxContains",
+    "maximum",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minContains",
+    "minimum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "multipleOf",
+    "pattern",
+    "readOnly",
+    "required",
+    "title",
+    "type",
+    "uniqueItems",
+    "writeOnly",
+    // Known, and refused: they make what a reference means depend on who asks.
+    "$dynamicAnchor",
+    "$dynamicRef",
+];
+
+fn keywords() -> impl Iterator<Item = &'static str> {
+    SCHEMA_MAPS
+        .into_iter()
+        .chain(SCHEMA_LISTS)
+        .chain(SCHEMAS)
+        .chain(OTHER_KEYWORDS.iter().copied())
+}
+
+/// Reports everything that is wrong with a schema that lies at `base` in its file.
+pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) {
+    let bytes = serde_json::to_vec(root).map_or(usize::MAX, |text| text.len());
+    if bytes > BYTES_MAX {
+        report.error(
+            base,
+            format!("the schema is {bytes} bytes long"),
+            format!("keep it within {BYTES_MAX} bytes; a model reads all of it in every session"),
+        );
+        return;
+    }
+    let mut walk = Walk {
+        root,
+        report,
+        count: 0,
+        sound: true,
+        defaults: Vec::new(),
+    };
+    walk.schema(root, base.to_owned(), 1);
+    let (sound, defaults) = (walk.sound, std::mem::take(&mut walk.defaults));
+    if sound {
+        check_meaning(root, base, &defaults, report);
+    }
+}
+
+/// What only the validator itself can tell: that keywords have values of their kinds, that everything compiles, and
+/// that the defaults satisfy their schemas.
+fn check_meaning(root: &Value, base: &str, defaults: &[(String, &Value)], report: &mut Report<'_>) {
+    let violations = validate::meta_violations(root);
+    for violation in &violations {
+        report.error(
+            &format!("{base}{}", violation.pointer),
+            format!("this is not JSON Schema 2020-12: {}", violation.message),
+            "correct the keyword's value",
+        );
+    }
+    if !violations.is_empty() {
+        return;
+    }
+    if let Err(error) = Validator::compile(root) {
+        report.error(
+            &format!("{base}{}", error.pointer),
+            format!("the schema does not compile: {}", error.message),
+            "correct it",
+        );
+        return;
+    }
+    for (place, schema) in defaults {
+        check_default(root, schema, place, report);
+    }
+}
+
+struct Walk<'s, 'r, 't> {
+    root: &'s Value,
+    report: &'r mut Report<'t>,
+    count: usize,
+    /// No error was found that would make the validator's own errors a mere echo.
+    sound: bool,
+    /// The subschemas that have a default, by their place in the file.
+    defaults: Vec<(String, &'s Value)>,
+}
+
+impl<'s> Walk<'s, '_, '_> {
+    fn error(&mut self, place: &str, message: String, cure: impl Into<String>) {
+        self.sound = false;
+        self.report.error(place, message, cure);
+    }
+
+    fn schema(&mut self, schema: &'s Value, place: String, depth: usize) {
+        self.count += 1;
+        if self.count == SUBSCHEMAS_MAX + 1 {
+            let message = format!("there are over {SUBSCHEMAS_MAX} subschemas");
+            self.error(&place, message, "make the schema simpler");
+        }
+        if depth > NESTING_MAX {
+            let message = format!("schemas are nested over {NESTING_MAX} deep");
+            self.error(
+                &place,
+                message,
+                "flatten the arguments; models lose track of deep ones",
+            );
+        }
+        if self.count > SUBSCHEMAS_MAX || depth > NESTING_MAX {
+            return;
+        }
+        let Some(object) = schema.as_object() else {
+            // A boolean schema is fine; anything else is the meta-schema's to report.
+            return;
+        };
+        self.keywords(object, &place, depth);
+        if object.contains_key("default") {
+            self.defaults.push((place.clone(), schema));
+        }
+        for (keyword, value) in object {
+            let here = pointer(&place, keyword);
+            let name = keyword.as_str();
+            if SCHEMA_MAPS.contains(&name) {
+                for (member, inner) in value.as_object().into_iter().flatten() {
+                    self.schema(inner, pointer(&here, member), depth + 1);
+                }
+            } else if SCHEMA_LISTS.contains(&name) {
+                for (index, inner) in value.as_array().into_iter().flatten().enumerate() {
+                    self.schema(inner, format!("{here}/{index}"), depth + 1);
+                }
+            } else if SCHEMAS.contains(&name) {
+                self.schema(value, here, depth + 1);
+            }
+        }
+    }
+
+    fn keywords(&mut self, object: &Map<String, Value>, place: &str, depth: usize) {
+        for (keyword, value) in object {
+            let here = pointer(place, keyword);
+            match (keyword.as_str(), value.as_str()) {
+                ("$schema", Some(dialect)) if dialect.trim_end_matches('#') != DIALECT => {
+                    let message = format!("`$schema` is `{}`", brief(dialect));
+                    self.error(&here, message, format!("write {DIALECT}, or leave it out"));
+                }
+                ("$dynamicRef" | "$dynamicAnchor", _) => {
+                    let message = format!("`{keyword}` is not supported");
+                    self.error(&here, message, "use $ref and $defs");
+                }
+                ("$id", _) if depth > 1 => {
+                    let message = "an `$id` inside a schema changes what its references mean";
+                    self.error(&here, message.to_owned(), "remove it");
+                }
+                ("type", Some(name)) if !TYPES.contains(&name) => {
+                    let cure = nearest(name, TYPES.into_iter()).map_or_else(
+                        || format!("use one of {}", TYPES.join(", ")),
+                        |near| format!("did you mean `{near}`?"),
+                    );
+                    self.error(&here, format!("there is no type `{}`", brief(name)), cure);
+                }
+                ("$ref", Some(reference)) => self.reference(reference, &here),
+                ("format", Some(format)) if !validate::FORMATS.contains(&format) => {
+                    let cure = format!("use one of {}", validate::FORMATS.join(", "));
+                    self.error(
+                        &here,
+                        format!("there is no format `{}`", brief(format)),
+                        cure,
+                    );
+                }
+                ("pattern", Some(pattern)) => self.pattern(pattern, &here),
+                ("patternProperties", _) => {
+                    for name in value.as_object().into_iter().flat_map(Map::keys) {
+                        self.pattern(name, &pointer(&here, name));
+                    }
+                }
+                (known, _) if keywords().any(|keyword| keyword == known) => {}
+                (unknown, _) => {
+                    let cure = nearest(unknown, keywords()).map_or_else(
+                        || "remove it; it would check nothing".to_owned(),
+                        |near| format!("did you mean `{near}`?"),
+                    );
+                    let message = format!("JSON Schema has no keyword `{}`", brief(unknown));
+                    self.error(&here, message, cure);
+                }
+            }
+        }
+    }
+
+    fn reference(&mut self, reference: &str, here: &str) {
+        if !reference.starts_with('#') {
+            let message = format!(
+                "`$ref` leads out of the document, to `{}`",
+                brief(reference)
+            );
+            self.error(
+                here,
+                message,
+                "copy what it names into $defs and refer to it as #/$defs/name",
+            );
+        } else if resolve(self.root, reference).is_none() {
+            let message = format!(
+                "`$ref` leads to `{}`, where there is no schema",
+                brief(reference)
+            );
+            self.error(here, message, "correct it; the document is what stands under this field, so #/$defs/name is in its own $defs");
+        }
+    }
+
+    fn pattern(&mut self, pattern: &str, here: &str) {
+        if let Err(cause) = validate::check_pattern(pattern) {
+            self.error(
+                here,
+                format!(
+                    "the pattern `{}` cannot run in linear time: {cause}",
+                    brief(pattern)
+                ),
+                "write it without look-around and back-references, and with small repetitions",
+            );
+        }
+    }
+}
+
+fn check_default(root: &Value, schema: &Value, place: &str, report: &mut Report<'_>) {
+    let Some(default) = schema.get("default") else {
+        return;
+    };
+    let here = pointer(place, "default");
+    // References count from the root. So where there are any, the subschema is judged inside a copy of the root that
+    // says nothing of arrays but this, and the default is wrapped in one.
+    let refers = serde_json::to_string(root).is_ok_and(|text| text.contains("\"$ref\""));
+    let (judge, value) = if refers {
+        let mut copy = Map::new();
+        for keyword in SCHEMA_MAPS {
+            if let Some(schemas) = root.get(keyword) {
+                copy.insert(keyword.to_owned(), schemas.clone());
+            }
+        }
+        copy.insert("prefixItems".to_owned(), json!([schema]));
+        (Value::Object(copy), json!([default]))
+    } else {
+        (schema.clone(), default.clone())
+    };
+    let violations = match Validator::compile(&judge) {
+        Ok(validator) => validator.violations(&value),
+        Err(error) => {
+            report.at_pointer(
+                Severity::Error,
+                &here,
+                format!("the default cannot be checked: {}", error.message),
+                "put what its schema refers to under $defs",
+            );
+            return;
+        }
+    };
+    if let Some(violation) = violations.first() {
+        report.error(
+            &here,
+            format!("the default breaks its own schema: {}", violation.message),
+            "correct the default or the schema",
+        );
+    }
+}
+
+/// What a local reference names: `#`, a JSON pointer behind `#`, or an anchor.
+pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+    let fragment = percent_decode(reference.strip_prefix('#')?)?;
+    let target = if fragment.is_empty() || fragment.starts_with('/') {
+        root.pointer(&fragment)?
+    } else {
+        find_anchor(root, &fragment)?
+    };
+    (target.is_object() || target.is_boolean()).then_some(target)
+}
+
+fn percent_decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'%' {
+            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn find_anchor<'s>(value: &'s Value, anchor: &str) -> Option<&'s Value> {
+    match value {
+        Value::Object(object) => {
+            if object.get("$anchor").and_then(Value::as_str) == Some(anchor) {
+                return Some(value);
+            }
+            object.values().find_map(|inner| find_anchor(inner, anchor))
+        }
+        Value::Array(items) => items.iter().find_map(|inner| find_anchor(inner, anchor)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// The schema of the argument that a JSON pointer names, through properties and items. References are followed.
+pub(crate) fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<&'s Value> {
+    if !pointer.starts_with('/') {
+        return None;
+    }
+    let mut place = dereference(root, root)?;
+    for token in pointer.split('/').skip(1) {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        let property = place
+            .get("properties")
+            .and_then(|properties| properties.get(&token));
+        let is_item = token == "*" || token.parse::<usize>().is_ok();
+        let next = property.or_else(|| place.get("items").filter(|_| is_item))?;
+        place = dereference(root, next)?;
+    }
+    Some(place)
+}
+
+pub(super) fn names_parameter(root: &Value, pointer: &str) -> bool {
+    parameter(root, pointer).is_some()
+}
+
+/// Follows references until there is none; `None` where they never end.
+fn dereference<'s>(root: &'s Value, schema: &'s Value) -> Option<&'s Value> {
+    let mut place = schema;
+    for _ in 0..NESTING_MAX {
+        match place.get("$ref").and_then(Value::as_str) {
+            Some(reference) => place = resolve(root, reference)?,
+            None => return Some(place),
+        }
+    }
+    None
+}

@@ -1,0 +1,180 @@
+//! What is wrong with a tool's files, said so that its author can mend it. Knows nothing of how it was found.
+
+use serde::Serialize;
+use std::fmt;
+
+/// How bad a problem is. Only errors keep an artifact from being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Error,
+    Warning,
+    /// Something that the author may want to know and need not change.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// One finding. Shown as `tools/kb-search/schema.json:12:5: error: what is wrong (what to do)`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Problem {
+    /// The file, or the directory where no file is to blame.
+    pub file: String,
+    /// From 1; where the source has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// From 1, in bytes; where the source has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+    pub severity: Severity,
+    /// The name of the tool's directory; `None` where the whole folder is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    pub message: String,
+    pub cure: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(formatter, ":{line}")?;
+            if let Some(column) = self.column {
+                write!(formatter, ":{column}")?;
+            }
+        }
+        write!(
+            formatter,
+            ": {}: {} ({})",
+            self.severity, self.message, self.cure
+        )
+    }
+}
+
+/// How many problems of one file are listed; a file that is worse than that is not read to its end by anybody.
+const LISTED_MAX: usize = 100;
+
+/// The problems of one file, gathered while it is looked at.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    tool: &'a str,
+    file: String,
+    /// The file's text, for the positions of JSON pointers; empty where positions make no sense.
+    text: &'a str,
+    problems: Vec<Problem>,
+    left_out: usize,
+    worst: Option<Severity>,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(tool: &'a str, file: impl Into<String>, text: &'a str) -> Self {
+        Self {
+            tool,
+            file: file.into(),
+            text,
+            problems: Vec::new(),
+            left_out: 0,
+            worst: None,
+        }
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.worst == Some(Severity::Error)
+    }
+
+    /// A problem of the file as a whole.
+    pub(crate) fn whole(
+        &mut self,
+        severity: Severity,
+        message: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        self.push(severity, None, message.into(), cure.into());
+    }
+
+    /// An error at a place of the file's JSON.
+    pub(crate) fn error(
+        &mut self,
+        pointer: &str,
+        message: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        self.at_pointer(Severity::Error, pointer, message, cure);
+    }
+
+    pub(crate) fn at_pointer(
+        &mut self,
+        severity: Severity,
+        pointer: &str,
+        message: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        let place = crate::position::locate(self.text, pointer);
+        self.push(severity, place, message.into(), cure.into());
+    }
+
+    /// A problem at a line, and a column where one is known.
+    pub(crate) fn at_line(
+        &mut self,
+        severity: Severity,
+        line: usize,
+        column: Option<usize>,
+        message: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        if let Some(problem) = self.push(severity, None, message.into(), cure.into()) {
+            problem.line = Some(line);
+            problem.column = column;
+        }
+    }
+
+    fn push(
+        &mut self,
+        severity: Severity,
+        place: Option<crate::position::Position>,
+        message: String,
+        cure: String,
+    ) -> Option<&mut Problem> {
+        self.worst = Some(self.worst.map_or(severity, |worst| worst.min(severity)));
+        if self.problems.len() >= LISTED_MAX {
+            self.left_out += 1;
+            return None;
+        }
+        self.problems.push(Problem {
+            file: self.file.clone(),
+            line: place.map(|place| place.line),
+            column: place.map(|place| place.column),
+            severity,
+            tool: Some(self.tool.to_owned()),
+            message,
+            cure,
+        });
+        self.problems.last_mut()
+    }
+
+    /// The problems in the order of their places.
+    pub(crate) fn into_problems(mut self) -> Vec<Problem> {
+        self.problems.sort();
+        self.problems.dedup();
+        if self.left_out > 0 {
+            self.problems.push(Problem {
+                file: self.file,
+                line: None,
+                column: None,
+                severity: self.worst.unwrap_or(Severity::Note),
+                tool: Some(self.tool.to_owned()),
+                message: format!("{} more problems are not listed", self.left_out),
+                cure: "mend those above and build again".to_owned(),
+            });
+        }
+        self.problems
+    }
+}

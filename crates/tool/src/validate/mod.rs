@@ -1,0 +1,166 @@
+//! Compiled JSON Schemas: the only place that names the validator crate, behind functions that are not generic, so that
+//! its code is generated once. A quick judge of our own passes most values; every refusal is the validator crate's.
+
+mod defaults;
+mod explain;
+mod formats;
+mod quick;
+
+use defaults::Defaults;
+use quick::Quick;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// The formats that are asserted.
+pub(crate) const FORMATS: [&str; 17] = [
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "iri",
+    "iri-reference",
+    "json-pointer",
+    "regex",
+    "relative-json-pointer",
+    "time",
+    "uri",
+    "uri-reference",
+    "uri-template",
+    "uuid",
+];
+
+/// A schema that was compiled, and the defaults it declares.
+pub struct Validator {
+    schema: Arc<Value>,
+    quick: Quick,
+    /// Built when the quick judge first passes a value on: most tools are never called with one that needs it.
+    thorough: OnceLock<Result<jsonschema::Validator, SchemaError>>,
+    defaults: Defaults,
+}
+
+impl fmt::Debug for Validator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Validator")
+    }
+}
+
+/// One way in which a value breaks its schema.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Violation {
+    /// JSON pointer into the value.
+    pub pointer: String,
+    /// Says what is asked for; never repeats the value itself.
+    pub message: String,
+    /// The names that are allowed, where a name is not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
+}
+
+/// Why a schema cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SchemaError {
+    /// JSON pointer into the schema.
+    pub pointer: String,
+    pub message: String,
+}
+
+impl Validator {
+    /// Compiles a JSON Schema 2020-12 document. Formats are asserted, references stay inside the document, and patterns
+    /// run in linear time.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        let validator = Self::trusting(Arc::new(schema.clone()));
+        match validator.thorough() {
+            Ok(_) => Ok(validator),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// Takes a schema that compiled before, when its artifact was built, and puts off most of the work until it is
+    /// needed. Should it not compile after all, every value that is not plainly valid violates it.
+    pub fn trusting(schema: Arc<Value>) -> Self {
+        Self {
+            quick: Quick::of(&schema),
+            defaults: Defaults::of(&schema),
+            thorough: OnceLock::new(),
+            schema,
+        }
+    }
+
+    pub fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Fills in the defaults that the arguments leave out and returns their JSON pointers.
+    pub fn apply_defaults(&self, arguments: &mut Map<String, Value>) -> Vec<Arc<str>> {
+        self.defaults.apply(arguments)
+    }
+
+    /// Every way in which the value breaks the schema, by pointer and then message; empty where it does not.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        if self.quick.surely_allows(value) {
+            return Vec::new();
+        }
+        match self.thorough() {
+            Ok(thorough) if thorough.is_valid(value) => Vec::new(),
+            Ok(thorough) => explain::violations(&self.schema, thorough.iter_errors(value)),
+            Err(error) => vec![Violation {
+                pointer: String::new(),
+                message: format!("the tool's schema does not compile: {}", error.message),
+                allowed: Vec::new(),
+            }],
+        }
+    }
+
+    pub fn is_valid(&self, value: &Value) -> bool {
+        self.quick.surely_allows(value)
+            || self
+                .thorough()
+                .is_ok_and(|thorough| thorough.is_valid(value))
+    }
+
+    /// [`Self::violations`] of arguments, which are always an object.
+    pub fn argument_violations(&self, arguments: &Map<String, Value>) -> Vec<Violation> {
+        if self.quick.surely_allows_object(arguments) {
+            return Vec::new();
+        }
+        self.violations(&Value::Object(arguments.clone()))
+    }
+
+    fn thorough(&self) -> Result<&jsonschema::Validator, &SchemaError> {
+        self.thorough.get_or_init(|| build(&self.schema)).as_ref()
+    }
+}
+
+fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
+    jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .should_validate_formats(true)
+        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .offline()
+        .build(schema)
+        .map_err(|error| SchemaError {
+            pointer: error.instance_path().to_string(),
+            message: explain::shorten(&error.to_string()),
+        })
+}
+
+/// What makes a schema no schema: its keywords' values against the meta-schema.
+pub(crate) fn meta_violations(schema: &Value) -> Vec<Violation> {
+    let meta = jsonschema::draft202012::meta::validator();
+    explain::violations(&Value::Null, meta.iter_errors(schema))
+}
+
+/// Whether a pattern compiles for the engine that never takes more than linear time.
+pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
+    build(&serde_json::json!({"pattern": pattern}))
+        .map(drop)
+        .map_err(|error| error.message)
+}
+
+#[cfg(test)]
+mod tests;
