@@ -1,0 +1,124 @@
+// Owns the browser that the tests drive, and the watch that every test keeps: no console errors, no violations of the
+// content security policy, no request to another host. Knows no server.
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+const CANDIDATES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--use-fake-device-for-media-stream",
+  "--autoplay-policy=no-user-gesture-required",
+];
+export const DESK = { viewport: { width: 1280, height: 800 } };
+export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+
+/** `microphone`: whether the user allows it. `speechFile`: what it hears, in place of beeps. */
+export function launch({ microphone = true, speechFile = null, more = [] } = {}) {
+  const executablePath = process.env.CHROMIUM ?? CANDIDATES.find((path) => existsSync(path));
+  assert.ok(executablePath, `no Chromium at ${CANDIDATES.join(", ")}: install one, or name it in CHROMIUM`);
+  const chosen = [
+    ...(microphone ? ["--use-fake-ui-for-media-stream"] : []),
+    ...(speechFile ? [`--use-file-for-fake-audio-capture=${speechFile}%noloop`] : []),
+    ...more,
+  ];
+  return chromium.launch({ executablePath, args: [...ARGUMENTS, ...chosen] });
+}
+
+/**
+ * Opens a page in a context of its own, runs `steps(page)`, and then asserts that nothing was wrong on the way.
+ * `prepare(page)` runs before the page is loaded.
+ */
+export async function visit(browser, url, { context = DESK, prepare = async () => {} }, steps) {
+  const opened = await browser.newContext(context);
+  const wrong = [];
+  try {
+    const page = await opened.newPage();
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") wrong.push(message.text());
+    });
+    page.on("pageerror", (error) => wrong.push(String(error.stack)));
+    page.on("request", (request) => {
+      if (new URL(request.url()).host !== new URL(url).host) wrong.push(`a request to ${request.url()}`);
+    });
+    await page.exposeFunction("reportViolation", (text) => wrong.push(text));
+    await page.addInitScript(() => {
+      document.addEventListener("securitypolicyviolation", (event) => {
+        window.reportViolation(`${event.violatedDirective} forbids ${event.blockedURI}`);
+      });
+    });
+    await prepare(page);
+    await page.goto(url);
+    await page.waitForFunction(() => window.windlass !== undefined);
+    await steps(page);
+  } finally {
+    await opened.close();
+  }
+  assert.deepEqual(wrong, []);
+}
+
+/** Types into the message field and sends with the Enter key. */
+export async function ask(page, text) {
+  await page.getByLabel("Message").fill(text);
+  await page.getByLabel("Message").press("Enter");
+}
+
+export function state(page) {
+  return page.evaluate(() => ({ ...window.windlass.state }));
+}
+
+/** Waits until the page's state has the given values. */
+export function untilState(page, wanted) {
+  return page.waitForFunction(
+    (values) => Object.entries(values).every(([name, value]) => window.windlass.state[name] === value),
+    wanted,
+  );
+}
+
+/** The lowest contrast (WCAG 2) of all text that can be seen, with the text, for 4.5 of normal and 3 of large type. */
+export function lowContrasts(page) {
+  return page.evaluate(() => {
+    const channels = (colour) => {
+      const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+      return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const luminance = ([red, green, blue]) => {
+      const linear = (value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+      return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+    };
+    const backgroundOf = (element) => {
+      for (let at = element; at; at = at.parentElement) {
+        const colour = channels(getComputedStyle(at).backgroundColor);
+        if (colour[3] === 255) return colour;
+      }
+      return [255, 255, 255, 255];
+    };
+    const low = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const parent = walker.currentNode.parentElement;
+      const text = walker.currentNode.data.trim();
+      if (!text || !parent.checkVisibility() || parent.closest(".hidden-text, .skip, noscript, :disabled, svg")) continue;
+      const style = getComputedStyle(parent);
+      const [one, other] = [luminance(channels(style.color)), luminance(backgroundOf(parent))].sort((a, b) => b - a);
+      const contrast = (one + 0.05) / (other + 0.05);
+      const size = parseFloat(style.fontSize);
+      const isLarge = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+      if (contrast < (isLarge ? 3 : 4.5)) low.push(`${contrast.toFixed(2)}: ${text.slice(0, 40)}`);
+    }
+    return low;
+  });
+}
+
+/** How many pixels the page is wider than its window. */
+export function overflowPixels(page) {
+  return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+}

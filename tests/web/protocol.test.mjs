@@ -1,0 +1,374 @@
+// What the page makes of each message of the voice protocol, hostile and unlucky ones included. Needs no server of ours.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { ask, launch, overflowPixels, state, untilState, visit } from "./browser.mjs";
+import { VoiceEndpoint, servePage } from "./scripted.mjs";
+
+let files;
+let browser;
+
+before(async () => {
+  files = await servePage();
+  browser = await launch({ more: ["--host-resolver-rules=MAP phone.test 127.0.0.1"] });
+});
+
+after(async () => {
+  await browser?.close();
+  files?.close();
+});
+
+/** Opens the page, begins a session by typing, and runs `steps(page, endpoint)`. */
+async function inSession(steps, { url = files.url, context } = {}) {
+  const endpoint = new VoiceEndpoint();
+  await visit(browser, url, { context, prepare: (page) => endpoint.attach(page) }, async (page) => {
+    await ask(page, "Hello");
+    assert.equal((await endpoint.next("text")).text, "Hello");
+    await steps(page, endpoint);
+  });
+}
+
+test("typing begins a session, and the words arrive after the start", async () => {
+  await inSession(async (page, endpoint) => {
+    assert.deepEqual(endpoint.received.map(({ type }) => type), ["start", "text"]);
+    endpoint.send({ type: "transcript", role: "user", text: "Hello", final: true });
+    endpoint.send({ type: "turn_complete", turn: 1 });
+    await untilState(page, { turnsCompleted: 1 });
+    assert.equal(await page.locator(".line.user").count(), 1);
+  });
+});
+
+test("pieces of a transcript join, and the final text replaces them", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.send({ type: "transcript", role: "assistant", text: "Good ", final: false });
+    endpoint.send({ type: "transcript", role: "assistant", text: "mornin", final: false });
+    await page.getByText("Good mornin", { exact: true }).waitFor();
+    endpoint.send({ type: "transcript", role: "assistant", text: "Good morning.", final: true });
+    await page.getByText("Good morning.", { exact: true }).waitFor();
+    assert.equal(await page.locator(".line.assistant").count(), 1);
+  });
+});
+
+test("recognised speech that arrives late stands before its answer", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.send({ type: "transcript", role: "assistant", text: "An answer", final: false });
+    endpoint.send({ type: "transcript", role: "user", text: "A question", final: true });
+    await page.getByText("A question").waitFor();
+    assert.deepEqual(await page.locator(".line .words").allTextContents(), ["Hello", "A question", "An answer"]);
+  });
+});
+
+test("what others wrote is text and never markup, and only web addresses are links", async () => {
+  const markup = "<img src=x onerror=alert(1)><b>bold</b>";
+  await inSession(async (page, endpoint) => {
+    const citations = [
+      { id: "a", title: markup, url: "javascript:alert(1)" },
+      { id: "b", title: "data", url: "data:text/html,x" },
+      { id: "c", title: "good", url: "https://example.org/a" },
+      null,
+      "plain-id",
+    ];
+    const images = [{ url: "javascript:alert(1)" }, { url: "https://example.org/i.png", caption: markup }];
+    endpoint.send({ type: "transcript", role: "assistant", text: markup, final: true, citations, images });
+    endpoint.send({ type: "tool_call_started", callId: "1", tool: markup, args: { [markup]: markup }, status: markup });
+    endpoint.send({ type: "error", code: "other", message: markup });
+    await page.locator(".notice[data-subject=error]").waitFor();
+    assert.equal(await page.locator("main b, main img").count(), 0);
+    const links = page.locator("main a");
+    assert.deepEqual(await links.evaluateAll((all) => all.map(({ href, rel }) => [href, rel])), [
+      ["https://example.org/a", "noopener noreferrer"],
+      ["https://example.org/i.png", "noopener noreferrer"],
+    ]);
+    assert.equal(await overflowPixels(page), 0);
+  });
+});
+
+test("messages that the page does not know or cannot read change nothing", async () => {
+  await inSession(async (page, endpoint) => {
+    for (const text of ["{", "null", "[]", '"text"', '{"type":"__proto__"}', '{"type":"constructor"}', '{"type":"novelty"}']) {
+      endpoint.sendText(text);
+    }
+    endpoint.send({ type: "transcript", role: "__proto__", text: "x", final: true });
+    endpoint.send({ type: "transcript", role: "assistant", text: { a: 1 }, final: true });
+    endpoint.send({ type: "tool_call_finished", callId: "never-started", tool: "kb_get", ok: true, durationMs: 3 });
+    endpoint.send({ type: "turn_complete", turn: 1 });
+    await untilState(page, { turnsCompleted: 1, phase: "live" });
+    assert.equal(await page.locator(".line.assistant").count(), 0);
+    assert.deepEqual(await page.locator(".call-name").allTextContents(), ["kb_get"]);
+  });
+});
+
+test("each way a call can end is told", async () => {
+  const outcomes = [
+    ["done", { ok: true }, /Done/],
+    ["refused", { ok: false, errorType: "BUDGET_EXCEEDED" }, /Refused\s*BUDGET_EXCEEDED/],
+    ["refused", { ok: false, errorType: "CANCELLED" }, /Cancelled/],
+    ["failed", { ok: false, errorType: "TRANSIENT" }, /Failed\s*TRANSIENT/],
+    ["failed", { ok: false, errorType: "OUTCOME_UNKNOWN" }, /may or may not/],
+    ["waiting", { ok: false, errorType: "CONFIRMATION_REQUIRED" }, /Waiting for you/],
+    ["failed", { ok: false, errorType: "constructor" }, /Failed/],
+    ["failed", { ok: false }, /Failed/],
+  ];
+  await inSession(async (page, endpoint) => {
+    for (const [index, [wanted, outcome, words]] of outcomes.entries()) {
+      const callId = `call-${index}`;
+      endpoint.send({ type: "tool_call_started", callId, tool: "kb_search", args: { query: "Fram" }, status: "Searching" });
+      const row = page.locator(".call").first();
+      await page.locator(`.call[data-state=running]`).waitFor();
+      endpoint.send({ type: "tool_progress", callId, message: "Half way", fraction: 0.5 });
+      await row.getByText("Half way").waitFor();
+      assert.equal(await row.getByRole("progressbar").evaluate(({ value }) => value), 0.5);
+      endpoint.send({ type: "tool_call_finished", callId, tool: "kb_search", durationMs: 1234, ...outcome });
+      await page.locator(".call").first().and(page.locator(`[data-state=${wanted}]`)).waitFor();
+      assert.match(await row.locator(".call-outcome").textContent(), words);
+      assert.equal(await row.locator(".call-time").textContent(), "1.2 s");
+    }
+    assert.equal(await page.locator("#calls-summary").textContent(), `${outcomes.length} calls`);
+  });
+});
+
+test("playback is reported done once, when the audio of a finished turn has been heard", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.sendTone(600);
+    await untilState(page, { speaking: true });
+    endpoint.send({ type: "turn_complete", turn: 1 });
+    await untilState(page, { turnsCompleted: 1 });
+    assert.equal(endpoint.all("playback_done").length, 0);
+    await endpoint.next("playback_done");
+    const { framesPlayed, framesReceived, speaking } = await state(page);
+    assert.deepEqual({ framesPlayed, framesReceived, speaking }, { framesPlayed: 15, framesReceived: 15, speaking: false });
+    assert.equal(endpoint.all("playback_done").length, 1);
+  });
+});
+
+test("a turn without audio is reported done at once", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.send({ type: "turn_complete", turn: 1 });
+    await endpoint.next("playback_done");
+  });
+});
+
+test("an interruption by the server silences what was queued, and the next answer is heard", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.sendTone(5000);
+    await untilState(page, { speaking: true, framesReceived: 125 });
+    endpoint.send({ type: "interrupted" });
+    await untilState(page, { speaking: false, interruptions: 1 });
+    const { framesPlayed, framesDropped } = await state(page);
+    assert.equal(framesPlayed + framesDropped, 125);
+    endpoint.sendTone(200);
+    await untilState(page, { framesPlayed: framesPlayed + 5 });
+    assert.equal((await state(page)).framesDropped, framesDropped);
+  });
+});
+
+test("after the user interrupted, audio of the old answer is thrown away until the server has followed", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.sendTone(2000);
+    await untilState(page, { speaking: true, framesReceived: 50 });
+    await page.getByRole("button", { name: "Stop the answer" }).click();
+    await endpoint.next("interrupt");
+    const { framesPlayed } = await state(page);
+    endpoint.sendTone(400);
+    await untilState(page, { framesReceived: 60, framesDropped: 60 - framesPlayed, speaking: false });
+    endpoint.send({ type: "interrupted" });
+    endpoint.sendTone(200);
+    await untilState(page, { framesPlayed: framesPlayed + 5 });
+    assert.equal((await state(page)).interruptions, 1);
+  });
+});
+
+test("typed words cut off the answer that is being spoken", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.sendTone(3000);
+    await untilState(page, { speaking: true });
+    await ask(page, "Something else");
+    await endpoint.next("interrupt");
+    assert.equal((await endpoint.next("text")).text, "Something else");
+    await untilState(page, { speaking: false });
+  });
+});
+
+const PROPOSAL = {
+  type: "confirmation_request",
+  callId: "call-1",
+  token: "token-1",
+  tool: "calendar_create_event",
+  args: { title: "Visit", guests: 2 },
+  preview: "Create Visit with 2 guests",
+};
+
+test("a confirmation is asked for with its preview, and the answer carries its token", async () => {
+  for (const [name, approved] of [["Yes, go ahead", true], ["No, do not", false]]) {
+    await inSession(async (page, endpoint) => {
+      endpoint.send({ type: "tool_call_started", callId: "call-1", tool: PROPOSAL.tool, args: PROPOSAL.args, status: "" });
+      endpoint.send({ type: "tool_call_finished", callId: "call-1", tool: PROPOSAL.tool, ok: false, durationMs: 1, errorType: "CONFIRMATION_REQUIRED" });
+      endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
+      const dialog = page.getByRole("dialog", { name: "May the agent do this?" });
+      await dialog.getByText(PROPOSAL.preview).waitFor();
+      await dialog.getByText(/You can answer for another [45]:\d\d/).waitFor();
+      await dialog.getByRole("button", { name }).click();
+      const { token, approved: given } = await endpoint.next("confirm");
+      assert.deepEqual([token, given], ["token-1", approved]);
+      const response = approved ? { ok: true, meta: { durationMs: 42 } } : { ok: false, error: { type: "CONFIRMATION_DECLINED" } };
+      endpoint.send({ type: "confirmation_result", callId: "call-1", ok: approved, response });
+      await page.locator(`.call[data-state=${approved ? "done" : "refused"}]`).waitFor();
+      assert.equal(await dialog.isVisible(), false);
+    });
+  }
+});
+
+test("Escape declines a confirmation, and a key pressed as it opens answers nothing", async () => {
+  await inSession(async (page, endpoint) => {
+    await page.getByLabel("Message").focus();
+    endpoint.send({ ...PROPOSAL, expiresAt: new Date(Date.now() + 300_000).toISOString() });
+    await page.locator("#confirmation[open]").waitFor();
+    assert.equal(await page.getByRole("button", { name: "No, do not" }).isDisabled(), true);
+    await page.locator("#decline:focus").waitFor();
+    assert.equal(endpoint.all("confirm").length, 0);
+    await page.keyboard.press("Escape");
+    assert.equal((await endpoint.next("confirm")).approved, false);
+  });
+});
+
+test("a confirmation that expired can only be closed", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.send({ ...PROPOSAL, expiresAt: Date.now() - 1 });
+    await page.getByRole("heading", { name: "Too late to answer" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Yes, go ahead" }).isVisible(), false);
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.locator("#confirmation").waitFor({ state: "hidden" });
+    assert.equal(endpoint.all("confirm").length, 0);
+  });
+});
+
+test("after a resume the new token of a proposal is the one that is sent", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
+    endpoint.send({ ...PROPOSAL, token: "token-2", expiresAt: Date.now() + 300_000 });
+    await page.getByRole("button", { name: "Yes, go ahead" }).click();
+    assert.equal((await endpoint.next("confirm")).token, "token-2");
+    await page.locator("#confirmation").waitFor({ state: "hidden" });
+  });
+});
+
+test("a blocked user sees until when, and can type again after that", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.send({ type: "timeout", durationSeconds: 3, timeoutUntil: Date.now() + 3000, farewellMessage: "That was rude." });
+    await page.getByText(/That was rude\. You can go on in 0:0\d/).waitFor();
+    assert.equal(await page.getByLabel("Message").isDisabled(), true);
+    assert.equal(await page.locator("#talk").isDisabled(), true);
+    await endpoint.close(1000);
+    await page.getByRole("heading", { name: "Session ended" }).waitFor();
+    assert.equal(endpoint.connections, 1);
+    await page.locator("#message:enabled").waitFor();
+    await page.getByRole("button", { name: "Start again" }).click();
+    await untilState(page, { phase: "live" });
+  });
+});
+
+test("the end of a session waits for the farewell, even when the server has hung up", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.sendTone(800);
+    await untilState(page, { speaking: true });
+    endpoint.send({ type: "end_voice_session", reason: "user_request", closingMessage: "Fair winds.", textResponse: "In writing." });
+    await endpoint.close(1000);
+    await page.locator(".ending").getByText("Fair winds.").waitFor();
+    assert.equal((await state(page)).framesPlayed, 20);
+    assert.equal(await page.locator(".line.assistant .words").textContent(), "In writing.");
+    assert.equal(endpoint.connections, 1);
+  });
+});
+
+test("ending by hand tells the server and silences the page", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.sendTone(5000);
+    await untilState(page, { speaking: true });
+    await page.getByRole("button", { name: "End session" }).click();
+    await endpoint.next("stop");
+    await untilState(page, { phase: "ended", speaking: false });
+    await page.getByRole("button", { name: "Start again" }).click();
+    await untilState(page, { phase: "live" });
+    assert.equal(endpoint.all("start")[1].resume, undefined);
+    assert.equal(await page.locator(".line").count(), 0);
+  });
+});
+
+test("a lost connection is taken up with the token, and words typed meanwhile arrive", async () => {
+  await inSession(async (page, endpoint) => {
+    await untilState(page, { phase: "live" });
+    await endpoint.close();
+    await untilState(page, { phase: "reconnecting" });
+    await ask(page, "Still there?");
+    await untilState(page, { phase: "live" });
+    assert.equal(endpoint.all("start")[1].resume, "r1");
+    assert.equal((await endpoint.next("text")).text, "Still there?");
+  });
+});
+
+test("a session that cannot be taken up goes on as a new one of its conversation", async () => {
+  await inSession(async (page, endpoint) => {
+    await untilState(page, { phase: "live" });
+    const start = endpoint.onStart;
+    endpoint.onStart = (message) => (message.resume ? endpoint.send({ type: "error", code: "resume_unknown", message: "gone" }) : start(message));
+    await endpoint.close();
+    await untilState(page, { phase: "reconnecting" });
+    await untilState(page, { phase: "live" });
+    const { resume, conversationId } = endpoint.all("start")[2];
+    assert.deepEqual([resume, conversationId], [undefined, "c1"]);
+  });
+});
+
+test("a refused key is explained, and the page offers to start again", async () => {
+  const endpoint = new VoiceEndpoint();
+  endpoint.onStart = () => endpoint.send({ type: "error", code: "provider_auth", message: "refused" });
+  await visit(browser, files.url, { prepare: (page) => endpoint.attach(page) }, async (page) => {
+    await ask(page, "Hello");
+    await page.getByText("The model refused the server's key").waitFor();
+    await page.getByRole("button", { name: "Start again" }).waitFor();
+    await untilState(page, { phase: "ended" });
+    assert.equal(endpoint.connections, 1);
+  });
+});
+
+test("the microphone sends frames of 20 ms from the start on, and pausing stops them", async () => {
+  const endpoint = new VoiceEndpoint();
+  await visit(browser, files.url, { prepare: (page) => endpoint.attach(page) }, async (page) => {
+    await page.getByRole("button", { name: "Talk" }).click();
+    await page.waitForFunction(() => window.windlass.state.framesSent > 50);
+    assert.equal(endpoint.received[0].type, "start");
+    assert.deepEqual([...new Set(endpoint.audioFrames.map(({ length }) => length))], [640]);
+    assert.ok(endpoint.audioFrames.some((frame) => frame.some((byte) => byte !== 0)));
+    await page.getByRole("button", { name: "Pause" }).click();
+    await untilState(page, { microphone: "off" });
+    const { framesSent } = await state(page);
+    endpoint.send({ type: "turn_complete", turn: 1 });
+    await endpoint.next("playback_done");
+    assert.equal((await state(page)).framesSent, framesSent);
+  });
+});
+
+test("over plain http talking is refused with the reason, and typing and listening work", async () => {
+  await inSession(
+    async (page, endpoint) => {
+      await page.getByRole("button", { name: "Talk" }).click();
+      await page.getByText("Talking needs HTTPS").waitFor();
+      endpoint.sendTone(200);
+      endpoint.send({ type: "turn_complete", turn: 1 });
+      await endpoint.next("playback_done");
+      assert.equal((await state(page)).framesPlayed, 5);
+    },
+    { url: `http://phone.test:${files.port}/` },
+  );
+});
+
+test("who asks for less motion gets none", async () => {
+  await inSession(
+    async (page, endpoint) => {
+      endpoint.sendTone(400);
+      endpoint.send({ type: "tool_call_started", callId: "1", tool: "kb_search", args: {}, status: "" });
+      await untilState(page, { speaking: true });
+      assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
+    },
+    { context: { reducedMotion: "reduce" } },
+  );
+});
