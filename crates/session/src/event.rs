@@ -54,7 +54,12 @@ pub enum SessionEvent {
     /// A result that came after its call had ended; recorded, not spoken of.
     CallReturnedLate {
         call: CallNumber,
+    },
+    /// A handler broke, or its result broke the contract. The text is for the log alone.
+    HandlerProblem {
+        call: CallNumber,
         tool: ToolId,
+        problem: String,
     },
     IntentApplied {
         call: CallNumber,

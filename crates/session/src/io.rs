@@ -3,13 +3,11 @@
 use crate::client::{ClientEvent, ClientUpdate};
 use crate::event::{EndReason, SessionEvent};
 use crate::model::{ConnectionEvent, ModelCommand, ModelEvent};
-use serde_json::{Map, Value};
-use std::sync::Arc;
+pub use crate::policy::AdmittedCall;
 use std::time::Duration;
-use windlass_tool::handler::{HandlerMessage, HandlerResult, SessionFacts};
+use windlass_tool::handler::{HandlerMessage, HandlerResult};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::kind::RateLimit;
-use windlass_tool::registry::Tool;
 
 /// What happens to a session, one thing at a time, each with its time.
 #[derive(Clone, Debug)]
@@ -85,8 +83,10 @@ pub enum Output {
     },
     SendModel(ModelCommand),
     SendClient(ClientUpdate),
-    /// Throw away audio that was not played, and what still arrives of this answer.
+    /// Throw away audio that was not played, and what still arrives, until [`Output::AcceptAudio`].
     DiscardAudio,
+    /// A new answer may be heard again.
+    AcceptAudio,
     /// From now on audio of the model goes, or does not go, to the client.
     SuppressAudio(bool),
     /// Hold the microphone back, or let it through.
@@ -94,52 +94,4 @@ pub enum Output {
     Event(SessionEvent),
     /// The session is over. No further output follows.
     Close(EndReason),
-}
-
-/// A call that passed every gate. Only the admission policy can make one, so unchecked execution does not compile.
-pub struct AdmittedCall {
-    pub(crate) call: CallRef,
-    pub(crate) tool: Arc<Tool>,
-    pub(crate) arguments: Arc<Map<String, Value>>,
-    pub(crate) turn: u64,
-    pub(crate) effect_id: Option<EffectId>,
-    pub(crate) timeout: Duration,
-    pub(crate) session: SessionFacts,
-}
-
-impl AdmittedCall {
-    pub fn call(&self) -> CallRef {
-        self.call
-    }
-
-    pub fn tool(&self) -> &Arc<Tool> {
-        &self.tool
-    }
-
-    pub fn arguments(&self) -> &Arc<Map<String, Value>> {
-        &self.arguments
-    }
-
-    pub fn turn(&self) -> u64 {
-        self.turn
-    }
-
-    pub fn effect_id(&self) -> Option<&EffectId> {
-        self.effect_id.as_ref()
-    }
-
-    /// How long the attempt may take from now.
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    pub fn session(&self) -> &SessionFacts {
-        &self.session
-    }
-}
-
-impl std::fmt::Debug for AdmittedCall {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "AdmittedCall({} {:?})", self.tool.id, self.call)
-    }
 }

@@ -1,13 +1,31 @@
-//! The session itself: one input in, outputs out, and which deadline comes next.
+//! The session itself: one input in, outputs out, and which deadline comes next. Each kind of input has a file of its own
+//! beneath this one; the gates of a call are in `policy`.
 
+mod call_input;
+mod client_input;
+mod ending;
+mod model_input;
+mod settlement;
+
+use crate::calls::Calls;
+use crate::client::{ClientUpdate, ErrorCode};
+use crate::deadlines::{Deadline, Deadlines};
+use crate::event::{EndReason, SessionEvent, StateChange};
 use crate::io::{Input, Output};
 use crate::limits::Limits;
 use crate::model::{HistoryEntry, ModelProfile};
+use crate::policy::Deliveries;
+use crate::state::StateController;
 use crate::time::Timestamp;
+use crate::transcript::Transcript;
+use crate::turn::Turns;
+use serde_json::{Map, Value};
 use std::sync::Arc;
-use windlass_tool::id::{ConversationId, SessionId, UserId};
+use std::time::Duration;
+use windlass_tool::error::CallError;
+use windlass_tool::id::{CallNumber, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
+use windlass_tool::registry::{Registry, Tool};
 
 /// What a session is created with and keeps for its whole life.
 #[derive(Clone, Debug)]
@@ -30,29 +48,209 @@ pub struct SessionConfig {
 
 /// One session of one user.
 pub struct Session {
-    config: SessionConfig,
+    pub(crate) config: SessionConfig,
+    pub(crate) now: Timestamp,
+    pub(crate) state: StateController,
+    pub(crate) turns: Turns,
+    pub(crate) calls: Calls,
+    pub(crate) deliveries: Deliveries,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) connection: Connection,
+    transcript: Transcript,
+    told: Told,
+    lifecycle: Lifecycle,
+}
+
+/// The provider's connection, and what is under way on it.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    /// From 1; 0 before the first.
+    pub(crate) generation: u64,
+    ready: bool,
+    /// What the user typed before the provider was ready.
+    waiting_texts: Vec<String>,
+    /// The answer under way was interrupted: until the provider ends it, what still comes of it is void.
+    discarding: bool,
+    /// The provider still owes the end of an interrupted turn, which will end nothing.
+    owes_turn_end: bool,
+}
+
+/// What the driver was last told, so that it is told only news.
+#[derive(Debug, Default)]
+struct Told {
+    audio_suppressed: bool,
+    microphone_held: bool,
+    discarding_audio: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Lifecycle {
+    Running,
+    /// Over but for the started `writes` calls, which run to their end.
+    Draining(EndReason),
+    Over,
+}
+
+/// A call that does not run, and why.
+pub(crate) struct Refusal {
+    pub(crate) error: CallError,
+    pub(crate) tool: Option<Arc<Tool>>,
+    pub(crate) arguments: Option<Arc<Map<String, Value>>>,
+}
+
+/// What a refused call costs its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// It could not even be read: nothing of the budgets, but it counts as a refusal.
+    Nothing,
+    /// One call of the total.
+    Now,
+    /// It was charged when it passed the budgets; a retrieval that does not run is given back.
+    Already,
 }
 
 impl Session {
     /// Begins the session. Its first outputs go into `out`.
-    pub fn new(config: SessionConfig, _out: &mut Vec<Output>) -> Self {
-        Self { config }
+    pub fn new(config: SessionConfig, out: &mut Vec<Output>) -> Self {
+        out.push(Output::Event(SessionEvent::SessionStarted));
+        Self {
+            now: Timestamp::default(),
+            state: StateController::new(config.mode, config.limits.trail_entries_max),
+            turns: Turns::default(),
+            calls: Calls::default(),
+            deliveries: Deliveries::new(config.limits.recorded_responses_max),
+            deadlines: Deadlines::default(),
+            connection: Connection::default(),
+            transcript: Transcript::default(),
+            told: Told::default(),
+            lifecycle: Lifecycle::Running,
+            config,
+        }
     }
 
     /// Takes one input. All outputs that it causes are appended to `out`, in the order in which they are to be obeyed.
-    pub fn handle(&mut self, _now: Timestamp, _input: Input, _out: &mut Vec<Output>) {}
+    /// Once the session is over, inputs cause nothing.
+    pub fn handle(&mut self, now: Timestamp, input: Input, out: &mut Vec<Output>) {
+        if self.is_over() {
+            return;
+        }
+        self.now = self.now.max(now);
+        match input {
+            Input::Model(event) => {
+                if self.lifecycle == Lifecycle::Running {
+                    self.on_model(event, out);
+                }
+            }
+            Input::Connection(event) => self.on_connection(event, out),
+            Input::Client(event) => {
+                if self.lifecycle == Lifecycle::Running {
+                    self.on_client(event, out);
+                }
+            }
+            Input::Reserved(reservation) => self.on_reserved(reservation, out),
+            Input::RateChecked { call, decision } => self.on_rate_checked(call, decision, out),
+            Input::CallFinished { call, result } => self.on_call_finished(call, result, out),
+            Input::HandlerMessage { call, message } => self.on_handler_message(call, message, out),
+            Input::Shutdown => {
+                self.error(ErrorCode::ShuttingDown, "the server is shutting down", out);
+                self.finish(EndReason::Shutdown, out);
+            }
+            Input::Tick => self.on_tick(out),
+        }
+        self.close_if_drained(out);
+    }
 
     /// When the next [`Input::Tick`] is due.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        None
+        if self.is_over() {
+            None
+        } else {
+            self.deadlines.next()
+        }
     }
 
     /// Whether [`Output::Close`] has been given.
     pub fn is_over(&self) -> bool {
-        false
+        self.lifecycle == Lifecycle::Over
     }
 
     pub fn config(&self) -> &SessionConfig {
         &self.config
+    }
+
+    /// Every transition of the application state so far, oldest first, within its limit: when, which call asked, and what
+    /// changed or why it was rejected.
+    pub fn trail(
+        &self,
+    ) -> impl Iterator<Item = (Timestamp, Option<CallNumber>, Result<&StateChange, &str>)> {
+        self.state.trail().map(|entry| {
+            (
+                entry.at,
+                entry.call,
+                entry.change.as_ref().map_err(String::as_str),
+            )
+        })
+    }
+
+    fn on_tick(&mut self, out: &mut Vec<Output>) {
+        while let Some(deadline) = self.deadlines.take_due(self.now) {
+            match deadline {
+                Deadline::Attempt(call) => self.on_timeout(call, out),
+                Deadline::ProviderSilence => self.on_provider_silence(out),
+                Deadline::ResultSilence => {
+                    let milliseconds = self.config.limits.result_silence_seconds * 1_000;
+                    let event = SessionEvent::ProviderSilentAfterResult { milliseconds };
+                    out.push(Output::Event(event));
+                }
+                Deadline::Farewell => self.on_farewell_over(out),
+            }
+            if self.lifecycle != Lifecycle::Running {
+                break;
+            }
+        }
+    }
+
+    fn on_provider_silence(&mut self, out: &mut Vec<Output>) {
+        let seconds = self.config.limits.provider_silence_seconds;
+        let message = format!("the model has said nothing for {seconds} seconds");
+        self.error(ErrorCode::ProviderSilent, message, out);
+        self.end_turn(false, out);
+    }
+
+    fn error(&self, code: ErrorCode, message: impl Into<String>, out: &mut Vec<Output>) {
+        let update = ClientUpdate::Error {
+            code,
+            message: message.into(),
+            details: None,
+        };
+        out.push(Output::SendClient(update));
+    }
+
+    /// From now on something is owed by the provider.
+    fn expect_answer(&mut self) {
+        let seconds = self.config.limits.provider_silence_seconds;
+        let at = self.now + Duration::from_secs(seconds);
+        self.deadlines.set(Deadline::ProviderSilence, at);
+    }
+
+    /// Milliseconds since the Unix epoch.
+    fn unix_ms(&self) -> u64 {
+        self.config.started_unix_ms + self.now.as_millis()
+    }
+
+    /// Tells the driver whether the microphone is to be held back.
+    pub(crate) fn hold_microphone(&mut self, out: &mut Vec<Output>) {
+        let hold = self.config.profile.hold_microphone && self.calls.any_blocks();
+        if std::mem::replace(&mut self.told.microphone_held, hold) != hold {
+            out.push(Output::HoldMicrophone(hold));
+        }
+    }
+
+    /// Tells the driver whether the model may be heard.
+    fn suppress_audio(&mut self, out: &mut Vec<Output>) {
+        let suppress = self.state.get().suppress_audio;
+        if std::mem::replace(&mut self.told.audio_suppressed, suppress) != suppress {
+            out.push(Output::SuppressAudio(suppress));
+        }
     }
 }

@@ -1,0 +1,60 @@
+//! The proof that a call passed every gate. Its fields are private to the policies, so unchecked execution does not
+//! compile.
+
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::handler::SessionFacts;
+use windlass_tool::id::{CallRef, EffectId};
+use windlass_tool::registry::Tool;
+
+/// A call that passed every gate, ready to run once.
+pub struct AdmittedCall {
+    pub(super) call: CallRef,
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments: Arc<Map<String, Value>>,
+    pub(super) turn: u64,
+    pub(super) effect_id: Option<EffectId>,
+    pub(super) timeout: Duration,
+    pub(super) session: SessionFacts,
+}
+
+impl AdmittedCall {
+    pub fn call(&self) -> CallRef {
+        self.call
+    }
+
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// Validated, with defaults applied and clamps made.
+    pub fn arguments(&self) -> &Arc<Map<String, Value>> {
+        &self.arguments
+    }
+
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Of `writes` tools.
+    pub fn effect_id(&self) -> Option<&EffectId> {
+        self.effect_id.as_ref()
+    }
+
+    /// How long the attempt may take from now.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub fn session(&self) -> &SessionFacts {
+        &self.session
+    }
+}
+
+impl fmt::Debug for AdmittedCall {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "AdmittedCall({} {:?})", self.tool.id, self.call)
+    }
+}

@@ -1,0 +1,23 @@
+//! The gates of the call pipeline, one file each, and the one function that puts them in their order. Every policy of the
+//! system lives here and nowhere else.
+
+mod admit;
+mod admitted;
+mod arguments;
+mod budget;
+mod confirm;
+mod idempotency;
+mod loop_guard;
+mod outcome;
+
+pub(crate) use admit::Proposal;
+pub use admitted::AdmittedCall;
+pub(crate) use arguments::Clamp;
+pub(crate) use idempotency::{
+    Deliveries, Delivery, DeliveryState, EffectState, Settled, delivery_key,
+};
+pub(crate) use loop_guard::LoopHistory;
+pub(crate) use outcome::{Judged, judge, timed_out};
+
+/// The one tool that costs no budget: it returns a guide that the prompt had no room for (contract section 9).
+pub(crate) const DESCRIBE_TOOL: &str = "describe_tool";

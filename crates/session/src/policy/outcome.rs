@@ -1,0 +1,135 @@
+//! Step 12: what a handler brought back is judged against the contract and becomes the one outcome of its call.
+
+use std::sync::Arc;
+use windlass_tool::envelope::Outcome;
+use windlass_tool::error::{CallError, ErrorType, FailureKind};
+use windlass_tool::handler::{Cause, Failure, HandlerResult, Report, Success};
+use windlass_tool::intent::Intent;
+use windlass_tool::kind::Scheduling;
+use windlass_tool::registry::Tool;
+
+pub(crate) struct Judged {
+    pub(crate) outcome: Outcome,
+    pub(crate) intents: Vec<Intent>,
+    pub(crate) scheduling: Option<Scheduling>,
+    /// For the log: what a client or a model must not read.
+    pub(crate) problem: Option<String>,
+}
+
+pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult) -> Judged {
+    match result {
+        Ok(success) => judge_success(tool, success),
+        Err(Failure { cause, intents }) => {
+            let (error, problem) = match cause {
+                Cause::Reported(report) => (reported(tool, report), None),
+                Cause::Broken(problem) => (broken(tool), Some(problem)),
+            };
+            Judged {
+                outcome: Outcome::Failure(error),
+                intents,
+                scheduling: None,
+                problem,
+            }
+        }
+    }
+}
+
+fn judge_success(tool: &Arc<Tool>, success: Success) -> Judged {
+    let Success {
+        data,
+        content,
+        intents,
+        scheduling,
+    } = success;
+    let breaks_contract = match (&tool.response, &data) {
+        (Some(schema), Some(data)) => !schema.is_valid(data),
+        (Some(schema), None) => !schema.is_valid(&serde_json::Value::Null),
+        (None, _) => false,
+    };
+    if !breaks_contract {
+        let outcome = Outcome::Success { data, content };
+        return Judged {
+            outcome,
+            intents,
+            scheduling,
+            problem: None,
+        };
+    }
+    let problem = Some(format!(
+        "the result of {} breaks its responseSchema",
+        tool.id
+    ));
+    // A change that was made stays made: its details are lost, its success is not.
+    let outcome = if tool.writes() {
+        Outcome::Success {
+            data: None,
+            content: Vec::new(),
+        }
+    } else {
+        Outcome::Failure(broken(tool))
+    };
+    Judged {
+        outcome,
+        intents,
+        scheduling,
+        problem,
+    }
+}
+
+fn reported(tool: &Tool, report: Report) -> CallError {
+    let unsettled = match report.partial_side_effects {
+        Some(partial) => partial,
+        None => report.kind == FailureKind::Transient,
+    };
+    if tool.writes() && unsettled {
+        return outcome_unknown(tool);
+    }
+    let error_type = ErrorType::from(report.kind);
+    let retryable = match report.kind {
+        FailureKind::Transient | FailureKind::RateLimit => report.retryable.unwrap_or(true),
+        FailureKind::Auth | FailureKind::Conflict => report.retryable.unwrap_or(false),
+        FailureKind::Validation
+        | FailureKind::NotFound
+        | FailureKind::SessionInactive
+        | FailureKind::SessionActive
+        | FailureKind::Permanent => false,
+    };
+    CallError {
+        retryable,
+        partial_side_effects: report.partial_side_effects.filter(|partial| *partial),
+        suggestion: report.suggestion,
+        details: report.details,
+        retry_after_ms: report.retry_after_ms,
+        max_retries: report.max_retries,
+        idempotency_required: report.idempotency_required,
+        ..CallError::new(error_type, report.message)
+    }
+}
+
+/// What a model or client reads of a broken handler carries nothing of its insides.
+fn broken(tool: &Tool) -> CallError {
+    if tool.writes() {
+        outcome_unknown(tool)
+    } else {
+        CallError::new(ErrorType::Internal, format!("{} failed inside", tool.id))
+    }
+}
+
+pub(crate) fn outcome_unknown(tool: &Tool) -> CallError {
+    CallError::new(
+        ErrorType::OutcomeUnknown,
+        format!("{} was started, and how it ended is not known", tool.id),
+    )
+}
+
+/// What a timeout amounts to.
+pub(crate) fn timed_out(tool: &Tool) -> CallError {
+    if tool.writes() {
+        outcome_unknown(tool)
+    } else {
+        CallError::new(
+            ErrorType::Transient,
+            format!("{} did not answer within {} ms", tool.id, tool.timeout_ms),
+        )
+    }
+}

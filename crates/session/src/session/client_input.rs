@@ -1,0 +1,78 @@
+//! What the client sends, as it changes turns and the session's end.
+
+use super::Session;
+use crate::client::{ClientEvent, ErrorCode};
+use crate::event::{EndReason, SessionEvent};
+use crate::io::Output;
+use crate::model::{ModelCommand, Role};
+use windlass_tool::sensitive::Sensitive;
+
+/// Typed messages that wait for the provider; more are refused.
+const WAITING_TEXTS_MAX: usize = 8;
+
+impl Session {
+    pub(super) fn on_client(&mut self, event: ClientEvent, out: &mut Vec<Output>) {
+        match event {
+            ClientEvent::Text { text } => self.user_text(text.into_inner(), out),
+            ClientEvent::Image { mime_type, data } => {
+                if self.config.profile.vision {
+                    out.push(Output::SendModel(ModelCommand::Image { mime_type, data }));
+                } else {
+                    self.error(
+                        ErrorCode::Unsupported,
+                        "this model does not see images",
+                        out,
+                    );
+                }
+            }
+            ClientEvent::TurnComplete => {
+                if self.connection.ready {
+                    out.push(Output::SendModel(ModelCommand::AudioEnded));
+                    self.certain_input(out);
+                }
+            }
+            ClientEvent::Interrupt => self.interrupt(out),
+            ClientEvent::PlaybackDone => self.on_playback_done(out),
+            ClientEvent::Stop => self.finish(EndReason::Stopped, out),
+            ClientEvent::Confirm { .. } => {
+                let message = "there is no open request with this token";
+                self.error(ErrorCode::BadMessage, message, out);
+            }
+            ClientEvent::Connected => out.push(Output::Event(SessionEvent::ClientConnected)),
+            ClientEvent::Lost => {
+                out.push(Output::Event(SessionEvent::ClientLost));
+                self.finish(EndReason::ClientLost, out);
+            }
+        }
+    }
+
+    /// Text that the user typed.
+    pub(super) fn user_text(&mut self, text: String, out: &mut Vec<Output>) {
+        if text.trim().is_empty() {
+            return;
+        }
+        if !self.connection.ready {
+            if self.connection.waiting_texts.len() < WAITING_TEXTS_MAX {
+                self.connection.waiting_texts.push(text);
+            } else {
+                self.error(
+                    ErrorCode::TooLarge,
+                    "too many messages before the model is ready",
+                    out,
+                );
+            }
+            return;
+        }
+        self.certain_input(out);
+        self.finish_utterance(Role::User, out);
+        self.record_said(Role::User, text.trim(), out);
+        out.push(Output::SendModel(ModelCommand::UserText(Sensitive(text))));
+    }
+
+    fn certain_input(&mut self, out: &mut Vec<Output>) {
+        self.expect_answer();
+        if let Some(turn) = self.turns.certain_input(self.now) {
+            out.push(Output::Event(SessionEvent::TurnStarted { turn }));
+        }
+    }
+}

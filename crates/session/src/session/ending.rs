@@ -1,0 +1,167 @@
+//! How turns and sessions end: summaries, farewells that are heard out, and started changes that run to their end.
+
+use super::{Lifecycle, Session};
+use crate::client::ClientUpdate;
+use crate::deadlines::Deadline;
+use crate::event::{EndReason, SessionEvent};
+use crate::io::Output;
+use crate::model::{ModelCommand, Role};
+use crate::transcript::Utterance;
+use std::time::Duration;
+use windlass_tool::id::CallNumber;
+use windlass_tool::intent::EndAfter;
+use windlass_tool::sensitive::Sensitive;
+
+impl Session {
+    /// Ends the current turn, if there is one, and begins that of what the user said meanwhile.
+    pub(super) fn end_turn(&mut self, is_interrupted: bool, out: &mut Vec<Output>) {
+        self.deadlines.clear(Deadline::ProviderSilence);
+        self.finish_utterance(Role::User, out);
+        self.finish_utterance(Role::Assistant, out);
+        self.transcript.drop_citations();
+        self.state.set_generating(false);
+        let Some(ended) = self.turns.end(self.now, is_interrupted) else {
+            return;
+        };
+        if ended.is_news {
+            let (turn, summary) = (ended.turn, ended.summary);
+            out.push(Output::Event(SessionEvent::TurnEnded { turn, summary }));
+            if !is_interrupted {
+                out.push(Output::SendClient(ClientUpdate::TurnComplete { turn }));
+            }
+        }
+        self.state.turn_ended(self.now);
+        self.suppress_audio(out);
+        if let Some(turn) = self.turns.begin_waiting(self.now, is_interrupted) {
+            out.push(Output::Event(SessionEvent::TurnStarted { turn }));
+            self.expect_answer();
+        } else if let Some(message) = self.state.take_pending_message() {
+            self.turns.expect_continuation(ended.turn);
+            out.push(Output::SendModel(ModelCommand::UserText(Sensitive(
+                message,
+            ))));
+        }
+    }
+
+    /// Says what one speaker said in full, and records it.
+    pub(super) fn finish_utterance(&mut self, role: Role, out: &mut Vec<Output>) {
+        let Some(utterance) = self.transcript.finish(role) else {
+            return;
+        };
+        let Utterance {
+            role,
+            text,
+            citations,
+        } = &utterance;
+        if *role == Role::User || !self.state.get().suppress_transcript {
+            out.push(Output::SendClient(ClientUpdate::Transcript {
+                role: *role,
+                text: Sensitive(text.clone()),
+                is_final: true,
+                citations: citations.clone(),
+                images: Vec::new(),
+            }));
+        }
+        self.record_said(*role, text, out);
+    }
+
+    pub(super) fn record_said(&mut self, role: Role, text: &str, out: &mut Vec<Output>) {
+        let turn = self.turns.current().map_or(0, |turn| turn.number);
+        let utterance = Utterance {
+            role,
+            text: text.to_owned(),
+            citations: Vec::new(),
+        };
+        let characters_max = self.config.limits.transcript_characters_max;
+        self.transcript
+            .record(utterance.entry(self.now, turn), characters_max);
+        let text = Sensitive(utterance.text);
+        out.push(Output::Event(SessionEvent::Transcript { role, text, turn }));
+    }
+
+    /// The turn in which the end was asked for is over: what it said is still to be heard.
+    pub(super) fn await_farewell(&mut self, unplayed: Duration, _out: &mut Vec<Output>) {
+        if self.state.get().pending_end.is_some() {
+            let grace = Duration::from_millis(self.config.limits.farewell_grace_ms);
+            self.deadlines
+                .set(Deadline::Farewell, self.now + unplayed + grace);
+        }
+    }
+
+    /// An end that was asked for is never forgotten: at once where it says so, at latest when the model stays silent.
+    pub(super) fn end_if_due(&mut self, out: &mut Vec<Output>) {
+        let Some(end) = &self.state.get().pending_end else {
+            return;
+        };
+        if end.after == EndAfter::Immediate {
+            return self.end_by_intent(out);
+        }
+        if !self.deadlines.is_set(Deadline::Farewell) {
+            let patience = Duration::from_secs(self.config.limits.provider_silence_seconds);
+            self.deadlines.set(Deadline::Farewell, self.now + patience);
+        }
+    }
+
+    pub(super) fn on_playback_done(&mut self, out: &mut Vec<Output>) {
+        let is_spoken = self.turns.current().is_none();
+        if is_spoken && self.state.get().pending_end.is_some() {
+            self.end_by_intent(out);
+        }
+    }
+
+    pub(super) fn on_farewell_over(&mut self, out: &mut Vec<Output>) {
+        self.end_by_intent(out);
+    }
+
+    fn end_by_intent(&mut self, out: &mut Vec<Output>) {
+        let Some(end) = self.state.get().pending_end.clone() else {
+            return;
+        };
+        self.end_turn(false, out);
+        out.push(Output::SendClient(ClientUpdate::EndVoiceSession {
+            reason: end.reason.clone(),
+            closing_message: end.closing_message,
+            text_response: end.text_response,
+        }));
+        self.finish(EndReason::Intent(end.reason), out);
+    }
+
+    /// Ends the session, but for the started changes, which run to their end.
+    pub(super) fn finish(&mut self, reason: EndReason, out: &mut Vec<Output>) {
+        if self.lifecycle != Lifecycle::Running {
+            return;
+        }
+        self.end_turn(true, out);
+        self.deadlines.clear(Deadline::ProviderSilence);
+        self.deadlines.clear(Deadline::ResultSilence);
+        self.deadlines.clear(Deadline::Farewell);
+        let transcripts = self.transcript.entries();
+        out.push(Output::SendClient(ClientUpdate::SessionComplete {
+            transcripts,
+        }));
+        if reason == EndReason::Stopped {
+            out.push(Output::SendClient(ClientUpdate::Stopped));
+        }
+        self.lifecycle = Lifecycle::Draining(reason);
+        let open: Vec<CallNumber> = self.calls.iter().map(|call| call.slot.number).collect();
+        for number in open {
+            self.take_back(number, false, out);
+        }
+        self.state.deactivate(self.now);
+    }
+
+    pub(super) fn close_if_drained(&mut self, out: &mut Vec<Output>) {
+        let Lifecycle::Draining(reason) = &self.lifecycle else {
+            return;
+        };
+        if self.calls.any_started_write() || self.calls.len() > 0 {
+            return;
+        }
+        let reason = reason.clone();
+        out.push(Output::Event(SessionEvent::SessionEnded {
+            reason: reason.clone(),
+        }));
+        out.push(Output::Close(reason));
+        self.lifecycle = Lifecycle::Over;
+    }
+}

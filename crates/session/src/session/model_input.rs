@@ -1,0 +1,365 @@
+//! What the model says, as it changes turns and calls.
+
+use super::{Charge, Refusal, Session};
+use crate::calls::Slot;
+use crate::client::{ClientUpdate, ErrorCode};
+use crate::deadlines::Deadline;
+use crate::event::{EndReason, SessionEvent};
+use crate::io::Output;
+use crate::model::{
+    ConnectionEvent, HistoryEntry, IncomingCall, LostReason, ModelCommand, ModelEvent, Role,
+};
+use crate::policy::{Proposal, delivery_key};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::sensitive::Sensitive;
+
+impl Session {
+    pub(super) fn on_model(&mut self, event: ModelEvent, out: &mut Vec<Output>) {
+        match event {
+            ModelEvent::Ready { .. } => self.on_ready(out),
+            ModelEvent::Calls(calls) => self.on_calls(calls, out),
+            ModelEvent::CallsCancelled(ids) => self.on_calls_cancelled(&ids, out),
+            ModelEvent::SpeechStarted => self.heard_user(out),
+            ModelEvent::SpeechEnded => self.expect_answer(),
+            ModelEvent::InputTranscript { text, .. } => self.on_input_transcript(&text, out),
+            ModelEvent::OutputTranscript { text, .. } => self.on_output_transcript(&text, out),
+            ModelEvent::OutputText { text } => {
+                if self.model_output(out) {
+                    self.on_output_transcript(&text, out);
+                }
+            }
+            ModelEvent::AudioStarted => {
+                self.model_output(out);
+            }
+            ModelEvent::GenerationComplete => {
+                self.heard_provider();
+                self.connection.owes_turn_end = false;
+                self.stop_discarding(out);
+                if let Some(turn) = self.turns.current_mut() {
+                    turn.generation_complete = true;
+                }
+                self.state.set_generating(false);
+            }
+            ModelEvent::TurnComplete { idle, unplayed, .. } => {
+                self.on_turn_complete(idle, unplayed, out)
+            }
+            ModelEvent::Interrupted => self.on_interrupted(out),
+            ModelEvent::GoAway { time_left } => {
+                let time_left_ms =
+                    time_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+                out.push(Output::Event(SessionEvent::ProviderGoAway { time_left_ms }));
+            }
+            ModelEvent::ResumptionUpdate { handle } => {
+                let resumable = handle.is_some();
+                out.push(Output::Event(SessionEvent::ProviderResumable { resumable }));
+            }
+            ModelEvent::Usage(usage) => out.push(Output::Event(SessionEvent::Usage(usage))),
+            ModelEvent::Malformed { problem } => {
+                out.push(Output::Event(SessionEvent::ProviderOddity { problem }));
+            }
+            ModelEvent::Unknown { fields } => {
+                let problem = format!("unknown fields: {}", fields.join(", "));
+                out.push(Output::Event(SessionEvent::ProviderOddity { problem }));
+            }
+        }
+    }
+
+    pub(super) fn on_connection(&mut self, event: ConnectionEvent, out: &mut Vec<Output>) {
+        match event {
+            ConnectionEvent::Connected {
+                generation,
+                resumed,
+            } => {
+                self.connection.generation = generation;
+                out.push(Output::Event(SessionEvent::ProviderConnected {
+                    generation,
+                    resumed,
+                }));
+            }
+            ConnectionEvent::Lost { generation, reason } => {
+                if generation < self.connection.generation {
+                    return;
+                }
+                self.connection.ready = false;
+                let (code, message) = describe_loss(&reason);
+                out.push(Output::Event(SessionEvent::ProviderLost {
+                    generation,
+                    reason,
+                }));
+                if self.lifecycle == super::Lifecycle::Running {
+                    self.error(code, message, out);
+                    self.finish(EndReason::ProviderLost, out);
+                }
+            }
+        }
+    }
+
+    /// The provider takes input: what waited for it goes out in its order.
+    fn on_ready(&mut self, out: &mut Vec<Output>) {
+        self.connection.ready = true;
+        let entries: Vec<HistoryEntry> = std::mem::take(&mut self.config.history);
+        if !entries.is_empty() {
+            let history = ModelCommand::History {
+                entries,
+                answer_now: false,
+            };
+            out.push(Output::SendModel(history));
+        }
+        let pending = self
+            .config
+            .pending_request
+            .take()
+            .filter(|request| !request.trim().is_empty());
+        let waiting = std::mem::take(&mut self.connection.waiting_texts);
+        for text in pending.into_iter().chain(waiting) {
+            self.user_text(text, out);
+        }
+    }
+
+    fn on_calls(&mut self, calls: Vec<IncomingCall>, out: &mut Vec<Output>) {
+        if calls.is_empty() {
+            return;
+        }
+        let is_void = self.connection.discarding;
+        if !is_void {
+            self.model_output(out);
+        }
+        let Some(turn) = self.turns.current().map(|turn| turn.number) else {
+            return self.refuse_void_calls(calls, out);
+        };
+        if is_void {
+            return self.refuse_void_calls(calls, out);
+        }
+        let batch = self.calls.open_batch(calls.len());
+        let calls_max = self.config.limits.calls_per_message_max;
+        for (index, call) in calls.into_iter().enumerate() {
+            self.on_call(call, batch, turn, index < calls_max, out);
+        }
+    }
+
+    /// Step 1: what cannot be read is refused; nothing is guessed, repaired or dropped.
+    fn on_call(
+        &mut self,
+        call: IncomingCall,
+        batch: u64,
+        turn: u64,
+        is_within_limit: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let IncomingCall {
+            id,
+            name,
+            arguments,
+        } = call;
+        let error = match (name, arguments) {
+            (Some(name), Ok(arguments)) if is_within_limit => {
+                let proposal = Proposal {
+                    batch,
+                    provider_id: id,
+                    name,
+                    arguments,
+                    turn,
+                };
+                return self.admit(proposal, out);
+            }
+            (Some(name), Ok(_)) => {
+                let error =
+                    CallError::new(ErrorType::BudgetExceeded, "too many calls in one message");
+                (name, error)
+            }
+            (Some(name), Err(problem)) => {
+                let message = format!("the arguments are no JSON object: {problem}");
+                (name, CallError::new(ErrorType::Validation, message))
+            }
+            (None, _) => {
+                let error = CallError::new(ErrorType::Validation, "the call names no tool");
+                ("unnamed".into(), error)
+            }
+        };
+        let (name, error) = error;
+        let slot = self.slot(batch, id, name, turn);
+        let refusal = Refusal {
+            error,
+            tool: None,
+            arguments: None,
+        };
+        self.refuse(slot, refusal, Charge::Nothing, out);
+    }
+
+    /// Calls of an answer that the user interrupted are not run.
+    fn refuse_void_calls(&mut self, calls: Vec<IncomingCall>, out: &mut Vec<Output>) {
+        let batch = self.calls.open_batch(calls.len());
+        for call in calls {
+            let name = call.name.unwrap_or_else(|| "unnamed".into());
+            let slot = self.slot(batch, call.id, name, 0);
+            let error = CallError::new(
+                ErrorType::Cancelled,
+                "the user interrupted before the call began",
+            );
+            let refusal = Refusal {
+                error,
+                tool: None,
+                arguments: None,
+            };
+            self.refuse(slot, refusal, Charge::Nothing, out);
+        }
+    }
+
+    fn slot(&mut self, batch: u64, id: Option<Arc<str>>, name: Arc<str>, turn: u64) -> Slot {
+        Slot {
+            number: self.calls.next_number(),
+            batch,
+            key: delivery_key(id.as_deref(), &name, None, turn),
+            provider_id: id,
+            name,
+            arguments_hash: 0,
+            turn,
+            generation: self.connection.generation,
+        }
+    }
+
+    fn on_input_transcript(&mut self, text: &Sensitive<String>, out: &mut Vec<Output>) {
+        let piece = text.expose();
+        if piece.trim().is_empty() {
+            return;
+        }
+        self.heard_user(out);
+        self.expect_answer();
+        self.transcript.append(Role::User, piece);
+        self.show_piece(Role::User, piece, out);
+    }
+
+    /// Transcripts may trail their turn, so that they begin none.
+    fn on_output_transcript(&mut self, text: &Sensitive<String>, out: &mut Vec<Output>) {
+        let piece = text.expose();
+        if piece.is_empty() || self.connection.discarding {
+            return;
+        }
+        if self.turns.current().is_some() {
+            self.model_output(out);
+        } else {
+            self.heard_provider();
+        }
+        self.transcript.append(Role::Assistant, piece);
+        self.show_piece(Role::Assistant, piece, out);
+    }
+
+    fn show_piece(&mut self, role: Role, piece: &str, out: &mut Vec<Output>) {
+        if role == Role::Assistant && self.state.get().suppress_transcript {
+            return;
+        }
+        out.push(Output::SendClient(ClientUpdate::Transcript {
+            role,
+            text: Sensitive(piece.to_owned()),
+            is_final: false,
+            citations: Vec::new(),
+            images: Vec::new(),
+        }));
+    }
+
+    /// The model produces. Returns false where what it produces is void.
+    fn model_output(&mut self, out: &mut Vec<Output>) -> bool {
+        self.heard_provider();
+        if self.connection.discarding {
+            return false;
+        }
+        if let Some(turn) = self.turns.model_output(self.now) {
+            out.push(Output::Event(SessionEvent::TurnStarted { turn }));
+        }
+        self.finish_utterance(Role::User, out);
+        if self.state.set_generating(true) {
+            out.push(Output::SendClient(ClientUpdate::ModelGenerating));
+        }
+        true
+    }
+
+    fn heard_provider(&mut self) {
+        self.deadlines.clear(Deadline::ProviderSilence);
+        self.deadlines.clear(Deadline::ResultSilence);
+    }
+
+    fn heard_user(&mut self, out: &mut Vec<Output>) {
+        if let Some(turn) = self.turns.heard_user(self.now) {
+            out.push(Output::Event(SessionEvent::TurnStarted { turn }));
+        }
+    }
+
+    fn on_turn_complete(&mut self, idle: bool, unplayed: Duration, out: &mut Vec<Output>) {
+        self.heard_provider();
+        self.state.set_generating(false);
+        if std::mem::take(&mut self.connection.owes_turn_end) {
+            self.stop_discarding(out);
+            return;
+        }
+        self.stop_discarding(out);
+        if !idle || self.calls.any_blocks() {
+            return;
+        }
+        self.await_farewell(unplayed, out);
+        self.end_turn(false, out);
+    }
+
+    fn on_interrupted(&mut self, out: &mut Vec<Output>) {
+        self.heard_provider();
+        if self.connection.owes_turn_end {
+            // The answer that it ends was thrown away before, when the user said so here.
+            return;
+        }
+        self.interrupt(out);
+    }
+
+    /// Throws away the answer under way. What still comes of it is void until the provider ends it.
+    pub(super) fn interrupt(&mut self, out: &mut Vec<Output>) {
+        let under_way = self.turns.current().filter(|turn| turn.heard_model);
+        let is_complete = under_way.is_none_or(|turn| turn.generation_complete);
+        out.push(Output::DiscardAudio);
+        self.told.discarding_audio = true;
+        if under_way.is_some() {
+            self.connection.owes_turn_end = true;
+            self.connection.discarding = !is_complete;
+        }
+        out.push(Output::SendClient(ClientUpdate::Interrupted));
+        self.cancel_on_interrupt(out);
+        if self.turns.current().is_some_and(|turn| turn.heard_model) {
+            self.end_turn(true, out);
+        }
+        if !self.connection.discarding {
+            self.stop_discarding(out);
+        }
+    }
+
+    fn stop_discarding(&mut self, out: &mut Vec<Output>) {
+        self.connection.discarding = false;
+        if std::mem::take(&mut self.told.discarding_audio) {
+            out.push(Output::AcceptAudio);
+        }
+    }
+}
+
+/// What the client is told of a lost provider; the details are for the log.
+fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
+    match reason {
+        LostReason::Unauthorized => (
+            ErrorCode::ProviderAuth,
+            "the model's provider refused the server's key".to_owned(),
+        ),
+        LostReason::Closed { code, .. } => (
+            ErrorCode::ProviderUnavailable,
+            format!("the model's provider ended the session (close code {code})"),
+        ),
+        LostReason::Network { .. } => (
+            ErrorCode::ProviderUnavailable,
+            "the model's provider cannot be reached".to_owned(),
+        ),
+        LostReason::Refused { status } => (
+            ErrorCode::ProviderUnavailable,
+            format!("the model's provider refused the session (HTTP {status})"),
+        ),
+        LostReason::SetupTimeout => (
+            ErrorCode::ProviderUnavailable,
+            "the model's provider did not answer the setup in time".to_owned(),
+        ),
+    }
+}

@@ -1,0 +1,300 @@
+//! The state controller: the only writer of a session's application state. Tools ask by intents; what it does and what
+//! it refuses goes on the trail.
+
+use crate::event::StateChange;
+use crate::time::Timestamp;
+use std::collections::VecDeque;
+use windlass_tool::id::CallNumber;
+use windlass_tool::intent::{EndAfter, Intent};
+use windlass_tool::kind::Mode;
+
+/// The state of the contract's section 8.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State {
+    pub(crate) is_active: bool,
+    pub(crate) mode: Mode,
+    pub(crate) pending_end: Option<PendingEnd>,
+    pub(crate) suppress_audio: bool,
+    /// Suppression that was asked for together with a farewell begins behind it.
+    pub(crate) suppress_audio_after_farewell: bool,
+    pub(crate) suppress_transcript: bool,
+    pub(crate) pending_message: Option<String>,
+    pub(crate) is_model_generating: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PendingEnd {
+    pub(crate) after: EndAfter,
+    pub(crate) reason: String,
+    pub(crate) closing_message: Option<String>,
+    pub(crate) text_response: Option<String>,
+}
+
+/// One step on the session's trail.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TrailEntry {
+    pub(crate) at: Timestamp,
+    pub(crate) call: Option<CallNumber>,
+    pub(crate) change: Result<StateChange, String>,
+}
+
+pub(crate) struct StateController {
+    state: State,
+    trail: VecDeque<TrailEntry>,
+    trail_entries_max: usize,
+}
+
+impl StateController {
+    pub(crate) fn new(mode: Mode, trail_entries_max: usize) -> Self {
+        Self {
+            state: State {
+                is_active: true,
+                mode,
+                pending_end: None,
+                suppress_audio: false,
+                suppress_audio_after_farewell: false,
+                suppress_transcript: false,
+                pending_message: None,
+                is_model_generating: false,
+            },
+            trail: VecDeque::new(),
+            trail_entries_max,
+        }
+    }
+
+    pub(crate) fn get(&self) -> &State {
+        &self.state
+    }
+
+    pub(crate) fn trail(&self) -> impl Iterator<Item = &TrailEntry> {
+        self.trail.iter()
+    }
+
+    /// Carries out the intents of one result, each on its own: `Err` says why one was rejected.
+    pub(crate) fn apply(
+        &mut self,
+        at: Timestamp,
+        call: CallNumber,
+        intents: &[Intent],
+    ) -> Vec<Result<StateChange, String>> {
+        let with_farewell = intents.iter().any(
+            |intent| matches!(intent, Intent::EndVoiceSession { after, .. } if *after == EndAfter::FarewellSpoken),
+        );
+        intents
+            .iter()
+            .map(|intent| {
+                let outcome = self.apply_one(intent, with_farewell);
+                self.record(at, Some(call), outcome.clone());
+                outcome
+            })
+            .collect()
+    }
+
+    fn apply_one(&mut self, intent: &Intent, with_farewell: bool) -> Result<StateChange, String> {
+        if !self.state.is_active {
+            return Err(format!("{} on a session that is over", intent.name()));
+        }
+        match intent {
+            Intent::EndVoiceSession {
+                after,
+                reason,
+                closing_message,
+                text_response,
+            } => {
+                if self.state.mode != Mode::Voice {
+                    return Err("END_VOICE_SESSION in a text session".to_owned());
+                }
+                let from = self.end_label();
+                self.state.pending_end = Some(PendingEnd {
+                    after: *after,
+                    reason: reason
+                        .clone()
+                        .unwrap_or_else(|| "user_requested".to_owned()),
+                    closing_message: closing_message.clone(),
+                    text_response: text_response.clone(),
+                });
+                Ok(StateChange {
+                    field: "pendingEndVoiceSession",
+                    from,
+                    to: self.end_label(),
+                })
+            }
+            Intent::SuppressAudio { value } => {
+                let from = self.audio_label();
+                if with_farewell && *value {
+                    self.state.suppress_audio_after_farewell = true;
+                } else {
+                    self.state.suppress_audio = *value;
+                    self.state.suppress_audio_after_farewell = false;
+                }
+                Ok(StateChange {
+                    field: "shouldSuppressAudio",
+                    from,
+                    to: self.audio_label(),
+                })
+            }
+            Intent::SuppressTranscript { value } => {
+                let from = self.state.suppress_transcript.to_string();
+                self.state.suppress_transcript = *value;
+                Ok(StateChange {
+                    field: "shouldSuppressTranscript",
+                    from,
+                    to: value.to_string(),
+                })
+            }
+            Intent::SetPendingMessage { message } => {
+                let from = self.state.pending_message.is_some().to_string();
+                self.state.pending_message = Some(message.clone());
+                Ok(StateChange {
+                    field: "pendingMessage",
+                    from,
+                    to: "true".to_owned(),
+                })
+            }
+            Intent::Unknown(_) => Err(format!("there is no intent {:?}", intent.name())),
+        }
+    }
+
+    /// The turn is over: suppression ends with it, unless a farewell has just been spoken.
+    pub(crate) fn turn_ended(&mut self, at: Timestamp) {
+        if std::mem::take(&mut self.state.suppress_audio_after_farewell) {
+            self.state.suppress_audio = true;
+        } else if std::mem::take(&mut self.state.suppress_audio) {
+            self.changed(at, "shouldSuppressAudio", "true", "false");
+        }
+        if std::mem::take(&mut self.state.suppress_transcript) {
+            self.changed(at, "shouldSuppressTranscript", "true", "false");
+        }
+    }
+
+    /// Notes whether the model is producing; true where that is news.
+    pub(crate) fn set_generating(&mut self, generating: bool) -> bool {
+        std::mem::replace(&mut self.state.is_model_generating, generating) != generating
+    }
+
+    pub(crate) fn take_pending_message(&mut self) -> Option<String> {
+        self.state.pending_message.take()
+    }
+
+    pub(crate) fn deactivate(&mut self, at: Timestamp) {
+        if std::mem::replace(&mut self.state.is_active, false) {
+            self.changed(at, "isActive", "true", "false");
+        }
+    }
+
+    fn changed(&mut self, at: Timestamp, field: &'static str, from: &str, to: &str) {
+        let change = StateChange {
+            field,
+            from: from.to_owned(),
+            to: to.to_owned(),
+        };
+        self.record(at, None, Ok(change));
+    }
+
+    fn record(
+        &mut self,
+        at: Timestamp,
+        call: Option<CallNumber>,
+        change: Result<StateChange, String>,
+    ) {
+        if self.trail.len() >= self.trail_entries_max {
+            self.trail.pop_front();
+        }
+        self.trail.push_back(TrailEntry { at, call, change });
+    }
+
+    fn end_label(&self) -> String {
+        match self.state.pending_end.as_ref().map(|end| end.after) {
+            None => "none".to_owned(),
+            Some(EndAfter::CurrentTurn) => "current_turn".to_owned(),
+            Some(EndAfter::FarewellSpoken) => "farewell_spoken".to_owned(),
+            Some(EndAfter::Immediate) => "immediate".to_owned(),
+        }
+    }
+
+    fn audio_label(&self) -> String {
+        match (
+            self.state.suppress_audio,
+            self.state.suppress_audio_after_farewell,
+        ) {
+            (true, _) => "true".to_owned(),
+            (false, true) => "after the farewell".to_owned(),
+            (false, false) => "false".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(after: EndAfter) -> Intent {
+        Intent::EndVoiceSession {
+            after,
+            reason: None,
+            closing_message: None,
+            text_response: None,
+        }
+    }
+
+    #[test]
+    fn suppression_asked_for_with_a_farewell_begins_behind_it() {
+        let mut controller = StateController::new(Mode::Voice, 10);
+        let intents = [
+            end(EndAfter::FarewellSpoken),
+            Intent::SuppressAudio { value: true },
+        ];
+        controller.apply(Timestamp(1), CallNumber(1), &intents);
+        assert!(!controller.get().suppress_audio);
+        controller.turn_ended(Timestamp(2));
+        assert!(controller.get().suppress_audio);
+    }
+
+    #[test]
+    fn suppression_ends_with_the_turn() {
+        let mut controller = StateController::new(Mode::Voice, 10);
+        controller.apply(
+            Timestamp(1),
+            CallNumber(1),
+            &[Intent::SuppressAudio { value: true }],
+        );
+        assert!(controller.get().suppress_audio);
+        controller.turn_ended(Timestamp(2));
+        assert!(!controller.get().suppress_audio);
+    }
+
+    #[test]
+    fn illegal_transitions_and_unknown_intents_are_rejected_and_recorded() {
+        let mut text = StateController::new(Mode::Text, 10);
+        assert!(text.apply(Timestamp(1), CallNumber(1), &[end(EndAfter::Immediate)])[0].is_err());
+        let mut voice = StateController::new(Mode::Voice, 10);
+        let odd = Intent::Unknown(serde_json::json!({"type": "FORMAT_DISK"}));
+        assert_eq!(
+            voice.apply(Timestamp(1), CallNumber(1), &[odd])[0],
+            Err("there is no intent \"FORMAT_DISK\"".to_owned())
+        );
+        voice.deactivate(Timestamp(2));
+        assert!(
+            voice.apply(Timestamp(3), CallNumber(2), &[end(EndAfter::CurrentTurn)])[0].is_err()
+        );
+        assert_eq!(
+            voice.trail().filter(|entry| entry.change.is_err()).count(),
+            2
+        );
+        assert_eq!(voice.trail().count(), 3);
+    }
+
+    #[test]
+    fn the_trail_forgets_its_oldest_entries() {
+        let mut controller = StateController::new(Mode::Voice, 3);
+        for number in 1..=5 {
+            controller.apply(
+                Timestamp(number),
+                CallNumber(number),
+                &[Intent::SuppressTranscript { value: true }],
+            );
+        }
+        let calls: Vec<_> = controller.trail().filter_map(|entry| entry.call).collect();
+        assert_eq!(calls, [CallNumber(3), CallNumber(4), CallNumber(5)]);
+    }
+}

@@ -1,0 +1,149 @@
+//! What was said: pieces gathered into utterances, and the bounded record of a session.
+
+use crate::client::Citation;
+use crate::model::{Role, TranscriptEntry};
+use crate::time::Timestamp;
+use std::collections::VecDeque;
+use windlass_tool::sensitive::Sensitive;
+
+/// The longest utterance that is gathered, in bytes; what a model says beyond it is still heard, but not written down.
+const UTTERANCE_BYTES_MAX: usize = 16_384;
+
+#[derive(Debug, Default)]
+pub(crate) struct Transcript {
+    entries: VecDeque<TranscriptEntry>,
+    bytes: usize,
+    user: String,
+    assistant: String,
+    citations: Vec<Citation>,
+    /// Whether the citations are of records that were read in full.
+    has_source: bool,
+}
+
+/// A finished utterance.
+pub(crate) struct Utterance {
+    pub(crate) role: Role,
+    pub(crate) text: String,
+    pub(crate) citations: Vec<Citation>,
+}
+
+impl Transcript {
+    pub(crate) fn append(&mut self, role: Role, piece: &str) {
+        let text = match role {
+            Role::User => &mut self.user,
+            Role::Assistant => &mut self.assistant,
+        };
+        let room = UTTERANCE_BYTES_MAX.saturating_sub(text.len());
+        let end = (0..=piece.len().min(room))
+            .rev()
+            .find(|end| piece.is_char_boundary(*end));
+        text.push_str(&piece[..end.unwrap_or(0)]);
+    }
+
+    /// A record that a search found. It is cited only where no record was read in full.
+    pub(crate) fn cite_candidate(&mut self, citation: Citation, citations_max: usize) {
+        if !self.has_source {
+            self.push_citation(citation, citations_max);
+        }
+    }
+
+    /// A record that was read in full.
+    pub(crate) fn cite_source(&mut self, citation: Citation, citations_max: usize) {
+        if !std::mem::replace(&mut self.has_source, true) {
+            self.citations.clear();
+        }
+        self.push_citation(citation, citations_max);
+    }
+
+    fn push_citation(&mut self, citation: Citation, citations_max: usize) {
+        let is_known = self.citations.iter().any(|other| other.id == citation.id);
+        if !is_known && self.citations.len() < citations_max {
+            self.citations.push(citation);
+        }
+    }
+
+    /// Takes what was gathered of one speaker, if anything was. The assistant's comes with the turn's citations.
+    pub(crate) fn finish(&mut self, role: Role) -> Option<Utterance> {
+        let gathered = match role {
+            Role::User => std::mem::take(&mut self.user),
+            Role::Assistant => std::mem::take(&mut self.assistant),
+        };
+        let text = gathered.trim();
+        if text.is_empty() {
+            return None;
+        }
+        let citations = match role {
+            Role::User => Vec::new(),
+            Role::Assistant => {
+                self.has_source = false;
+                std::mem::take(&mut self.citations)
+            }
+        };
+        Some(Utterance {
+            role,
+            text: text.to_owned(),
+            citations,
+        })
+    }
+
+    /// Forgets citations that no answer used.
+    pub(crate) fn drop_citations(&mut self) {
+        self.citations.clear();
+        self.has_source = false;
+    }
+
+    pub(crate) fn record(&mut self, entry: TranscriptEntry, characters_max: usize) {
+        self.bytes += entry.text.expose().len();
+        self.entries.push_back(entry);
+        while self.bytes > characters_max {
+            let Some(oldest) = self.entries.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.text.expose().len();
+        }
+    }
+
+    pub(crate) fn entries(&self) -> Vec<TranscriptEntry> {
+        self.entries.iter().cloned().collect()
+    }
+}
+
+impl Utterance {
+    pub(crate) fn entry(&self, at: Timestamp, turn: u64) -> TranscriptEntry {
+        TranscriptEntry {
+            role: self.role,
+            text: Sensitive(self.text.clone()),
+            at,
+            turn,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_become_one_utterance_and_the_record_stays_bounded() {
+        let mut transcript = Transcript::default();
+        for piece in [" Colin", " Archer", "."] {
+            transcript.append(Role::Assistant, piece);
+        }
+        let utterance = transcript.finish(Role::Assistant).unwrap();
+        assert_eq!(utterance.text, "Colin Archer.");
+        assert!(transcript.finish(Role::Assistant).is_none());
+        for _ in 0..10 {
+            transcript.record(utterance.entry(Timestamp(1), 1), 40);
+        }
+        assert_eq!(transcript.entries().len(), 3);
+    }
+
+    #[test]
+    fn an_endless_utterance_is_cut_at_a_character() {
+        let mut transcript = Transcript::default();
+        for _ in 0..10_000 {
+            transcript.append(Role::Assistant, "ééé");
+        }
+        assert!(transcript.finish(Role::Assistant).unwrap().text.len() <= UTTERANCE_BYTES_MAX);
+    }
+}

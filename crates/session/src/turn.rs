@@ -1,0 +1,179 @@
+//! Turns: begun by user input alone, ended once. Every counter that a budget looks at belongs to a turn, never to a
+//! provider message.
+
+use crate::event::TurnSummary;
+use crate::policy::LoopHistory;
+use crate::time::Timestamp;
+use std::collections::VecDeque;
+
+/// How many ended turns are kept, for calls that outlive theirs (contract section 13).
+const PAST_TURNS_MAX: usize = 5;
+
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) number: u64,
+    started: Timestamp,
+    pub(crate) summary: TurnSummary,
+    pub(crate) history: LoopHistory,
+    /// The model has said or asked something in it.
+    pub(crate) heard_model: bool,
+    /// The model has finished its answer, though the provider has not yet ended the turn.
+    pub(crate) generation_complete: bool,
+    /// Its end was reported; it lives on for a late result's sake.
+    ended: bool,
+}
+
+impl Turn {
+    fn new(number: u64, started: Timestamp) -> Self {
+        Self {
+            number,
+            started,
+            summary: TurnSummary::default(),
+            history: LoopHistory::default(),
+            heard_model: false,
+            generation_complete: false,
+            ended: false,
+        }
+    }
+}
+
+/// What a turn's end amounts to.
+pub(crate) struct Ended {
+    pub(crate) turn: u64,
+    pub(crate) summary: TurnSummary,
+    /// False where the end was reported before.
+    pub(crate) is_news: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    current: Option<Turn>,
+    past: VecDeque<Turn>,
+    last_number: u64,
+    /// Counts what the user certainly said; a second wish is told from a repeat by it.
+    inputs: u64,
+    /// The user said something while the model was answering, which begins a turn once this one is over.
+    input_waits: bool,
+    /// The provider heard something while the model was answering. It may be the tail of the earlier question, so it
+    /// counts as input only once the provider takes it for an interruption.
+    input_suspected: bool,
+    /// The turn that goes on if the model speaks without being spoken to.
+    continues: Option<u64>,
+}
+
+impl Turns {
+    pub(crate) fn current(&self) -> Option<&Turn> {
+        self.current.as_ref()
+    }
+
+    pub(crate) fn current_mut(&mut self) -> Option<&mut Turn> {
+        self.current.as_mut()
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Turn> {
+        self.current
+            .iter_mut()
+            .chain(self.past.iter_mut())
+            .find(|turn| turn.number == number)
+    }
+
+    /// How often the user has certainly said something so far.
+    pub(crate) fn inputs(&self) -> u64 {
+        self.inputs
+    }
+
+    /// The user certainly said something. Returns the turn that this begins, if it begins one now.
+    pub(crate) fn certain_input(&mut self, now: Timestamp) -> Option<u64> {
+        self.inputs += 1;
+        self.input_suspected = false;
+        self.continues = None;
+        match &self.current {
+            Some(turn) if turn.heard_model => {
+                self.input_waits = true;
+                None
+            }
+            Some(_) => None,
+            None => Some(self.begin(now)),
+        }
+    }
+
+    /// The provider heard the user. While the model is answering, that alone is no proof of a new wish.
+    pub(crate) fn heard_user(&mut self, now: Timestamp) -> Option<u64> {
+        if self.current.as_ref().is_some_and(|turn| turn.heard_model) {
+            self.input_suspected = true;
+            None
+        } else {
+            self.certain_input(now)
+        }
+    }
+
+    /// The model said or asked something. Returns the turn that this begins, if it begins one.
+    pub(crate) fn model_output(&mut self, now: Timestamp) -> Option<u64> {
+        let begun = if self.current.is_some() {
+            None
+        } else if let Some(turn) = self.revivable() {
+            self.current = Some(turn);
+            None
+        } else {
+            Some(self.begin(now))
+        };
+        if let Some(turn) = &mut self.current {
+            turn.heard_model = true;
+            turn.generation_complete = false;
+        }
+        begun
+    }
+
+    /// A result, or anything else of ours, may make the model speak: that output continues this turn.
+    pub(crate) fn expect_continuation(&mut self, number: u64) {
+        if self.current.is_none() {
+            self.continues = Some(number);
+        }
+    }
+
+    /// The turn whose counters go on where nobody began a new one: that of a late result, and any turn that was wound
+    /// up, since a model must not earn a fresh budget by going on and on.
+    fn revivable(&mut self) -> Option<Turn> {
+        let continues = self.continues.take();
+        let index = self.past.iter().position(|turn| {
+            Some(turn.number) == continues
+                || (turn.summary.wound_up && turn.number == self.last_number)
+        })?;
+        self.past.remove(index)
+    }
+
+    fn begin(&mut self, now: Timestamp) -> u64 {
+        self.last_number += 1;
+        self.current = Some(Turn::new(self.last_number, now));
+        self.last_number
+    }
+
+    /// Ends the current turn, if there is one.
+    pub(crate) fn end(&mut self, now: Timestamp, interrupted: bool) -> Option<Ended> {
+        let mut turn = self.current.take()?;
+        turn.summary.interrupted |= interrupted;
+        turn.summary.duration_ms =
+            u64::try_from(now.since(turn.started).as_millis()).unwrap_or(u64::MAX);
+        let is_news = !std::mem::replace(&mut turn.ended, true);
+        let ended = Ended {
+            turn: turn.number,
+            summary: turn.summary,
+            is_news,
+        };
+        if self.past.len() >= PAST_TURNS_MAX {
+            self.past.pop_front();
+        }
+        self.past.push_back(turn);
+        Some(ended)
+    }
+
+    /// Begins the turn of what the user said while the last one was running. An interruption proves what was suspected.
+    pub(crate) fn begin_waiting(&mut self, now: Timestamp, interrupted: bool) -> Option<u64> {
+        let suspected = std::mem::take(&mut self.input_suspected) && interrupted;
+        if suspected {
+            self.inputs += 1;
+        }
+        let waits = std::mem::take(&mut self.input_waits);
+        ((waits || suspected) && self.current.is_none()).then(|| self.begin(now))
+    }
+}

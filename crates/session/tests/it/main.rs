@@ -1,0 +1,10 @@
+//! The core under scripts: lines of input in, lines of output out.
+
+mod budgets;
+mod duplicates;
+mod endings;
+mod faults;
+mod harness;
+mod pipeline;
+mod random;
+mod turns;
