@@ -1,0 +1,77 @@
+//! The table of blocks: one row per blocked user.
+
+use super::SqliteStore;
+use crate::TIME_MAX_UNIX_MS;
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
+use windlass_tool::id::UserId;
+
+impl Blocks for SqliteStore {
+    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
+        upsert(&self.lock().connection, &block).map_err(unavailable)
+    }
+
+    fn blocked(
+        &self,
+        user_id: &UserId,
+        now_unix_ms: u64,
+    ) -> Result<Option<Block>, BlocksUnavailable> {
+        let mut open = self.lock();
+        let block = find(&open.connection, user_id, now_unix_ms).map_err(unavailable)?;
+        // The question is answered; a pruning that failed is made up for by a later one.
+        let _ = open.prune_if_due(now_unix_ms);
+        Ok(block)
+    }
+}
+
+fn unavailable(error: rusqlite::Error) -> BlocksUnavailable {
+    BlocksUnavailable(error.to_string())
+}
+
+/// A time as the table holds it.
+fn stored(unix_ms: u64) -> i64 {
+    unix_ms.min(TIME_MAX_UNIX_MS).cast_signed()
+}
+
+fn upsert(connection: &Connection, block: &Block) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO blocks (user_id, until_unix_ms, farewell_message) VALUES (?1, ?2, ?3)
+             ON CONFLICT (user_id) DO UPDATE SET
+                 until_unix_ms = excluded.until_unix_ms,
+                 farewell_message = excluded.farewell_message
+             WHERE excluded.until_unix_ms > blocks.until_unix_ms",
+        )?
+        .execute(params![
+            block.user_id.as_str(),
+            stored(block.until_unix_ms),
+            block.farewell_message,
+        ])?;
+    Ok(())
+}
+
+fn find(
+    connection: &Connection,
+    user_id: &UserId,
+    now_unix_ms: u64,
+) -> rusqlite::Result<Option<Block>> {
+    connection
+        .prepare_cached(
+            "SELECT until_unix_ms, farewell_message FROM blocks
+             WHERE user_id = ?1 AND until_unix_ms > ?2",
+        )?
+        .query_row(params![user_id.as_str(), stored(now_unix_ms)], |row| {
+            Ok(Block {
+                user_id: user_id.clone(),
+                until_unix_ms: row.get::<_, i64>(0)?.max(0).cast_unsigned(),
+                farewell_message: row.get(1)?,
+            })
+        })
+        .optional()
+}
+
+pub(super) fn prune(connection: &Connection, now_unix_ms: u64) -> rusqlite::Result<usize> {
+    connection
+        .prepare_cached("DELETE FROM blocks WHERE until_unix_ms <= ?1")?
+        .execute([stored(now_unix_ms)])
+}

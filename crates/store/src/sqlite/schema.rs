@@ -1,0 +1,71 @@
+//! The file's tables and how they came to be: one step per version, applied in order and never changed afterwards.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+/// Marks a file as ours: "WNDL" in ASCII. See <https://sqlite.org/fileformat.html#application_id>.
+const APPLICATION_ID: i64 = 0x574E_444C;
+
+/// Step `n`, counted from 1, leads from version `n - 1` to version `n`.
+const STEPS: [&str; 1] = ["
+    CREATE TABLE blocks (
+        user_id TEXT NOT NULL PRIMARY KEY,
+        until_unix_ms INTEGER NOT NULL,
+        farewell_message TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX blocks_by_end ON blocks (until_unix_ms);
+"];
+
+/// How a file stands to this program.
+pub(super) enum Age {
+    Current,
+    Newer {
+        found: i64,
+        known: i64,
+    },
+    /// Somebody else's database.
+    Foreign,
+}
+
+/// Applies the steps that a file lacks, all of them or none. Leaves alone what is not ours or newer than we are. The
+/// transaction asks for the right to write even if there is nothing to do, so that a file that cannot be written is
+/// found out here and not at the first block.
+pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<Age> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let application_id: i64 =
+        transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let table: Option<String> = transaction
+        .query_row("SELECT name FROM sqlite_schema LIMIT 1", [], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    let found: i64 = match (application_id, table) {
+        (APPLICATION_ID, _) => transaction.query_row(
+            "SELECT coalesce(max(version), 0) FROM schema_version",
+            [],
+            |row| row.get(0),
+        )?,
+        (0, None) => {
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.execute_batch(
+                "CREATE TABLE schema_version (version INTEGER NOT NULL PRIMARY KEY) STRICT",
+            )?;
+            0
+        }
+        _ => return Ok(Age::Foreign),
+    };
+    let known = STEPS.len() as i64;
+    if found > known {
+        return Ok(Age::Newer { found, known });
+    }
+    for (version, step) in (1_i64..).zip(STEPS) {
+        if version > found {
+            transaction.execute_batch(step)?;
+            transaction.execute(
+                "INSERT INTO schema_version (version) VALUES (?1)",
+                [version],
+            )?;
+        }
+    }
+    transaction.commit()?;
+    Ok(Age::Current)
+}

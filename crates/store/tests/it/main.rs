@@ -1,0 +1,6 @@
+//! The rules that both stores keep, and those of the file that only one of them has.
+
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod file;
