@@ -1,17 +1,16 @@
 //! Reads validated arguments into a handler's own type. Knows no tool.
 
+use crate::outcome::{Outcome, report};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Context, Failure};
+use windlass_tool::handler::Context;
 
 /// The arguments as a handler's type, borrowing their texts. What the schema lets through and the type does not take is
 /// the caller's mistake all the same, and is answered as one.
-pub(crate) fn read<'a, T: Deserialize<'a>>(
-    arguments: &'a Map<String, Value>,
-) -> Result<T, Failure> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(arguments: &'a Map<String, Value>) -> Outcome<T> {
     T::deserialize(arguments).map_err(|error| {
-        Failure::new(
+        report(
             FailureKind::Validation,
             format!("the arguments cannot be read: {error}"),
         )
@@ -19,11 +18,11 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(
 }
 
 /// Refuses to work for a session that is over.
-pub(crate) fn require_active(context: &Context, purpose: &str) -> Result<(), Failure> {
+pub(crate) fn require_active(context: &Context, purpose: &str) -> Outcome<()> {
     if context.session.is_active {
         Ok(())
     } else {
-        Err(Failure::new(
+        Err(report(
             FailureKind::SessionInactive,
             format!("cannot {purpose}: the session is over"),
         ))

@@ -1,12 +1,13 @@
 //! Turns what a capability answers into a handler's answer. Knows how to wait for it, and how the knowledge base's
 //! errors are reported.
 
+use crate::outcome::{Outcome, ready, without_effect};
 use serde_json::json;
 use std::pin::Pin;
 use std::task::{Poll, Waker};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    CapabilityFuture, Context, Execution, Facets, Failure, HandlerResult, KnowledgeError, Report,
+    CapabilityFuture, Context, Execution, Failure, KnowledgeError, Report,
 };
 
 /// Shapes what a capability answers. Most capabilities have the answer at hand, so the future is asked once here, which
@@ -14,48 +15,40 @@ use windlass_tool::handler::{
 pub(crate) fn answer<T, F>(mut future: CapabilityFuture<T>, shape: F) -> Execution
 where
     T: Send + 'static,
-    F: FnOnce(T) -> HandlerResult + Send + 'static,
+    F: FnOnce(T) -> Outcome + Send + 'static,
 {
     let mut task = std::task::Context::from_waker(Waker::noop());
     match Pin::as_mut(&mut future).poll(&mut task) {
-        Poll::Ready(value) => Execution::Ready(shape(value)),
+        Poll::Ready(value) => ready(shape(value)),
         // Polling again registers the waker of whoever awaits it.
-        Poll::Pending => Execution::Pending(Box::pin(async move { shape(future.await) })),
+        Poll::Pending => Execution::Pending(Box::pin(async move {
+            shape(future.await).map_err(|report| Failure::from(*report))
+        })),
     }
 }
 
 /// What the knowledge base could not do, in words for the model. The cause of an outage is for operators only.
-pub(crate) fn knowledge_failure(
-    error: KnowledgeError,
-    facets: &Facets,
-    context: &Context,
-) -> Failure {
+pub(crate) fn knowledge_report(error: KnowledgeError, context: &Context) -> Box<Report> {
     match error {
-        KnowledgeError::UnknownNamespace(_) => Report {
-            suggestion: Some(format!(
-                "Use one of these namespaces: {}.",
-                facets.namespaces.join(", ")
-            )),
-            details: Some(json!({"pointer": "/namespace", "allowed": facets.namespaces})),
-            ..Report::new(FailureKind::Validation, error.to_string())
+        KnowledgeError::UnknownNamespace(_) => {
+            let allowed = context.world.knowledge().facets().namespaces;
+            Box::new(Report {
+                suggestion: Some(format!(
+                    "Use one of these namespaces: {}.",
+                    allowed.join(", ")
+                )),
+                details: Some(json!({"pointer": "/namespace", "allowed": allowed})),
+                ..Report::new(FailureKind::Validation, error.to_string())
+            })
         }
-        .into(),
-        KnowledgeError::InvalidFilter(_) => Report {
+        KnowledgeError::InvalidFilter(_) => Box::new(Report {
             details: Some(json!({"pointer": "/filters"})),
             ..Report::new(FailureKind::Validation, error.to_string())
-        }
-        .into(),
+        }),
         KnowledgeError::Unavailable(cause) => {
             // An audit that is closed cannot change what the caller is told.
             let _ = context.audit("knowledge_unavailable", json!({"cause": cause}));
-            Report {
-                partial_side_effects: Some(false),
-                ..Report::new(
-                    FailureKind::Transient,
-                    "the knowledge base does not answer; try again in a moment",
-                )
-            }
-            .into()
+            without_effect("the knowledge base does not answer; try again in a moment")
         }
     }
 }

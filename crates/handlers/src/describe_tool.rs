@@ -2,15 +2,14 @@
 //! was given and nothing of the registry they come from.
 
 use crate::arguments::read;
+use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Execution, Failure, Handler, HandlerResult, Invocation, Report, Success,
-};
+use windlass_tool::handler::{Execution, Handler, Invocation, Report, Success};
 use windlass_tool::registry::edit_distance;
 
 /// The tool's `schema.json`. It has no directory, since it is declared only to sessions whose prompt holds summaries.
@@ -36,12 +35,12 @@ struct Arguments<'a> {
 
 impl Handler for Describer {
     fn execute(&self, invocation: Invocation) -> Execution {
-        Execution::Ready(self.describe(&invocation))
+        ready(self.describe(&invocation))
     }
 }
 
 impl Describer {
-    fn describe(&self, invocation: &Invocation) -> HandlerResult {
+    fn describe(&self, invocation: &Invocation) -> Outcome {
         let arguments: Arguments<'_> = read(&invocation.arguments)?;
         let tool_id = &*arguments.tool_id;
         match self.guides.get(tool_id) {
@@ -50,18 +49,17 @@ impl Describer {
         }
     }
 
-    fn unknown(&self, tool_id: &str) -> Failure {
+    fn unknown(&self, tool_id: &str) -> Box<Report> {
         let nearest = self
             .guides
             .keys()
             .min_by_key(|known| edit_distance(known, tool_id));
-        Report {
+        Box::new(Report {
             suggestion: nearest.map(|nearest| format!("The nearest name is {nearest}.")),
             ..Report::new(
                 FailureKind::NotFound,
                 format!("there is no tool {tool_id:?}"),
             )
-        }
-        .into()
+        })
     }
 }

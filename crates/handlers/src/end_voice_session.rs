@@ -1,10 +1,11 @@
 //! `end_voice_session`: asks for the end of a voice session after its farewell. Ending it is the state controller's.
 
 use crate::arguments::{read, require_active, said};
+use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
-use windlass_tool::handler::{Execution, Handler, HandlerResult, Invocation, Success};
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::intent::{EndAfter, Intent};
 
 pub(crate) struct Ender;
@@ -21,11 +22,11 @@ struct Arguments<'a> {
 
 impl Handler for Ender {
     fn execute(&self, invocation: Invocation) -> Execution {
-        Execution::Ready(end(&invocation))
+        ready(end(&invocation))
     }
 }
 
-fn end(invocation: &Invocation) -> HandlerResult {
+fn end(invocation: &Invocation) -> Outcome {
     require_active(&invocation.context, "end the session")?;
     let arguments: Arguments<'_> = read(&invocation.arguments)?;
     let closing_message = said(&arguments.closing_message);

@@ -2,13 +2,10 @@
 //! the model's judgement, and refusing a blocked user is the server's task.
 
 use crate::arguments::{read, require_active, said};
+use crate::outcome::{Outcome, ready, without_effect};
 use serde::Deserialize;
 use serde_json::{Number, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Block, Context, Execution, Failure, Handler, HandlerResult, Invocation, Placement, Report,
-    Success,
-};
+use windlass_tool::handler::{Block, Context, Execution, Handler, Invocation, Placement, Success};
 use windlass_tool::intent::{EndAfter, Intent};
 use windlass_tool::kind::Mode;
 
@@ -23,7 +20,7 @@ struct Arguments<'a> {
 
 impl Handler for Blocker {
     fn execute(&self, invocation: Invocation) -> Execution {
-        Execution::Ready(block(&invocation))
+        ready(block(&invocation))
     }
 
     /// A block is on the disk before the call is answered, which takes milliseconds.
@@ -32,7 +29,7 @@ impl Handler for Blocker {
     }
 }
 
-fn block(invocation: &Invocation) -> HandlerResult {
+fn block(invocation: &Invocation) -> Outcome {
     let context = &invocation.context;
     require_active(context, "block the user")?;
     let arguments: Arguments<'_> = read(&invocation.arguments)?;
@@ -55,7 +52,9 @@ fn block(invocation: &Invocation) -> HandlerResult {
             "blocks_unavailable",
             json!({"cause": unavailable.to_string()}),
         );
-        return Err(not_blocked("the block could not be stored"));
+        return Err(without_effect(
+            "the block could not be stored; the user is not blocked",
+        ));
     }
     // The block stands whether or not its audit line could be taken.
     let _ = context.audit(
@@ -78,12 +77,7 @@ fn milliseconds(seconds: &Number) -> u64 {
     (seconds.as_f64().unwrap_or(0.0) * 1000.0).round() as u64
 }
 
-fn notify(
-    context: &Context,
-    duration: &Number,
-    until_unix_ms: u64,
-    farewell: &str,
-) -> Result<(), Failure> {
+fn notify(context: &Context, duration: &Number, until_unix_ms: u64, farewell: &str) -> Outcome<()> {
     context
         .send_message(json!({
             "type": "timeout",
@@ -91,18 +85,7 @@ fn notify(
             "timeoutUntil": until_unix_ms,
             "farewellMessage": farewell,
         }))
-        .map_err(|_| not_blocked("the client could not be told of the block"))
-}
-
-fn not_blocked(cause: &str) -> Failure {
-    Report {
-        partial_side_effects: Some(false),
-        ..Report::new(
-            FailureKind::Transient,
-            format!("{cause}; the user is not blocked"),
-        )
-    }
-    .into()
+        .map_err(|_| without_effect("the client could not be told; the user is not blocked"))
 }
 
 fn instruction(mode: Mode, farewell: &str) -> String {

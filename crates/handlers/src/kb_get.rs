@@ -2,14 +2,13 @@
 //! knowledge base's to say.
 
 use crate::arguments::{read, require_active};
-use crate::capability::{answer, knowledge_failure};
+use crate::capability::{answer, knowledge_report};
+use crate::outcome::{Outcome, ready};
 use crate::record::{Field, add_field, beginning, citation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Execution, Failure, GetRequest, Handler, Invocation, Record, Report, Success,
-};
+use windlass_tool::handler::{Execution, GetRequest, Handler, Invocation, Record, Report, Success};
 use windlass_tool::kind::Mode;
 
 pub(crate) struct Reader;
@@ -30,11 +29,11 @@ struct Arguments {
 
 impl Handler for Reader {
     fn execute(&self, invocation: Invocation) -> Execution {
-        get(invocation).unwrap_or_else(|failure| Execution::Ready(Err(failure)))
+        get(invocation).unwrap_or_else(|report| ready(Err(report)))
     }
 }
 
-fn get(invocation: Invocation) -> Result<Execution, Failure> {
+fn get(invocation: Invocation) -> Outcome<Execution> {
     let Invocation { arguments, context } = invocation;
     require_active(&context, "fetch a record")?;
     let arguments: Arguments = read(&arguments)?;
@@ -54,10 +53,7 @@ fn get(invocation: Invocation) -> Result<Execution, Failure> {
     Ok(answer(knowledge.get(request), move |found| match found {
         Ok(Ok(record)) => Ok(Success::new(data(&record, &fields, context.mode))),
         Ok(Err(near)) => Err(not_found(&id, near)),
-        Err(error) => {
-            let facets = context.world.knowledge().facets();
-            Err(knowledge_failure(error, &facets, &context))
-        }
+        Err(error) => Err(knowledge_report(error, &context)),
     }))
 }
 
@@ -90,7 +86,7 @@ fn data(record: &Record, fields: &[Field], mode: Mode) -> Value {
     Value::Object(object)
 }
 
-fn not_found(id: &str, mut near: Vec<String>) -> Failure {
+fn not_found(id: &str, mut near: Vec<String>) -> Box<Report> {
     near.truncate(NEAR_IDS_MAX);
     let suggestion = if near.is_empty() {
         "Search for the record by its title or topic instead.".to_owned()
@@ -100,13 +96,12 @@ fn not_found(id: &str, mut near: Vec<String>) -> Failure {
             near.join(", ")
         )
     };
-    Report {
+    Box::new(Report {
         suggestion: Some(suggestion),
         details: Some(json!({"near": near})),
         ..Report::new(
             FailureKind::NotFound,
             format!("there is no record {id:?} in the knowledge base"),
         )
-    }
-    .into()
+    })
 }

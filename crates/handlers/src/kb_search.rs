@@ -2,12 +2,13 @@
 //! filtering are the knowledge base's.
 
 use crate::arguments::{read, require_active};
-use crate::capability::{answer, knowledge_failure};
+use crate::capability::{answer, knowledge_report};
+use crate::outcome::{Outcome, ready};
 use crate::record::{Field, add_field, citation};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass_tool::handler::{
-    Context, Execution, Failure, Handler, Hit, Invocation, SearchAnswer, SearchRequest, Success,
+    Execution, Handler, Hit, Invocation, SearchAnswer, SearchRequest, Success,
 };
 use windlass_tool::kind::Mode;
 
@@ -42,11 +43,11 @@ struct DateRange {
 
 impl Handler for Searcher {
     fn execute(&self, invocation: Invocation) -> Execution {
-        search(invocation).unwrap_or_else(|failure| Execution::Ready(Err(failure)))
+        search(invocation).unwrap_or_else(|report| ready(Err(report)))
     }
 }
 
-fn search(invocation: Invocation) -> Result<Execution, Failure> {
+fn search(invocation: Invocation) -> Outcome<Execution> {
     let Invocation { arguments, context } = invocation;
     require_active(&context, "search")?;
     let arguments: Arguments = read(&arguments)?;
@@ -67,13 +68,9 @@ fn search(invocation: Invocation) -> Result<Execution, Failure> {
         knowledge.search(request),
         move |found| match found {
             Ok(found) => Ok(Success::new(shape.data(found))),
-            Err(error) => Err(unfound(error, &context)),
+            Err(error) => Err(knowledge_report(error, &context)),
         },
     ))
-}
-
-fn unfound(error: windlass_tool::handler::KnowledgeError, context: &Context) -> Failure {
-    knowledge_failure(error, &context.world.knowledge().facets(), context)
 }
 
 /// What an answer shows.

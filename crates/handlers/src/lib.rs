@@ -8,6 +8,7 @@ mod end_voice_session;
 mod ignore_user;
 mod kb_get;
 mod kb_search;
+mod outcome;
 mod record;
 mod start_voice_session;
 

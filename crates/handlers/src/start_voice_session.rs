@@ -2,13 +2,12 @@
 //! client's part, and the microphone the user's.
 
 use crate::arguments::{read, require_active, said};
+use crate::outcome::{Outcome, ready, report, without_effect};
 use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Execution, Failure, Handler, HandlerResult, Invocation, Report, Success,
-};
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::kind::Mode;
 
 pub(crate) struct Starter;
@@ -21,16 +20,16 @@ struct Arguments<'a> {
 
 impl Handler for Starter {
     fn execute(&self, invocation: Invocation) -> Execution {
-        Execution::Ready(start(&invocation))
+        ready(start(&invocation))
     }
 }
 
-fn start(invocation: &Invocation) -> HandlerResult {
+fn start(invocation: &Invocation) -> Outcome {
     let context = &invocation.context;
     require_active(context, "start a voice session")?;
     match context.mode {
         Mode::Voice => {
-            return Err(Failure::new(
+            return Err(report(
                 FailureKind::SessionActive,
                 "the conversation is in voice already",
             ));
@@ -45,14 +44,9 @@ fn start(invocation: &Invocation) -> HandlerResult {
         "pendingRequest": pending_request,
     }));
     if sent.is_err() {
-        return Err(Report {
-            partial_side_effects: Some(false),
-            ..Report::new(
-                FailureKind::Transient,
-                "the client is not ready for a voice session; try again in a moment",
-            )
-        }
-        .into());
+        return Err(without_effect(
+            "the client is not ready for a voice session; try again in a moment",
+        ));
     }
     // The request itself is the user's own words and stays out of the audit. The session starts without the line too.
     let _ = context.audit(

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, Cancellation, CapabilityFuture, Cause, Context, Execution,
-    Facets, Failure, GetRequest, Handler, HandlerMessage, HandlerResult, Hit, Invocation,
-    Knowledge, KnowledgeError, Outbox, OutboxClosed, Record, Report, SearchAnswer, SearchRequest,
+    Facets, Failure, GetRequest, Handler, HandlerMessage, Hit, Invocation, Knowledge,
+    KnowledgeError, Outbox, OutboxClosed, Record, Report, SearchAnswer, SearchRequest,
     SessionFacts, Snippet, Success, ToolFacts, World,
 };
 use windlass_tool::id::{
@@ -16,6 +16,9 @@ use windlass_tool::id::{
 };
 use windlass_tool::kind::Mode;
 use windlass_tool::validate::Validator;
+
+/// A handler's result; boxed, because failures are large.
+pub(crate) type Answer = Result<Success, Box<Failure>>;
 
 pub(crate) const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 
@@ -58,7 +61,7 @@ impl Bench {
     }
 
     /// Runs a call of a built-in tool as the pipeline does: arguments checked, defaults applied, the answer checked.
-    pub(crate) fn call(&self, tool: &str, arguments: Value) -> HandlerResult {
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Answer {
         let schema = schema(tool);
         let arguments = admitted(&schema, arguments);
         let handler = windlass_handlers::builtin()[tool].clone();
@@ -76,7 +79,7 @@ impl Bench {
     }
 
     pub(crate) fn report(&self, tool: &str, arguments: Value) -> Report {
-        reported(self.call(tool, arguments).unwrap_err())
+        reported(*self.call(tool, arguments).unwrap_err())
     }
 
     pub(crate) fn execute(
@@ -84,7 +87,7 @@ impl Bench {
         handler: &dyn Handler,
         tool: &str,
         arguments: Map<String, Value>,
-    ) -> HandlerResult {
+    ) -> Answer {
         finish(handler.execute(Invocation {
             arguments: Arc::new(arguments),
             context: self.context(tool),
@@ -171,7 +174,7 @@ pub(crate) fn admitted(schema: &Value, arguments: Value) -> Map<String, Value> {
     arguments
 }
 
-pub(crate) fn check_response(schema: &Value, result: &HandlerResult) {
+pub(crate) fn check_response(schema: &Value, result: &Answer) {
     if let Ok(success) = result {
         let validator = Validator::compile(&schema["responseSchema"]).unwrap();
         let data = success.data.as_ref().unwrap();
@@ -186,15 +189,15 @@ pub(crate) fn reported(failure: Failure) -> Report {
     }
 }
 
-fn finish(execution: Execution) -> HandlerResult {
+fn finish(execution: Execution) -> Answer {
     let mut future = match execution {
-        Execution::Ready(result) => return result,
+        Execution::Ready(result) => return result.map_err(Box::new),
         Execution::Pending(future) => future,
     };
     let mut task = std::task::Context::from_waker(Waker::noop());
     for _ in 0..10 {
         if let Poll::Ready(result) = future.as_mut().poll(&mut task) {
-            return result;
+            return result.map_err(Box::new);
         }
     }
     panic!("the handler never finished")

@@ -1,15 +1,14 @@
 //! Guides on demand.
 
-use crate::bench::{Bench, admitted, check_response, reported};
+use crate::bench::{Answer, Bench, admitted, check_response, reported};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_handlers::describe_tool::SCHEMA;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::HandlerResult;
 use windlass_tool::kind::Mode;
 
-fn describe(guides: &[(&str, &str)], tool_id: &str) -> HandlerResult {
+fn describe(guides: &[(&str, &str)], tool_id: &str) -> Answer {
     let guides: BTreeMap<String, String> = guides
         .iter()
         .map(|(id, guide)| ((*id).to_owned(), (*guide).to_owned()))
@@ -37,9 +36,9 @@ fn a_known_tool_is_described_by_its_whole_guide() {
 #[test]
 fn an_unknown_tool_is_answered_with_the_nearest_name() {
     let guides = [("ignore_user", "x"), ("kb_get", "x"), ("kb_search", "x")];
-    let report = reported(describe(&guides, "kb_serch").unwrap_err());
+    let report = reported(*describe(&guides, "kb_serch").unwrap_err());
     assert_eq!(report.kind, FailureKind::NotFound);
     assert!(report.suggestion.unwrap().contains("kb_search"));
-    let report = reported(describe(&[], "kb_serch").unwrap_err());
+    let report = reported(*describe(&[], "kb_serch").unwrap_err());
     assert_eq!(report.suggestion, None);
 }

@@ -51,6 +51,6 @@ fn a_session_that_is_over_cannot_be_ended_again() {
     bench.session_is_active = false;
     let failure = bench.call("end_voice_session", json!({})).unwrap_err();
     assert_eq!(failure.intents, []);
-    let report = crate::bench::reported(failure);
+    let report = crate::bench::reported(*failure);
     assert_eq!(report.kind, FailureKind::SessionInactive);
 }

@@ -271,7 +271,7 @@ fn arguments_that_were_never_validated_are_refused_and_break_nothing() {
             .execute(&*handler, "kb_search", arguments)
             .unwrap_err();
         assert_eq!(
-            crate::bench::reported(failure).kind,
+            crate::bench::reported(*failure).kind,
             FailureKind::Validation
         );
     }

@@ -1,10 +1,18 @@
 //! The built-in tools through their public contract: real handlers, real schemas, a world of fakes.
 
+#[cfg(test)]
 mod bench;
+#[cfg(test)]
 mod describe_tool;
+#[cfg(test)]
 mod end_voice_session;
+#[cfg(test)]
 mod ignore_user;
+#[cfg(test)]
 mod kb_get;
+#[cfg(test)]
 mod kb_search;
+#[cfg(test)]
 mod schemas;
+#[cfg(test)]
 mod start_voice_session;

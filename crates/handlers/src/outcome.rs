@@ -1,0 +1,23 @@
+//! What the functions of this crate return, and how it becomes a handler's answer. A report is boxed, so that the good
+//! case does not carry the size of the bad one from function to function.
+
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Execution, Failure, Report, Success};
+
+pub(crate) type Outcome<T = Success> = Result<T, Box<Report>>;
+
+pub(crate) fn report(kind: FailureKind, message: impl Into<String>) -> Box<Report> {
+    Box::new(Report::new(kind, message))
+}
+
+/// A failure that may be tried again, because it left nothing behind.
+pub(crate) fn without_effect(message: impl Into<String>) -> Box<Report> {
+    Box::new(Report {
+        partial_side_effects: Some(false),
+        ..Report::new(FailureKind::Transient, message)
+    })
+}
+
+pub(crate) fn ready(outcome: Outcome) -> Execution {
+    Execution::Ready(outcome.map_err(|report| Failure::from(*report)))
+}
