@@ -16,13 +16,15 @@ const ARGUMENTS = [
   "--use-fake-device-for-media-stream",
   "--autoplay-policy=no-user-gesture-required",
 ];
+/** How long a test waits for what must come; only a broken page waits that long. */
+export const PATIENCE_MS = 20_000;
 export const DESK = { viewport: { width: 1280, height: 800 } };
 export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
 /** `microphone`: whether the user allows it. `speechFile`: what it hears, in place of beeps. */
 export function launch({ microphone = true, speechFile = null, more = [] } = {}) {
-  const executablePath = process.env.CHROMIUM ?? CANDIDATES.find((path) => existsSync(path));
-  assert.ok(executablePath, `no Chromium at ${CANDIDATES.join(", ")}: install one, or name it in CHROMIUM`);
+  const executablePath = process.env.WINDLASS_CHROMIUM ?? CANDIDATES.find((path) => existsSync(path));
+  assert.ok(executablePath, `no Chromium at ${CANDIDATES.join(", ")}: install one, or name it in WINDLASS_CHROMIUM`);
   const chosen = [
     ...(microphone ? ["--use-fake-ui-for-media-stream"] : []),
     ...(speechFile ? [`--use-file-for-fake-audio-capture=${speechFile}%noloop`] : []),
@@ -40,6 +42,7 @@ export async function visit(browser, url, { context = DESK, prepare = async () =
   const wrong = [];
   try {
     const page = await opened.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
     page.on("console", (message) => {
       if (message.type() === "error" || message.type() === "warning") wrong.push(message.text());
     });

@@ -128,14 +128,14 @@ test("each way a call can end is told", async () => {
 
 test("playback is reported done once, when the audio of a finished turn has been heard", async () => {
   await inSession(async (page, endpoint) => {
-    endpoint.sendTone(600);
+    endpoint.sendTone(2000);
     await untilState(page, { speaking: true });
     endpoint.send({ type: "turn_complete", turn: 1 });
     await untilState(page, { turnsCompleted: 1 });
     assert.equal(endpoint.all("playback_done").length, 0);
     await endpoint.next("playback_done");
     const { framesPlayed, framesReceived, speaking } = await state(page);
-    assert.deepEqual({ framesPlayed, framesReceived, speaking }, { framesPlayed: 15, framesReceived: 15, speaking: false });
+    assert.deepEqual({ framesPlayed, framesReceived, speaking }, { framesPlayed: 50, framesReceived: 50, speaking: false });
     assert.equal(endpoint.all("playback_done").length, 1);
   });
 });
@@ -185,6 +185,11 @@ test("typed words cut off the answer that is being spoken", async () => {
     await endpoint.next("interrupt");
     assert.equal((await endpoint.next("text")).text, "Something else");
     await untilState(page, { speaking: false });
+    // The server's answer to the interruption must not end the wait for the new answer.
+    endpoint.send({ type: "interrupted" });
+    endpoint.send({ type: "transcript", role: "assistant", text: "An old answer", final: true });
+    await page.getByText("An old answer").waitFor();
+    assert.deepEqual([(await state(page)).generating, (await state(page)).interruptions], [true, 1]);
   });
 });
 
@@ -268,12 +273,12 @@ test("a blocked user sees until when, and can type again after that", async () =
 
 test("the end of a session waits for the farewell, even when the server has hung up", async () => {
   await inSession(async (page, endpoint) => {
-    endpoint.sendTone(800);
+    endpoint.sendTone(2000);
     await untilState(page, { speaking: true });
     endpoint.send({ type: "end_voice_session", reason: "user_request", closingMessage: "Fair winds.", textResponse: "In writing." });
     await endpoint.close(1000);
     await page.locator(".ending").getByText("Fair winds.").waitFor();
-    assert.equal((await state(page)).framesPlayed, 20);
+    assert.equal((await state(page)).framesPlayed, 50);
     assert.equal(await page.locator(".line.assistant .words").textContent(), "In writing.");
     assert.equal(endpoint.connections, 1);
   });
@@ -364,7 +369,7 @@ test("over plain http talking is refused with the reason, and typing and listeni
 test("who asks for less motion gets none", async () => {
   await inSession(
     async (page, endpoint) => {
-      endpoint.sendTone(400);
+      endpoint.sendTone(5000);
       endpoint.send({ type: "tool_call_started", callId: "1", tool: "kb_search", args: {}, status: "" });
       await untilState(page, { speaking: true });
       assert.equal(await page.evaluate(() => document.getAnimations().length), 0);

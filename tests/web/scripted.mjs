@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname } from "node:path";
+import { PATIENCE_MS } from "./browser.mjs";
 
 const FILES = new URL("../../crates/app/ui/", import.meta.url);
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -79,16 +80,24 @@ export class VoiceEndpoint {
     return this.received.filter((message) => message.type === type);
   }
 
-  /** The next message of a type that was not asked for before. */
+  /** The next message of a type that was not asked for before; an error if none comes. */
   async next(type) {
-    for (;;) {
+    const giveUpAt = Date.now() + PATIENCE_MS;
+    while (Date.now() < giveUpAt) {
       const at = this.received.findIndex((message) => message.type === type && !message.taken);
       if (at >= 0) {
         this.received[at].taken = true;
         return this.received[at];
       }
-      await new Promise((resolve) => this.#waiting.push(resolve));
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, giveUpAt - Date.now());
+        this.#waiting.push(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+      });
     }
+    throw new Error(`the page did not send ${type}; it sent ${this.received.map((message) => message.type).join(", ")}`);
   }
 
   #take(data) {

@@ -69,7 +69,23 @@ export const ERROR_NOTICES = {
     title: "The model refused the server's key",
     text: "The server runs, but its model provider does not accept the API key. Whoever runs the server has to set a valid one (for Gemini: GEMINI_API_KEY) and restart it.",
   },
-  SESSION_ACTIVE: {
+  provider_unavailable: {
+    title: "The model cannot be reached",
+    text: "The server runs, but its model provider does not answer or hung up. Try again in a moment.",
+  },
+  provider_silent: {
+    title: "The model fell silent",
+    text: "No answer came in time. Ask again, or start again.",
+  },
+  overloaded: {
+    title: "The server is full",
+    text: "It has as many sessions as it can take. Try again in a moment.",
+  },
+  shutting_down: {
+    title: "The server is being restarted",
+    text: "Start again in a moment.",
+  },
+  session_active: {
     title: "This conversation is open elsewhere",
     text: "Another window or device is in this conversation. Close it there, or begin a new one here.",
   },

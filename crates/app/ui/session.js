@@ -18,6 +18,7 @@ export class Session {
   #closeMicrophone = null;
   #lastLoudAt = -Infinity;
   #turnOpen = false;
+  #interruptSent = false;
   #ending = null;
 
   /** What is the case, for the view and for tests. `phase`: idle, connecting, live, reconnecting, ended or blocked. */
@@ -72,6 +73,7 @@ export class Session {
     if (this.isRunning || this.state.phase === "blocked") return;
     this.#ending = null;
     this.#turnOpen = false;
+    this.#interruptSent = false;
     this.#connection.open(kept);
   }
 
@@ -118,6 +120,7 @@ export class Session {
   interrupt() {
     if (!this.state.speaking && !this.state.generating) return;
     this.#connection.send({ type: "interrupt" });
+    this.#interruptSent = this.#connection.state === "live";
     if (this.#turnOpen) this.#playback.discard();
     this.#cutOff();
   }
@@ -165,6 +168,16 @@ export class Session {
     this.#playback.enqueue(frame);
   }
 
+  #interrupted() {
+    this.#playback.accept();
+    const isOurs = this.#interruptSent;
+    this.#interruptSent = false;
+    // What the user asked for has been done already, and a newer question may be on its way.
+    if (isOurs) return;
+    this.#turnOpen = false;
+    if (this.state.speaking || this.state.generating) this.#cutOff();
+  }
+
   #cutOff() {
     this.#playback.stop();
     this.#view.transcript.markInterrupted();
@@ -207,10 +220,10 @@ export class Session {
     },
     model_generating: () => {
       this.#turnOpen = true;
+      this.#interruptSent = false;
       this.#playback.accept();
       this.#changed({ generating: true });
     },
-    audio: ({ data }) => this.#heardText(data),
     tool_call_started: (message) => {
       this.#turnOpen = true;
       this.#view.calls.started(message);
@@ -223,10 +236,7 @@ export class Session {
       this.#view.confirmation.resolve(message.callId);
       this.#view.calls.confirmed(message);
     },
-    interrupted: () => {
-      this.#playback.accept();
-      if (this.state.speaking || this.state.generating) this.#cutOff();
-    },
+    interrupted: () => this.#interrupted(),
     turn_complete: () => this.#turnComplete(),
     image: (message) => this.#view.transcript.image(message),
     timeout: (message) => this.#timeout(message),
@@ -236,16 +246,9 @@ export class Session {
     error: (message) => this.#error(message),
   };
 
-  #heardText(data) {
-    try {
-      this.#heard(Uint8Array.from(atob(data), (character) => character.charCodeAt(0)).buffer);
-    } catch {
-      console.debug("audio that is not base64 was ignored");
-    }
-  }
-
   #turnComplete() {
     this.#turnOpen = false;
+    this.#interruptSent = false;
     this.state.turnsCompleted += 1;
     this.#view.transcript.closeTurn();
     this.#playback.endTurn();
@@ -275,7 +278,7 @@ export class Session {
     const known = Object.hasOwn(ERROR_NOTICES, code) ? ERROR_NOTICES[code] : null;
     const title = known?.title ?? "Something went wrong";
     const text = known?.text ?? textOf(message);
-    if (this.#connection.state !== "live" || code === "provider_auth" || code === "SESSION_ACTIVE") {
+    if (this.#connection.state !== "live" || code === "provider_auth" || code === "session_active") {
       this.#view.notices.show("error", { tone: "warning", title, text });
       this.#end({ title: "The session could not begin", text: "" });
       return;
