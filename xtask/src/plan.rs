@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 const WEB_TESTS: &str = "tests/web";
 const SDK_TESTS: &str = "tests/sdk";
+/// One file at a time: each starts a server, and most a browser.
+const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test-reporter=spec"];
 
 /// What needs nothing beyond the Rust toolchain. The quick steps come first.
 pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
@@ -122,10 +124,11 @@ fn package_with_doc_tests(manifest: &str) -> Option<String> {
     name.map(str::to_owned)
 }
 
-/// Builds the program. `--tests` asks for what the tests have built already: the same packages with the same features.
+/// Builds the program out of what the tests have built already: the same packages, features and profile.
 fn binary(workspace: &Workspace, report: &mut Report) -> Option<PathBuf> {
-    let arguments = ["build", "--workspace", "--tests", "--bin", "windlass"];
-    let built = report.run("program", workspace.cargo(&arguments));
+    let mut command = workspace.cargo(&["build", "--workspace", "--profile=test"]);
+    command.args(["--tests", "--bin", "windlass"]);
+    let built = report.run("program", command);
     built.then(|| workspace.target().join("debug").join("windlass"))
 }
 
@@ -133,7 +136,7 @@ fn web_tests(workspace: &Workspace, report: &mut Report, binary: &PathBuf) -> Re
     parts::npm_packages(workspace, report, WEB_TESTS)?;
     let chromium = parts::chromium(workspace, report)?;
     let mut command = workspace.command("node", WEB_TESTS);
-    command.args(["--test", "--test-reporter=spec"]);
+    command.args(NODE_TEST_ARGUMENTS);
     command.env("WINDLASS_BINARY", binary);
     command.env(parts::CHROMIUM_VARIABLE, chromium);
     report.run("browser tests", command);
@@ -147,7 +150,7 @@ fn javascript_sdk_tests(
 ) -> Result<(), Missing> {
     parts::npm_packages(workspace, report, SDK_TESTS)?;
     let mut command = workspace.command("node", SDK_TESTS);
-    command.args(["--test", "--test-reporter=spec"]);
+    command.args(NODE_TEST_ARGUMENTS);
     command.env("WINDLASS_BINARY", binary);
     report.run("JavaScript SDK tests", command);
     Ok(())
