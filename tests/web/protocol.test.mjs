@@ -366,6 +366,38 @@ test("over plain http talking is refused with the reason, and typing and listeni
   );
 });
 
+/** A browser that lets no sound out before a click. */
+function holdSoundBack() {
+  window.AudioContext = class extends AudioContext {
+    constructor(options) {
+      super(options);
+      super.suspend();
+    }
+
+    resume() {
+      return window.wasClicked ? super.resume() : new Promise(() => {});
+    }
+  };
+  addEventListener("pointerdown", () => { window.wasClicked = true; }, { capture: true });
+}
+
+test("sound that the browser holds back is announced, and a click brings it", async () => {
+  const endpoint = new VoiceEndpoint();
+  const prepare = async (page) => {
+    await page.addInitScript(holdSoundBack);
+    await endpoint.attach(page);
+  };
+  await visit(browser, files.url, { prepare }, async (page) => {
+    await ask(page, "Hello");
+    await endpoint.next("text");
+    endpoint.sendTone(400);
+    await page.getByText("Sound is waiting for you").waitFor();
+    await page.locator("#transcript").click();
+    await untilState(page, { framesPlayed: 10 });
+    assert.equal(await page.getByText("Sound is waiting for you").isVisible(), false);
+  });
+});
+
 test("who asks for less motion gets none", async () => {
   await inSession(
     async (page, endpoint) => {

@@ -13,6 +13,7 @@ const SUGGESTIONS_MAX = 8;
 const MESSAGE_HEIGHT_MAX_PX = 160;
 
 let lastAsked = "";
+let stopBlockClock = () => {};
 const info = { name: "Windlass", provider: "", model: "", demo: false, suggestions: [] };
 const notices = new Notices(byId("notices"));
 const transcript = new Transcript(byId("transcript"), byId("conversation"));
@@ -101,9 +102,10 @@ function soundBlocked() {
 }
 
 function blocked(untilMs, farewell) {
+  stopBlockClock();
   const title = "The agent has paused this conversation";
   const text = notices.show("blocked", { tone: "warning", title, text: "", lasting: true });
-  countdown(untilMs, (leftMs) => {
+  stopBlockClock = countdown(untilMs, (leftMs) => {
     if (leftMs > 0) {
       text.textContent = `${farewell} You can go on in ${countdownText(leftMs)}.`.trim();
       return;

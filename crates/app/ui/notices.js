@@ -1,8 +1,6 @@
 // Owns the notices above the conversation: one per subject, each said in plain words. Knows no session.
 import { button, element } from "./dom.js";
 
-const NOTICES_MAX = 4;
-
 export class Notices {
   #box;
   #shown = new Map();
@@ -25,7 +23,6 @@ export class Notices {
     if (old) old.replaceWith(notice);
     else this.#box.append(notice);
     this.#shown.set(subject, notice);
-    if (this.#shown.size > NOTICES_MAX) this.hide(this.#shown.keys().next().value);
     return body;
   }
 

@@ -21,6 +21,7 @@ export class Playback {
   #discarding = false;
   #discardTimer = 0;
   #doneTimer = 0;
+  #blockTimer = 0;
 
   /** `onDone()`: all of a finished turn has been heard. `onChange()`: it began or fell silent. `onBlocked()`: needs a click. */
   constructor({ counters, onDone, onChange, onBlocked }) {
@@ -67,7 +68,7 @@ export class Playback {
     this.#queuedSamples += samples.length;
     this.unlock();
     this.#schedule();
-    if (this.#context.state !== "running") this.onBlocked();
+    this.#watchForBlock();
   }
 
   /** No more audio comes for this turn: `onDone` follows when the last of it has been heard, at once where there was none. */
@@ -108,6 +109,15 @@ export class Playback {
   accept() {
     this.#discarding = false;
     clearTimeout(this.#discardTimer);
+  }
+
+  /** A context takes a moment to run; one that still does not is held back by the browser until the user does something. */
+  #watchForBlock() {
+    if (this.#context.state === "running" || this.#blockTimer) return;
+    this.#blockTimer = setTimeout(() => {
+      this.#blockTimer = 0;
+      if (this.#context.state !== "running" && this.#queue.length + this.#scheduled.size > 0) this.onBlocked();
+    }, 1000);
   }
 
   #newVoice() {
