@@ -1,0 +1,182 @@
+//! The hot path: audio in and out of its JSON frames. Knows one frame shape by heart and leaves every other to the
+//! general decoder; knows nothing of turns.
+
+use base64_simd::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+const BEFORE_AUDIO: &[u8] = br#"{"realtimeInput":{"audio":{"data":""#;
+const AFTER_AUDIO: &[u8] = br#"","mimeType":"audio/pcm;rate=16000"}}}"#;
+
+/// Appends the text frame that carries microphone audio: 16-bit little-endian mono PCM at 16 kHz, which is the rate that
+/// the Live API takes without resampling.
+pub fn encode_audio(pcm: &[u8], frame: &mut Vec<u8>) {
+    frame.reserve(BEFORE_AUDIO.len() + STANDARD.encoded_length(pcm.len()) + AFTER_AUDIO.len());
+    frame.extend_from_slice(BEFORE_AUDIO);
+    STANDARD.encode_append(pcm, frame);
+    frame.extend_from_slice(AFTER_AUDIO);
+}
+
+/// Why audio could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotBase64;
+
+/// Replaces `pcm` by what the text stands for. Either alphabet is read, padded or not, as protobuf JSON allows.
+pub(super) fn decode_base64(text: &[u8], pcm: &mut Vec<u8>) -> Result<(), NotBase64> {
+    pcm.clear();
+    let padding = text
+        .iter()
+        .rev()
+        .take(2)
+        .take_while(|byte| **byte == b'=')
+        .count();
+    let text = &text[..text.len() - padding];
+    if STANDARD_NO_PAD.decode_append(text, pcm).is_ok() {
+        return Ok(());
+    }
+    pcm.clear();
+    URL_SAFE_NO_PAD
+        .decode_append(text, pcm)
+        .map_err(|_| NotBase64)
+}
+
+const OPENING: [&[u8]; 15] = [
+    b"{",
+    br#""serverContent""#,
+    b":",
+    b"{",
+    br#""modelTurn""#,
+    b":",
+    b"{",
+    br#""parts""#,
+    b":",
+    b"[",
+    b"{",
+    br#""inlineData""#,
+    b":",
+    b"{",
+    br#""mimeType""#,
+];
+const MIME_TYPES: [&[u8]; 2] = [br#""audio/pcm;rate=24000""#, br#""audio/pcm""#];
+const DATA: [&[u8]; 4] = [b",", br#""data""#, b":", b"\""];
+const CLOSING: [&[u8]; 6] = [b"}", b"}", b"]", b"}", b"}", b"}"];
+
+/// The base64 text of a frame that holds one piece of audio and nothing else, spelt as the Gemini API spells it, with
+/// any white space. `None` says only that the general decoder has to look.
+pub(super) fn only_audio(frame: &[u8]) -> Option<&[u8]> {
+    let rest = tokens(frame, &OPENING)?;
+    let rest = token(rest, b":")?;
+    let rest = MIME_TYPES
+        .iter()
+        .find_map(|mime_type| token(rest, mime_type))?;
+    let rest = tokens(rest, &DATA)?;
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    let (data, rest) = rest.split_at(end);
+    let rest = tokens(rest.strip_prefix(b"\"")?, &CLOSING)?;
+    blank(rest).is_empty().then_some(data)
+}
+
+fn tokens<'f>(frame: &'f [u8], expected: &[&[u8]]) -> Option<&'f [u8]> {
+    expected
+        .iter()
+        .try_fold(frame, |rest, expected| token(rest, expected))
+}
+
+fn token<'f>(frame: &'f [u8], expected: &[u8]) -> Option<&'f [u8]> {
+    blank(frame).strip_prefix(expected)
+}
+
+/// The rest after JSON's white space.
+fn blank(mut frame: &[u8]) -> &[u8] {
+    while let [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] = frame {
+        frame = rest;
+    }
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microphone_audio_is_written_as_the_service_documents_it() {
+        let mut frame = Vec::new();
+        encode_audio(&[0, 0, 0], &mut frame);
+        assert_eq!(
+            String::from_utf8(frame).unwrap(),
+            r#"{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"audio/pcm;rate=16000"}}}"#
+        );
+    }
+
+    #[test]
+    fn both_alphabets_are_read_with_and_without_padding() {
+        for (text, bytes) in [
+            ("+/8=", Some(&[0xfb, 0xff][..])),
+            ("-_8=", Some(&[0xfb, 0xff][..])),
+            ("+/8", Some(&[0xfb, 0xff][..])),
+            ("-_8", Some(&[0xfb, 0xff][..])),
+            ("AA==", Some(&[0][..])),
+            ("AAAA", Some(&[0, 0, 0][..])),
+            ("", Some(&[][..])),
+            ("+_8=", None),
+            ("A", None),
+            ("AAAA===", None),
+            ("AA AA", None),
+            ("AA=A", None),
+            ("é", None),
+        ] {
+            let mut pcm = vec![9];
+            let outcome = decode_base64(text.as_bytes(), &mut pcm);
+            assert_eq!(
+                outcome.is_ok().then_some(&pcm[..]),
+                bytes,
+                "decoding {text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_one_shape_takes_the_short_way() {
+        for (frame, data) in [
+            (
+                r#"{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"audio/pcm;rate=24000","data":"AAAA"}}]}}}"#,
+                Some("AAAA"),
+            ),
+            (
+                "{\n  \"serverContent\": {\n    \"modelTurn\": {\n \"parts\": [ {\r\n\t\"inlineData\" : { \"mimeType\" : \"audio/pcm\" , \"data\": \"AAAA\" } } ] } } }\n",
+                Some("AAAA"),
+            ),
+            // Escapes, neighbours, other kinds, other orders, cut frames.
+            (
+                r#"{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"audio/pcm","data":"AA\u003d"}}]}}}"#,
+                None,
+            ),
+            (
+                r#"{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"audio/pcm","data":"AAAA"}}]},"turnComplete":true}}"#,
+                None,
+            ),
+            (
+                r#"{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}}}"#,
+                None,
+            ),
+            (
+                r#"{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"data":"AAAA","mimeType":"audio/pcm"}}]}}}"#,
+                None,
+            ),
+            (
+                r#"{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"audio/pcm","data":"AAAA"}}]}}"#,
+                None,
+            ),
+            (
+                r#"{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"audio/pcm","data":"AAAA"}}]}}}}"#,
+                None,
+            ),
+            (r#"{"serverContent":{}}"#, None),
+            ("", None),
+        ] {
+            assert_eq!(
+                only_audio(frame.as_bytes()),
+                data.map(str::as_bytes),
+                "{frame}"
+            );
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! From a server's frames to model events. Knows what each message means and the little that has to be remembered between
+//! them; knows neither what is done about an event nor when it came.
+
+use super::audio::{decode_base64, only_audio};
+use super::wire::{
+    Blob, Content, DetectionSignal, Path, ServerContent, ServerMessage, SetupComplete, Text,
+    ToolCall, ToolCallCancellation, Transcription, Unlisted, UsageMetadata, VoiceActivity,
+};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_session::model::{IncomingCall, ModelCommand, ModelEvent, TurnEndReason, Usage};
+
+/// How many ids of calls are remembered, to know a call again that comes in two forms.
+const CALL_IDS_MAX: usize = 128;
+/// How many calls that came as parts of an answer are kept until its end.
+const PART_CALLS_MAX: usize = 64;
+/// How many unknown fields one connection reports. Each is reported once.
+const UNKNOWN_FIELDS_MAX: usize = 64;
+/// Bytes of a reported path; field names are the provider's and may be of any length.
+const UNKNOWN_PATH_BYTES_MAX: usize = 120;
+/// Bytes of decoded audio that a connection keeps room for between frames: 80 ms. The service sends bursts of much
+/// longer frames, whose room is given back.
+const PCM_BYTES_KEPT: usize = 3_840;
+
+/// Who takes what a frame holds.
+pub trait Sink {
+    fn event(&mut self, event: ModelEvent);
+
+    /// Audio of the model: whole samples of 16-bit little-endian mono PCM at 24 kHz.
+    fn audio(&mut self, pcm: &[u8]);
+}
+
+/// What one connection's decoder remembers.
+#[derive(Debug, Default)]
+pub(super) struct DecoderState {
+    pcm: Vec<u8>,
+    /// The current run of audio has been announced.
+    in_audio_run: bool,
+    /// Ids of calls that came in a `toolCall`, oldest first.
+    call_ids: VecDeque<Arc<str>>,
+    /// Names of calls without ids that came in a `toolCall` of this turn.
+    names_called: Vec<Arc<str>>,
+    /// Calls that came only as parts of an answer so far.
+    part_calls: Vec<IncomingCall>,
+    /// Said before the turn's end that it belongs to.
+    end_reason: Option<TurnEndReason>,
+    unknown_reported: BTreeSet<String>,
+}
+
+impl DecoderState {
+    pub(super) fn decode(&mut self, frame: &[u8], sink: &mut impl Sink) {
+        if let Some(data) = only_audio(frame) {
+            self.audio(data, sink);
+            return;
+        }
+        match serde_json::from_slice::<ServerMessage<'_>>(frame) {
+            Ok(message) => {
+                self.report_unknown(&message, sink);
+                self.message(message, sink);
+            }
+            Err(error) => sink.event(ModelEvent::Malformed {
+                problem: problem(&error),
+            }),
+        }
+    }
+
+    /// After these the model answers anew, so its next audio is a new run.
+    pub(super) fn expect_answer(&mut self, command: &ModelCommand) {
+        match command {
+            ModelCommand::ToolResponses(_) | ModelCommand::UserText(_) => self.in_audio_run = false,
+            ModelCommand::History { .. }
+            | ModelCommand::Image { .. }
+            | ModelCommand::AudioEnded => {}
+        }
+    }
+
+    /// Every part of a message, in the order in which it makes sense: what was said before what ends it, sums before
+    /// the end that they belong to.
+    fn message(&mut self, message: ServerMessage<'_>, sink: &mut impl Sink) {
+        if let Some(setup_complete) = message.setup_complete {
+            ready(setup_complete, sink);
+        }
+        if let Some(activity) = message.voice_activity {
+            voice_activity(&activity, sink);
+        }
+        if let Some(signal) = message.detection_signal {
+            detection_signal(&signal, sink);
+        }
+        if let Some(cancellation) = message.tool_call_cancellation {
+            self.cancellation(cancellation, sink);
+        }
+        let mut end = None;
+        if let Some(content) = message.server_content {
+            end = self.content(content, sink);
+        }
+        if let Some(call) = message.tool_call {
+            self.tool_call(&call, sink);
+        }
+        if let Some(usage) = message.usage_metadata {
+            sink.event(ModelEvent::Usage(usage_of(&usage)));
+        }
+        if let Some(end) = end {
+            self.turn_end(end, sink);
+        }
+        if let Some(update) = message.session_resumption_update {
+            let handle = update
+                .new_handle
+                .filter(|handle| update.resumable == Some(true) && !handle.0.is_empty())
+                .map(|handle| handle.0.into_owned().into());
+            sink.event(ModelEvent::ResumptionUpdate { handle });
+        }
+        if let Some(go_away) = message.go_away {
+            sink.event(ModelEvent::GoAway {
+                time_left: go_away.time_left.and_then(|text| duration(&text.0)),
+            });
+        }
+    }
+
+    /// What an answer holds, and how its turn ends if it does.
+    fn content(&mut self, content: ServerContent<'_>, sink: &mut impl Sink) -> Option<TurnEnd> {
+        let interrupted = content.interrupted == Some(true);
+        // What the user says while the model is interrupted belongs behind the interruption: it begins the next turn.
+        let (before, behind) = if interrupted {
+            (None, content.input_transcription)
+        } else {
+            (content.input_transcription, None)
+        };
+        if let Some((text, finished)) = before.and_then(transcript) {
+            sink.event(ModelEvent::InputTranscript { text, finished });
+        }
+        if let Some(turn) = content.model_turn {
+            self.model_turn(turn, sink);
+        }
+        if let Some((text, finished)) = content.output_transcription.and_then(transcript) {
+            sink.event(ModelEvent::OutputTranscript { text, finished });
+        }
+        if interrupted {
+            self.part_calls.clear();
+            sink.event(ModelEvent::Interrupted);
+        }
+        if let Some((text, finished)) = behind.and_then(transcript) {
+            sink.event(ModelEvent::InputTranscript { text, finished });
+        }
+        if content.generation_complete == Some(true) {
+            self.in_audio_run = false;
+            sink.event(ModelEvent::GenerationComplete);
+        }
+        if let Some(reason) = content
+            .turn_complete_reason
+            .and_then(|reason| end_reason(&reason.0))
+        {
+            self.end_reason = Some(reason);
+        } else if content.waiting_for_input == Some(true) {
+            self.end_reason = Some(TurnEndReason::NeedsMoreInput);
+        }
+        let status = self.interaction_status(content.interaction_status, sink);
+        let complete = content.turn_complete == Some(true);
+        (complete || status == Some(InteractionStatus::Idle)).then(|| TurnEnd {
+            idle: status != Some(InteractionStatus::InProgress),
+            interrupted,
+        })
+    }
+
+    /// A status that is set decides alone whether the model is idle; `REQUIRES_ACTION` is the older name of `IDLE`.
+    fn interaction_status(
+        &mut self,
+        status: Option<Text<'_>>,
+        sink: &mut impl Sink,
+    ) -> Option<InteractionStatus> {
+        match &*status?.0 {
+            "IDLE" | "REQUIRES_ACTION" => Some(InteractionStatus::Idle),
+            "IN_PROGRESS" => Some(InteractionStatus::InProgress),
+            "" | "INTERACTION_STATUS_UNSPECIFIED" => None,
+            other => {
+                let field = format!("serverContent.interactionStatus={other}");
+                self.report(vec![field], sink);
+                Some(InteractionStatus::InProgress)
+            }
+        }
+    }
+
+    fn model_turn(&mut self, turn: Content<'_>, sink: &mut impl Sink) {
+        for part in turn.parts.unwrap_or_default() {
+            if let Some(blob) = part.inline_data {
+                self.blob(&blob, sink);
+            }
+            // A thought is neither spoken nor shown.
+            if let Some(text) = part.text
+                && part.thought != Some(true)
+                && !text.0.is_empty()
+            {
+                sink.event(ModelEvent::OutputText {
+                    text: text.0.into_owned().into(),
+                });
+            }
+            if let Some(call) = part.function_call {
+                self.part_call(call.incoming());
+            }
+        }
+    }
+
+    fn blob(&mut self, blob: &Blob<'_>, sink: &mut impl Sink) {
+        let mime_type = blob.mime_type.as_ref().map_or("", |text| &*text.0);
+        if !is_playable(mime_type) {
+            let field = format!("serverContent.modelTurn.parts.inlineData.mimeType={mime_type}");
+            self.report(vec![field], sink);
+            return;
+        }
+        if let Some(data) = &blob.data {
+            self.audio(data.0.as_bytes(), sink);
+        }
+    }
+
+    fn audio(&mut self, data: &[u8], sink: &mut impl Sink) {
+        if decode_base64(data, &mut self.pcm).is_err() {
+            sink.event(ModelEvent::Malformed {
+                problem: "the audio of the model is no base64".to_owned(),
+            });
+            return;
+        }
+        // A byte that is half a sample would put every later sample out of step.
+        let whole = self.pcm.len() & !1;
+        if whole > 0 {
+            if !self.in_audio_run {
+                self.in_audio_run = true;
+                sink.event(ModelEvent::AudioStarted);
+            }
+            sink.audio(&self.pcm[..whole]);
+        }
+        if self.pcm.capacity() > PCM_BYTES_KEPT {
+            self.pcm = Vec::new();
+        }
+    }
+
+    fn tool_call(&mut self, message: &ToolCall<'_>, sink: &mut impl Sink) {
+        let calls: Vec<IncomingCall> = message
+            .function_calls
+            .iter()
+            .flatten()
+            .map(|call| call.incoming())
+            .collect();
+        for call in &calls {
+            if let Some(id) = &call.id {
+                if self.call_ids.len() == CALL_IDS_MAX {
+                    self.call_ids.pop_front();
+                }
+                self.call_ids.push_back(id.clone());
+            } else if let Some(name) = &call.name
+                && self.names_called.len() < CALL_IDS_MAX
+            {
+                self.names_called.push(name.clone());
+            }
+        }
+        if !calls.is_empty() {
+            sink.event(ModelEvent::Calls(calls));
+        }
+    }
+
+    /// Some models send a call twice, as a part of the answer and as a `toolCall`. Only the latter runs it; the part is
+    /// kept for the case that the turn ends and no `toolCall` came.
+    fn part_call(&mut self, call: IncomingCall) {
+        let known = call.id.is_some() && self.part_calls.iter().any(|kept| kept.id == call.id);
+        if !known && self.part_calls.len() < PART_CALLS_MAX {
+            self.part_calls.push(call);
+        }
+    }
+
+    fn cancellation(&mut self, message: ToolCallCancellation<'_>, sink: &mut impl Sink) {
+        let ids: Vec<Arc<str>> = message
+            .ids
+            .iter()
+            .flatten()
+            .filter(|id| !id.0.is_empty())
+            .map(|id| Arc::from(&*id.0))
+            .collect();
+        self.part_calls
+            .retain(|call| call.id.as_ref().is_none_or(|id| !ids.contains(id)));
+        if !ids.is_empty() {
+            sink.event(ModelEvent::CallsCancelled(ids));
+        }
+    }
+
+    fn turn_end(&mut self, end: TurnEnd, sink: &mut impl Sink) {
+        self.in_audio_run = false;
+        let mut left = std::mem::take(&mut self.part_calls);
+        left.retain(|call| match (&call.id, &call.name) {
+            (Some(id), _) => !self.call_ids.contains(id),
+            (None, Some(name)) => !self.names_called.contains(name),
+            (None, None) => self.names_called.is_empty(),
+        });
+        self.names_called.clear();
+        if !left.is_empty() && !end.interrupted {
+            sink.event(ModelEvent::Calls(left));
+        }
+        sink.event(ModelEvent::TurnComplete {
+            idle: end.idle,
+            reason: self.end_reason.take(),
+            unplayed: Duration::ZERO,
+        });
+    }
+
+    fn report_unknown(&mut self, message: &ServerMessage<'_>, sink: &mut impl Sink) {
+        let mut found = Vec::new();
+        message.unlisted(None, &mut |path: &Path<'_>| {
+            if found.len() < UNKNOWN_FIELDS_MAX {
+                found.push(path.to_string());
+            }
+        });
+        if !found.is_empty() {
+            self.report(found, sink);
+        }
+    }
+
+    /// Reports what was not reported before.
+    fn report(&mut self, found: Vec<String>, sink: &mut impl Sink) {
+        let mut fields = Vec::new();
+        for path in found {
+            let path = printable(&path);
+            if self.unknown_reported.len() < UNKNOWN_FIELDS_MAX
+                && self.unknown_reported.insert(path.clone())
+            {
+                fields.push(path);
+            }
+        }
+        if !fields.is_empty() {
+            sink.event(ModelEvent::Unknown { fields });
+        }
+    }
+}
+
+struct TurnEnd {
+    idle: bool,
+    interrupted: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InteractionStatus {
+    Idle,
+    InProgress,
+}
+
+fn ready(message: SetupComplete<'_>, sink: &mut impl Sink) {
+    sink.event(ModelEvent::Ready {
+        provider_session_id: message
+            .session_id
+            .map(|id| id.0.into_owned())
+            .filter(|id| !id.is_empty()),
+    });
+}
+
+fn voice_activity(message: &VoiceActivity<'_>, sink: &mut impl Sink) {
+    match message.kind.as_ref().map(|kind| &*kind.0) {
+        Some("ACTIVITY_START") => sink.event(ModelEvent::SpeechStarted),
+        Some("ACTIVITY_END") => sink.event(ModelEvent::SpeechEnded),
+        Some(_) | None => {}
+    }
+}
+
+fn detection_signal(message: &DetectionSignal<'_>, sink: &mut impl Sink) {
+    match message.kind.as_ref().map(|kind| &*kind.0) {
+        Some("VAD_SIGNAL_TYPE_SOS") => sink.event(ModelEvent::SpeechStarted),
+        Some("VAD_SIGNAL_TYPE_EOS") => sink.event(ModelEvent::SpeechEnded),
+        Some(_) | None => {}
+    }
+}
+
+/// Vertex names no rate, and means the same one.
+fn is_playable(mime_type: &str) -> bool {
+    let mut parts = mime_type.split(';').map(str::trim);
+    matches!(parts.next(), Some("" | "audio/pcm"))
+        && parts.all(|parameter| !parameter.starts_with("rate=") || parameter == "rate=24000")
+}
+
+/// The text of a transcription and whether it is finished; an empty one says nothing.
+fn transcript(
+    message: Transcription<'_>,
+) -> Option<(windlass_tool::sensitive::Sensitive<String>, bool)> {
+    let finished = message.finished == Some(true);
+    let text = message.text.map(|text| text.0).unwrap_or_default();
+    (finished || !text.is_empty()).then(|| (text.into_owned().into(), finished))
+}
+
+fn end_reason(reason: &str) -> Option<TurnEndReason> {
+    match reason {
+        "" | "TURN_COMPLETE_REASON_UNSPECIFIED" => None,
+        "MALFORMED_FUNCTION_CALL" => Some(TurnEndReason::MalformedCall),
+        "NEED_MORE_INPUT" => Some(TurnEndReason::NeedsMoreInput),
+        "RESPONSE_REJECTED"
+        | "PROHIBITED_INPUT_CONTENT"
+        | "BLOCKLIST"
+        | "GENERATED_CONTENT_SAFETY"
+        | "GENERATED_AUDIO_SAFETY"
+        | "GENERATED_CONTENT_PROHIBITED"
+        | "GENERATED_CONTENT_BLOCKLIST" => Some(TurnEndReason::Blocked),
+        other => Some(TurnEndReason::Other(printable(other))),
+    }
+}
+
+fn usage_of(message: &UsageMetadata<'_>) -> Usage {
+    Usage {
+        prompt_tokens: message.prompt_tokens.unwrap_or_default().0,
+        response_tokens: message.response_tokens.unwrap_or_default().0,
+        thoughts_tokens: message.thoughts_tokens.unwrap_or_default().0,
+        tool_use_tokens: message.tool_use_tokens.unwrap_or_default().0,
+        cached_tokens: message.cached_tokens.unwrap_or_default().0,
+        total_tokens: message.total_tokens.unwrap_or_default().0,
+    }
+}
+
+/// A protobuf JSON duration: `50s`, `9.5s`. `None` where it is not one, or longer than a day.
+fn duration(text: &str) -> Option<Duration> {
+    const LONGEST_SECONDS: f64 = 86_400.0;
+    let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
+    (0.0..=LONGEST_SECONDS)
+        .contains(&seconds)
+        .then(|| Duration::from_secs_f64(seconds))
+}
+
+/// Where the trouble is and of which kind, without a word of the content: serde's own message may quote it.
+fn problem(error: &serde_json::Error) -> String {
+    let kind = match error.classify() {
+        serde_json::error::Category::Syntax => "it is no JSON",
+        serde_json::error::Category::Eof => "it ends too early",
+        serde_json::error::Category::Data | serde_json::error::Category::Io => {
+            "a field is of the wrong type or there twice"
+        }
+    };
+    format!(
+        "the provider's frame is no message of the protocol: {kind} (line {}, column {})",
+        error.line(),
+        error.column()
+    )
+}
+
+/// Names that a provider chose, made fit for a log.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|letter| {
+            if letter.is_ascii_graphic() {
+                letter
+            } else {
+                '?'
+            }
+        })
+        .take(UNKNOWN_PATH_BYTES_MAX)
+        .collect()
+}
