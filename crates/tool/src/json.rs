@@ -120,7 +120,7 @@ impl<'de> serde::de::Visitor<'de> for StrictVisitor {
 }
 
 /// The integer that a floating-point number is, where it is one and exact.
-fn whole_number(float: f64) -> Option<i64> {
+pub(crate) fn whole_number(float: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (float.fract() == 0.0 && float.abs() <= EXACT).then(|| {
         #[expect(
@@ -139,7 +139,8 @@ pub fn canonical(value: &Value) -> Vec<u8> {
     bytes
 }
 
-fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
+/// [`canonical`], appended to what is there.
+pub fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
     match value {
         Value::Null => bytes.extend_from_slice(b"null"),
         Value::Bool(true) => bytes.extend_from_slice(b"true"),

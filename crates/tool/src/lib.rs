@@ -2,8 +2,12 @@
 //! handler and the runtime. Knows no provider connection, no session and no clock; only the compiler and the artifact
 //! read files.
 
+pub mod artifact;
+pub mod compile;
+mod dialect;
 pub mod envelope;
 pub mod error;
+mod guide;
 pub mod handler;
 pub mod id;
 pub mod intent;

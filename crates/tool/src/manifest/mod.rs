@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 /// Everything that `schema.json` says, with the defaults of what it leaves out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
     pub(crate) tool_id: ToolId,
     pub(crate) version: String,

@@ -1,0 +1,235 @@
+//! From an artifact to a registry: each tool with its handler, and with what the configuration tightens. Knows no file.
+
+use super::{Artifact, Entry, HandlerCode};
+use crate::envelope::RESPONSE_VERSION;
+use crate::handler::Handler;
+use crate::id::ToolId;
+use crate::kind::{Mode, RateLimit};
+use crate::manifest::{Manifest, nearest};
+use crate::registry::{Registry, Tool};
+use crate::validate::Validator;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Makes handlers of `handler.js` files.
+pub trait ScriptLoader {
+    /// The error's text says what is wrong with the script.
+    fn load(&self, script: &Script<'_>) -> Result<Arc<dyn Handler>, String>;
+}
+
+/// A `handler.js` whose hash was checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Script<'a> {
+    pub tool: &'a ToolId,
+    /// Relative to the artifact's folder.
+    pub path: &'a str,
+    pub source: &'a Arc<str>,
+    /// Milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// What the configuration says of one tool. It may make a tool stricter and never looser.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tightening {
+    pub requires_confirmation: Option<bool>,
+    pub allowed_modes: Option<Vec<Mode>>,
+    /// Milliseconds.
+    pub timeout_ms: Option<u64>,
+    pub rate_limit: Option<RateLimit>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActivationError {
+    #[error(
+        "the tool {tool} has its handler in {path}, and this build cannot run script handlers; remove the tool, or begin its directory's name with _"
+    )]
+    ScriptsUnavailable { tool: ToolId, path: String },
+    #[error("the handler {path} of the tool {tool} does not load: {cause}")]
+    Script {
+        tool: ToolId,
+        path: String,
+        cause: String,
+    },
+    #[error(
+        "the tool {tool} needs a built-in handler that this program does not have; run `windlass build` with this program"
+    )]
+    HandlerMissing { tool: ToolId },
+    #[error(
+        "the handler of the tool {tool} speaks response version {found}, and this program speaks {RESPONSE_VERSION}"
+    )]
+    ResponseVersion { tool: ToolId, found: String },
+    #[error("the configuration speaks of the tool {tool}, which does not exist{}", suggestion(.near.as_deref()))]
+    UnknownTool { tool: ToolId, near: Option<String> },
+    #[error(
+        "the configuration would loosen the tool {tool}: {cause}; it may only make a tool stricter"
+    )]
+    Loosened { tool: ToolId, cause: String },
+}
+
+fn suggestion(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!("; did you mean {near}?"))
+}
+
+impl Artifact {
+    /// Joins the tools with their handlers. `scripts` is who can run a `handler.js`, where somebody can.
+    pub fn into_registry(
+        self,
+        handlers: &BTreeMap<ToolId, Arc<dyn Handler>>,
+        scripts: Option<&dyn ScriptLoader>,
+        tightenings: &BTreeMap<ToolId, Tightening>,
+    ) -> Result<Registry, ActivationError> {
+        let ids = || {
+            self.entries
+                .iter()
+                .map(|entry| entry.manifest.tool_id.as_str())
+        };
+        if let Some(tool) = tightenings
+            .keys()
+            .find(|tool| !ids().any(|id| id == tool.as_str()))
+        {
+            return Err(ActivationError::UnknownTool {
+                tool: tool.clone(),
+                near: nearest(tool.as_str(), ids()).map(str::to_owned),
+            });
+        }
+        let mut tools = Vec::with_capacity(self.entries.len());
+        for mut entry in self.entries {
+            if let Some(tightening) = tightenings.get(&entry.manifest.tool_id) {
+                tighten(&mut entry.manifest, tightening).map_err(|cause| {
+                    ActivationError::Loosened {
+                        tool: entry.manifest.tool_id.clone(),
+                        cause,
+                    }
+                })?;
+            }
+            let handler = handler_of(&entry, handlers, scripts)?;
+            tools.push(tool(entry, handler));
+        }
+        Ok(Registry::new(self.version, self.git_commit, tools))
+    }
+}
+
+fn handler_of(
+    entry: &Entry,
+    handlers: &BTreeMap<ToolId, Arc<dyn Handler>>,
+    scripts: Option<&dyn ScriptLoader>,
+) -> Result<Arc<dyn Handler>, ActivationError> {
+    let tool = &entry.manifest.tool_id;
+    let handler = match (&entry.handler, scripts) {
+        (HandlerCode::Builtin, _) => handlers
+            .get(tool)
+            .cloned()
+            .ok_or_else(|| ActivationError::HandlerMissing { tool: tool.clone() })?,
+        (HandlerCode::Script { path, source, .. }, Some(loader)) => loader
+            .load(&Script {
+                tool,
+                path,
+                source,
+                timeout_ms: entry.manifest.timeout_ms,
+            })
+            .map_err(|cause| ActivationError::Script {
+                tool: tool.clone(),
+                path: path.clone(),
+                cause,
+            })?,
+        (HandlerCode::Script { path, .. }, None) => {
+            return Err(ActivationError::ScriptsUnavailable {
+                tool: tool.clone(),
+                path: path.clone(),
+            });
+        }
+    };
+    if handler.response_version() != RESPONSE_VERSION {
+        return Err(ActivationError::ResponseVersion {
+            tool: tool.clone(),
+            found: handler.response_version().to_owned(),
+        });
+    }
+    Ok(handler)
+}
+
+/// `Err` says what would be looser.
+fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), String> {
+    match tightening.requires_confirmation {
+        Some(false) if manifest.requires_confirmation => {
+            return Err("requires_confirmation is true in its schema.json".to_owned());
+        }
+        Some(required) => manifest.requires_confirmation = required,
+        None => {}
+    }
+    if let Some(modes) = &tightening.allowed_modes {
+        if let Some(mode) = modes
+            .iter()
+            .find(|mode| !manifest.allowed_modes.contains(mode))
+        {
+            return Err(format!(
+                "allowed_modes has {}, which its schema.json has not",
+                mode.as_str()
+            ));
+        }
+        if modes.is_empty() {
+            return Err(
+                "allowed_modes is empty, which leaves the tool of no use: remove the tool instead"
+                    .to_owned(),
+            );
+        }
+        manifest.allowed_modes.retain(|mode| modes.contains(mode));
+    }
+    if let Some(timeout_ms) = tightening.timeout_ms {
+        if timeout_ms == 0 || timeout_ms > manifest.timeout_ms {
+            return Err(format!("timeout_ms has to be 1 to {}", manifest.timeout_ms));
+        }
+        manifest.timeout_ms = timeout_ms;
+    }
+    if let Some(limit) = tightening.rate_limit {
+        if limit.calls == 0 || limit.window_ms == 0 {
+            return Err("rate_limit has to have calls and window_ms above 0".to_owned());
+        }
+        if let Some(own) = manifest.rate_limit
+            && (limit.calls > own.calls || limit.window_ms < own.window_ms)
+        {
+            return Err(format!(
+                "rate_limit may be at most {} calls in at least {} ms",
+                own.calls, own.window_ms
+            ));
+        }
+        manifest.rate_limit = Some(limit);
+    }
+    Ok(())
+}
+
+fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
+    let manifest = entry.manifest;
+    // The compiler has compiled the schemas, and the version says that they are still the same.
+    let validator = |schema| Validator::trusting(Arc::new(schema));
+    Tool {
+        id: manifest.tool_id,
+        version: manifest.version.into(),
+        description: manifest.description,
+        category: manifest.category,
+        side_effects: manifest.side_effects,
+        idempotent: manifest.idempotent,
+        requires_confirmation: manifest.requires_confirmation,
+        allowed_modes: manifest.allowed_modes,
+        latency_budget_ms: manifest.latency_budget_ms,
+        timeout_ms: manifest.timeout_ms,
+        behavior: manifest.behavior,
+        scheduling: manifest.scheduling.unwrap_or_default(),
+        on_interrupt: manifest.on_interrupt,
+        reach: manifest.reach,
+        confirmation_preview: manifest
+            .confirmation
+            .map(|confirmation| confirmation.preview),
+        rate_limit: manifest.rate_limit,
+        sensitive: manifest.sensitive,
+        status: manifest.status,
+        parameters: validator(manifest.parameters),
+        response: manifest.response_schema.map(validator),
+        declarations: entry.declarations,
+        summary: entry.guide.summary,
+        documentation: entry.guide.documentation,
+        handler,
+    }
+}

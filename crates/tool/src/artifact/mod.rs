@@ -1,0 +1,209 @@
+//! The registry artifact `tool_registry.json`: what the compiler makes and the runtime loads. Knows its JSON form and its
+//! version; knows no tool directory.
+
+mod activate;
+mod load;
+mod write;
+
+pub use activate::{ActivationError, Script, ScriptLoader, Tightening};
+pub use load::LoadError;
+pub use write::{WriteError, write_artifact};
+
+use crate::guide::Guide;
+use crate::id::ToolId;
+use crate::json;
+use crate::manifest::Manifest;
+use crate::registry::Declarations;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// The version of the artifact's own form.
+const SCHEMA_VERSION: &str = "1.0.0";
+
+/// All tools of one build.
+#[derive(Debug)]
+pub struct Artifact {
+    version: Arc<str>,
+    git_commit: Option<String>,
+    build_timestamp: String,
+    source_hash: String,
+    /// Sorted by id.
+    entries: Vec<Entry>,
+}
+
+/// One tool of an artifact.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) manifest: Manifest,
+    pub(crate) declarations: Declarations,
+    pub(crate) guide: Guide,
+    pub(crate) handler: HandlerCode,
+}
+
+/// Where a tool's code is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HandlerCode {
+    Builtin,
+    Script {
+        /// Relative to the artifact's folder.
+        path: String,
+        sha256: String,
+        /// With line endings normalised, as it was when its hash was checked.
+        source: Arc<str>,
+    },
+}
+
+/// The JSON form of [`HandlerCode`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+enum HandlerForm {
+    Builtin,
+    Script { path: String, sha256: String },
+}
+
+impl Artifact {
+    pub(crate) fn new(
+        mut entries: Vec<Entry>,
+        git_commit: Option<String>,
+        build_timestamp: String,
+        source_hash: String,
+    ) -> Self {
+        entries.sort_by(|left, right| left.manifest.tool_id.cmp(&right.manifest.tool_id));
+        Self {
+            version: version(&entries).into(),
+            git_commit,
+            build_timestamp,
+            source_hash,
+            entries,
+        }
+    }
+
+    /// `1.0.` and eight hexadecimal digits of the hash over everything that can change a call.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub fn git_commit(&self) -> Option<&str> {
+        self.git_commit.as_deref()
+    }
+
+    /// RFC 3339.
+    pub fn build_timestamp(&self) -> &str {
+        &self.build_timestamp
+    }
+
+    /// In their order.
+    pub fn tool_ids(&self) -> impl Iterator<Item = &ToolId> {
+        self.entries.iter().map(|entry| &entry.manifest.tool_id)
+    }
+
+    pub(crate) fn source_hash(&self) -> &str {
+        &self.source_hash
+    }
+
+    /// The artifact's text: a short head, then one line for each tool.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut text = Vec::with_capacity(4_096 * (self.entries.len() + 1));
+        text.extend_from_slice(b"{\n");
+        for (name, value) in [
+            ("schemaVersion", json!(SCHEMA_VERSION)),
+            ("version", json!(self.version)),
+            ("gitCommit", json!(self.git_commit)),
+            ("buildTimestamp", json!(self.build_timestamp)),
+            ("sourceHash", json!(self.source_hash)),
+        ] {
+            text.extend_from_slice(format!("  \"{name}\": {value},\n").as_bytes());
+        }
+        text.extend_from_slice(b"  \"tools\": [");
+        for (index, entry) in self.entries.iter().enumerate() {
+            text.extend_from_slice(if index == 0 { b"\n    " } else { b",\n    " });
+            entry.write_json(&mut text);
+        }
+        text.extend_from_slice(b"\n  ]\n}\n");
+        text
+    }
+}
+
+impl Entry {
+    fn write_json(&self, text: &mut Vec<u8>) {
+        let mut object = self.facts();
+        object.insert("handler".to_owned(), self.handler_form());
+        json::write_canonical(&Value::Object(object), text);
+        // The declarations are text already, and go in as they are.
+        text.pop();
+        text.extend_from_slice(b",\"providerSchemas\":");
+        self.write_declarations(text);
+        text.push(b'}');
+    }
+
+    fn handler_form(&self) -> Value {
+        let form = match &self.handler {
+            HandlerCode::Builtin => HandlerForm::Builtin,
+            HandlerCode::Script { path, sha256, .. } => HandlerForm::Script {
+                path: path.clone(),
+                sha256: sha256.clone(),
+            },
+        };
+        serde_json::to_value(form).expect("a handler's form is plain JSON")
+    }
+
+    /// Everything but the declarations and the handler.
+    fn facts(&self) -> Map<String, Value> {
+        let Ok(Value::Object(mut object)) = serde_json::to_value(&self.manifest) else {
+            unreachable!("a manifest serializes to an object");
+        };
+        object.insert("summary".to_owned(), json!(self.guide.summary));
+        object.insert("documentation".to_owned(), json!(self.guide.documentation));
+        object
+    }
+
+    fn write_declarations(&self, text: &mut Vec<u8>) {
+        let declarations = &self.declarations;
+        let mut before: &[u8] = b"{";
+        for (name, declaration) in [
+            ("geminiJson", &declarations.gemini_json),
+            ("geminiNative", &declarations.gemini_native),
+            ("openai", &declarations.openai),
+            ("openaiRealtime", &declarations.openai_realtime),
+        ] {
+            text.extend_from_slice(before);
+            text.extend_from_slice(format!("\"{name}\":").as_bytes());
+            text.extend_from_slice(declaration.get().as_bytes());
+            before = b",";
+        }
+        text.push(b'}');
+    }
+
+    /// What goes into the version: everything that can change a call, and nothing else. Where a handler lies changes
+    /// none; what is in it does.
+    fn write_hashed(&self, text: &mut Vec<u8>) {
+        let mut object = self.facts();
+        let handler = match &self.handler {
+            HandlerCode::Builtin => json!({"kind": "builtin"}),
+            HandlerCode::Script { sha256, .. } => json!({"kind": "script", "sha256": sha256}),
+        };
+        object.insert("handler".to_owned(), handler);
+        text.push(b'[');
+        json::write_canonical(&Value::Object(object), text);
+        text.push(b',');
+        // The compiler writes declarations in the canonical form.
+        self.write_declarations(text);
+        text.push(b']');
+    }
+}
+
+/// The version of a list of tools that is sorted by id.
+fn version(entries: &[Entry]) -> String {
+    let mut hasher = Sha256::new();
+    let mut text = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        text.clear();
+        text.push(if index == 0 { b'[' } else { b',' });
+        entry.write_hashed(&mut text);
+        hasher.update(&text);
+    }
+    hasher.update(if entries.is_empty() { "[]" } else { "]" });
+    format!("1.0.{}", json::hex(&hasher.finalize()[..4]))
+}

@@ -1,0 +1,55 @@
+//! Puts an artifact where it belongs, whole or not at all.
+
+use super::Artifact;
+use std::io::Write;
+use std::path::Path;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the artifact {path} cannot be written: {cause}")]
+pub struct WriteError {
+    pub path: String,
+    pub cause: std::io::Error,
+}
+
+/// Writes an artifact so that a reader, and a machine that loses power, sees the old one or the new one and nothing
+/// between. Folders on the way are made.
+pub fn write_artifact(artifact: &Artifact, path: &Path) -> Result<(), WriteError> {
+    write(artifact, path).map_err(|cause| WriteError {
+        path: path.display().to_string(),
+        cause,
+    })
+}
+
+fn write(artifact: &Artifact, path: &Path) -> std::io::Result<()> {
+    let Some(name) = path.file_name() else {
+        return Err(std::io::Error::other("the path names no file"));
+    };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(folder)?;
+    // In the same folder, because a file moves atomically only within one file system.
+    let draft = folder.join(format!(
+        ".{}.{}.draft",
+        name.to_string_lossy(),
+        std::process::id()
+    ));
+    let written = write_draft(artifact, &draft).and_then(|()| std::fs::rename(&draft, path));
+    if written.is_err() {
+        // What matters is the first error; a draft that stays behind is overwritten by the next build.
+        let _ = std::fs::remove_file(&draft);
+    }
+    written?;
+    // The new name is durable once the folder is; where folders cannot be synced, the file's own sync has to do.
+    if let Ok(folder) = std::fs::File::open(folder) {
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+fn write_draft(artifact: &Artifact, draft: &Path) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(draft)?;
+    file.write_all(&artifact.to_json())?;
+    file.sync_all()
+}

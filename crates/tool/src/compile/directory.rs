@@ -1,0 +1,264 @@
+//! Reads tool directories from the disk, once and whole, with limits. Knows what files a tool has and nothing of what is
+//! in them.
+
+use crate::problem::{Problem, Severity};
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+/// No file of a tool may be longer.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// No folder may hold more tools: the most declarations that Gemini takes in one request.
+const TOOLS_MAX: usize = 512;
+
+/// All tool directories as they were at one moment, in the order of their names.
+pub(super) struct Snapshot {
+    pub(super) tools: Vec<ToolFiles>,
+    /// What could not be read.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// The files of one tool.
+pub(super) struct ToolFiles {
+    /// The directory's name.
+    pub(super) name: String,
+    pub(super) directory: PathBuf,
+    pub(super) schema: File,
+    pub(super) guide: File,
+    pub(super) doc_summary: File,
+    pub(super) doc: File,
+    pub(super) handler: File,
+}
+
+pub(super) enum File {
+    Text(String),
+    Missing,
+    /// There is a problem about it already.
+    Unreadable,
+}
+
+impl ToolFiles {
+    /// A file's path as people see it.
+    pub(super) fn path(&self, file: &str) -> String {
+        self.directory.join(file).display().to_string()
+    }
+
+    pub(super) fn files(&self) -> [(&'static str, &File); 5] {
+        [
+            ("schema.json", &self.schema),
+            ("guide.md", &self.guide),
+            ("doc_summary.md", &self.doc_summary),
+            ("doc.md", &self.doc),
+            ("handler.js", &self.handler),
+        ]
+    }
+}
+
+/// Reads a folder of tool directories. An error where there is no folder, or nothing in it.
+pub(super) fn read(tools: &Path) -> Result<Snapshot, Box<Problem>> {
+    let folder_problem = |message: String, cure: &str| {
+        Box::new(Problem {
+            file: tools.display().to_string(),
+            line: None,
+            column: None,
+            severity: Severity::Error,
+            tool: None,
+            message,
+            cure: cure.to_owned(),
+        })
+    };
+    let entries = std::fs::read_dir(tools).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => folder_problem(
+            "there is no such folder".to_owned(),
+            "create it with one directory per tool, or name another folder with --tools",
+        ),
+        std::io::ErrorKind::NotADirectory => folder_problem(
+            "this is a file, not a folder of tools".to_owned(),
+            "name a folder with one directory per tool with --tools",
+        ),
+        _ => folder_problem(
+            format!("the folder cannot be read: {error}"),
+            "make it readable for this user",
+        ),
+    })?;
+    let mut snapshot = Snapshot {
+        tools: Vec::new(),
+        problems: Vec::new(),
+    };
+    let mut names: Vec<std::ffi::OsString> =
+        entries.flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    for name in names {
+        read_entry(tools, &name, &mut snapshot);
+    }
+    if snapshot.tools.is_empty() && snapshot.problems.is_empty() {
+        return Err(folder_problem(
+            "the folder holds no tool".to_owned(),
+            "add a directory with schema.json, guide.md and a handler, or name another folder with --tools",
+        ));
+    }
+    if snapshot.tools.len() > TOOLS_MAX {
+        return Err(folder_problem(
+            format!("the folder holds {} tools", snapshot.tools.len()),
+            "keep 512 at most; a model's request takes no more",
+        ));
+    }
+    Ok(snapshot)
+}
+
+fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
+    let path = tools.join(name);
+    let shown = name.to_string_lossy().into_owned();
+    if shown.starts_with(['.', '_']) {
+        return;
+    }
+    let mut problem = |message: &str, cure: &str| {
+        snapshot.problems.push(Problem {
+            file: path.display().to_string(),
+            line: None,
+            column: None,
+            severity: Severity::Error,
+            tool: Some(shown.clone()),
+            message: message.to_owned(),
+            cure: cure.to_owned(),
+        });
+    };
+    let Ok(metadata) = std::fs::symlink_metadata(&path) else {
+        problem(
+            "the directory cannot be read",
+            "make it readable for this user",
+        );
+        return;
+    };
+    if metadata.is_symlink() {
+        problem(
+            "this is a symbolic link",
+            "put the directory itself here; what a link leads to can change unseen",
+        );
+        return;
+    }
+    if !metadata.is_dir() {
+        return;
+    }
+    let is_kebab = shown
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_lowercase())
+        && shown.len() <= 63
+        && shown
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if !is_kebab {
+        problem(
+            "the directory's name is not in kebab-case",
+            "use lower-case letters, digits and hyphens, a letter first, 63 at most; begin it with _ to leave it out",
+        );
+        return;
+    }
+    let mut read = |file: &str| read_file(&shown, &path.join(file), &mut snapshot.problems);
+    let tool = ToolFiles {
+        schema: read("schema.json"),
+        guide: read("guide.md"),
+        doc_summary: read("doc_summary.md"),
+        doc: read("doc.md"),
+        handler: read("handler.js"),
+        directory: path.clone(),
+        name: shown.clone(),
+    };
+    snapshot.tools.push(tool);
+}
+
+fn read_file(tool: &str, path: &Path, problems: &mut Vec<Problem>) -> File {
+    let mut problem = |message: String, cure: &str, place: Option<(usize, usize)>| {
+        problems.push(Problem {
+            file: path.display().to_string(),
+            line: place.map(|(line, _)| line),
+            column: place.map(|(_, column)| column),
+            severity: Severity::Error,
+            tool: Some(tool.to_owned()),
+            message,
+            cure: cure.to_owned(),
+        });
+        File::Unreadable
+    };
+    let metadata = match std::fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return File::Missing,
+        Err(error) => {
+            return problem(
+                format!("the file cannot be read: {error}"),
+                "make it readable for this user",
+                None,
+            );
+        }
+    };
+    if metadata.is_symlink() {
+        return problem(
+            "this is a symbolic link".to_owned(),
+            "put the file itself here; what a link leads to can change unseen",
+            None,
+        );
+    }
+    if !metadata.is_file() {
+        return problem(
+            "this is not a file".to_owned(),
+            "put a file of this name here",
+            None,
+        );
+    }
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        return problem(
+            format!("the file cannot be read: {error}"),
+            "make it readable for this user",
+            None,
+        );
+    }
+    if metadata.len() > FILE_BYTES_MAX || bytes.len() as u64 > FILE_BYTES_MAX {
+        let length = metadata.len().max(bytes.len() as u64);
+        return problem(
+            format!("the file is {length} bytes long"),
+            "keep it within 1 MiB (1048576 bytes)",
+            None,
+        );
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => File::Text(match text.strip_prefix('\u{feff}') {
+            Some(rest) => rest.to_owned(),
+            None => text,
+        }),
+        Err(error) => {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+            let column = 1 + good.iter().rev().take_while(|byte| **byte != b'\n').count();
+            problem(
+                "the file is not UTF-8".to_owned(),
+                "save it as UTF-8",
+                Some((line, column)),
+            )
+        }
+    }
+}
+
+/// The path of a file relative to the folder of the artifact, with forward slashes, so that both can be moved together.
+pub(super) fn relative(artifact: &Path, file: &Path) -> String {
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (artifact, file) = (whole(artifact), whole(file));
+    let base: Vec<Component<'_>> = artifact
+        .parent()
+        .map(|folder| folder.components().collect())
+        .unwrap_or_default();
+    let target: Vec<Component<'_>> = file.components().collect();
+    let common = base
+        .iter()
+        .zip(&target)
+        .take_while(|(left, right)| left == right)
+        .count();
+    let up = base[common..].iter().map(|_| "..".into());
+    let down = target[common..]
+        .iter()
+        .map(|part| part.as_os_str().to_string_lossy());
+    let parts: Vec<std::borrow::Cow<'_, str>> = up.chain(down).collect();
+    parts.join("/")
+}

@@ -1,0 +1,319 @@
+//! The compiler: reads a folder of tool directories and makes one artifact of them, or says everything that is wrong with
+//! any of them. Knows no clock and runs no tool; the artifact that is there already is never touched by an error.
+
+mod directory;
+mod git;
+mod script;
+
+use crate::artifact::{Artifact, Entry, HandlerCode};
+use crate::id::ToolId;
+use crate::manifest::{self, Manifest, brief};
+use crate::problem::{Problem, Report, Severity};
+use crate::validate::Validator;
+use crate::{dialect, guide, json};
+use directory::{File, Snapshot, ToolFiles};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
+const REVISION: u32 = 1;
+
+/// What is compiled, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The folder of tool directories.
+    pub tools: &'a Path,
+    /// Where the artifact stands, or will; paths of handlers in it are relative to its folder.
+    pub artifact: &'a Path,
+    /// The tools whose handlers are built into the binary.
+    pub builtin: &'a BTreeSet<ToolId>,
+    /// RFC 3339. Recorded and otherwise ignored: it changes no version.
+    pub build_timestamp: &'a str,
+}
+
+/// What became of the sources.
+#[derive(Debug)]
+pub struct Compilation {
+    /// `None` where any problem is an error.
+    pub artifact: Option<Artifact>,
+    /// By tool, file and place.
+    pub problems: Vec<Problem>,
+}
+
+impl Compilation {
+    pub fn count(&self, severity: Severity) -> usize {
+        self.problems
+            .iter()
+            .filter(|problem| problem.severity == severity)
+            .count()
+    }
+}
+
+/// Compiles all tools of a folder and reports all problems of all of them at once.
+pub fn compile(source: &Source<'_>) -> Compilation {
+    let snapshot = match directory::read(source.tools) {
+        Ok(snapshot) => snapshot,
+        Err(problem) => {
+            return Compilation {
+                artifact: None,
+                problems: vec![*problem],
+            };
+        }
+    };
+    let source_hash = source_hash(&snapshot, source.builtin);
+    let mut problems = snapshot.problems;
+    let mut entries: Vec<Entry> = Vec::with_capacity(snapshot.tools.len());
+    let mut directories_by_id: BTreeMap<ToolId, String> = BTreeMap::new();
+    for files in &snapshot.tools {
+        let compiled = compile_tool(files, source, &mut directories_by_id);
+        problems.extend(compiled.problems);
+        entries.extend(compiled.entry);
+    }
+    let failed = problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Error);
+    Compilation {
+        artifact: (!failed).then(|| {
+            Artifact::new(
+                entries,
+                git::commit(source.tools),
+                source.build_timestamp.to_owned(),
+                source_hash,
+            )
+        }),
+        problems,
+    }
+}
+
+/// Whether an artifact is what these sources would be compiled to. `false` too where the sources cannot be read.
+pub fn is_current(artifact: &Artifact, source: &Source<'_>) -> bool {
+    directory::read(source.tools).is_ok_and(|snapshot| {
+        snapshot.problems.is_empty()
+            && source_hash(&snapshot, source.builtin) == artifact.source_hash()
+    })
+}
+
+/// A hash over everything that the compiler looks at.
+fn source_hash(snapshot: &Snapshot, builtin: &BTreeSet<ToolId>) -> String {
+    let mut hasher = Sha256::new();
+    let mut part = |text: &str| {
+        hasher.update(text.len().to_le_bytes());
+        hasher.update(text);
+    };
+    part(&format!(
+        "windlass {} {REVISION}",
+        env!("CARGO_PKG_VERSION")
+    ));
+    for id in builtin {
+        part(id.as_str());
+    }
+    for tool in &snapshot.tools {
+        part(&tool.name);
+        for (name, file) in tool.files() {
+            part(name);
+            part(match file {
+                File::Text(text) => text,
+                File::Missing | File::Unreadable => "",
+            });
+        }
+    }
+    json::hex(&hasher.finalize())
+}
+
+struct Compiled {
+    entry: Option<Entry>,
+    problems: Vec<Problem>,
+}
+
+fn compile_tool(
+    files: &ToolFiles,
+    source: &Source<'_>,
+    directories_by_id: &mut BTreeMap<ToolId, String>,
+) -> Compiled {
+    let mut problems = Vec::new();
+    let mut declarations = None;
+    let mut manifest = None;
+    match &files.schema {
+        File::Text(text) => {
+            let mut report = Report::new(&files.name, files.path("schema.json"), text);
+            manifest = manifest::read(text, &mut report);
+            if let Some(manifest) = &manifest {
+                check_id(manifest, files, directories_by_id, &mut report);
+                declarations = dialect::declare(manifest, &mut report);
+            }
+            problems.extend(report.into_problems());
+        }
+        File::Missing => {
+            let mut report = Report::new(&files.name, files.path("schema.json"), "");
+            report.whole(
+                Severity::Error,
+                "the file is missing",
+                "add it with toolId, version, description, parameters and the other fields, or begin the directory's name with _ to leave it out",
+            );
+            problems.extend(report.into_problems());
+        }
+        File::Unreadable => {}
+    }
+    let parameters = manifest
+        .as_ref()
+        .and_then(|manifest| Validator::compile(&manifest.parameters).ok());
+    let words = read_guide(files, parameters.as_ref(), &mut problems);
+    let handler = read_handler(files, manifest.as_ref(), source, &mut problems);
+    let entry = || {
+        Some(Entry {
+            manifest: manifest?,
+            declarations: declarations?,
+            guide: words?,
+            handler: handler?,
+        })
+    };
+    Compiled {
+        entry: entry(),
+        problems,
+    }
+}
+
+fn check_id(
+    manifest: &Manifest,
+    files: &ToolFiles,
+    directories_by_id: &mut BTreeMap<ToolId, String>,
+    report: &mut Report<'_>,
+) {
+    let id = &manifest.tool_id;
+    let expected = files.name.replace('-', "_");
+    if id.as_str() != expected {
+        report.error(
+            "/toolId",
+            format!(
+                "`toolId` is `{id}`, but the directory is `{}`",
+                brief(&files.name)
+            ),
+            format!(
+                "write \"{expected}\", or rename the directory to {}",
+                id.as_str().replace('_', "-")
+            ),
+        );
+    }
+    match directories_by_id.get(id) {
+        Some(other) => report.error(
+            "/toolId",
+            format!("the tool `{id}` is in the directory `{other}` already"),
+            "give one of them another id and directory",
+        ),
+        None => {
+            directories_by_id.insert(id.clone(), files.name.clone());
+        }
+    }
+}
+
+fn read_guide(
+    files: &ToolFiles,
+    parameters: Option<&Validator>,
+    problems: &mut Vec<Problem>,
+) -> Option<guide::Guide> {
+    match (&files.guide, &files.doc_summary, &files.doc) {
+        (File::Text(text), summary, doc) => {
+            let mut report = Report::new(&files.name, files.path("guide.md"), "");
+            let guide = guide::read(text, parameters, &mut report);
+            if !matches!((summary, doc), (File::Missing, File::Missing)) {
+                report.whole(
+                    Severity::Warning,
+                    "the tool has a guide.md and the older doc files, which nobody reads",
+                    "remove doc_summary.md and doc.md",
+                );
+            }
+            problems.extend(report.into_problems());
+            guide
+        }
+        (File::Missing, File::Missing, File::Missing) => {
+            let mut report = Report::new(&files.name, files.path("guide.md"), "");
+            report.whole(
+                Severity::Error,
+                "the file is missing",
+                "add it: a title, one line that says what the tool does and when to call it, and what else a model should know",
+            );
+            problems.extend(report.into_problems());
+            None
+        }
+        (File::Missing, File::Text(summary), File::Text(doc)) => {
+            let mut report = Report::new(&files.name, files.path("doc_summary.md"), "");
+            let summary = guide::read_summary(summary, &mut report);
+            problems.extend(report.into_problems());
+            let mut report = Report::new(&files.name, files.path("doc.md"), "");
+            let documentation = guide::read_documentation(doc, parameters, &mut report);
+            problems.extend(report.into_problems());
+            summary.map(|summary| guide::Guide {
+                summary,
+                documentation,
+            })
+        }
+        (File::Missing, summary, doc) => {
+            for (name, file) in [("doc_summary.md", summary), ("doc.md", doc)] {
+                if matches!(file, File::Missing) {
+                    let mut report = Report::new(&files.name, files.path(name), "");
+                    report.whole(
+                        Severity::Error,
+                        "the file is missing",
+                        "doc_summary.md and doc.md come together; add it, or write one guide.md instead",
+                    );
+                    problems.extend(report.into_problems());
+                }
+            }
+            None
+        }
+        (File::Unreadable, _, _) => None,
+    }
+}
+
+fn read_handler(
+    files: &ToolFiles,
+    manifest: Option<&Manifest>,
+    source: &Source<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<HandlerCode> {
+    let mut report = Report::new(&files.name, files.path("handler.js"), "");
+    // A manifest that cannot be read says nothing about its id, so the directory's name stands in for it.
+    let id = manifest.map_or_else(
+        || files.name.replace('-', "_"),
+        |manifest| manifest.tool_id.as_str().to_owned(),
+    );
+    let handler = match (&files.handler, source.builtin.contains(id.as_str())) {
+        (File::Text(_), true) => {
+            report.whole(
+                Severity::Error,
+                format!("the tool `{id}` has a handler.js, and one is built in too"),
+                "remove handler.js, or give the tool an id of its own",
+            );
+            None
+        }
+        (File::Text(text), false) => {
+            let text = guide::normalise(text);
+            if let Err(cause) = script::check_exports(&text) {
+                report.whole(
+                    Severity::Error,
+                    cause,
+                    "write `export async function execute({ args, context }) { … }`",
+                );
+            }
+            let path = files.directory.join("handler.js");
+            Some(HandlerCode::Script {
+                path: directory::relative(source.artifact, &path),
+                sha256: json::hex(&Sha256::digest(&text)),
+                source: text.into(),
+            })
+        }
+        (File::Missing, true) => Some(HandlerCode::Builtin),
+        (File::Missing, false) => {
+            report.whole(
+                Severity::Error,
+                format!("the tool `{}` has no handler: none is built in, and there is no such file", brief(&id)),
+                "add a handler.js that exports execute, or begin the directory's name with _ to leave it out",
+            );
+            None
+        }
+        (File::Unreadable, _) => None,
+    };
+    problems.extend(report.into_problems());
+    handler
+}

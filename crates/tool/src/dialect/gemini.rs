@@ -1,0 +1,540 @@
+//! Declarations for Gemini: its own `Schema`, a subset of OpenAPI 3.0 with upper-case types in which an unknown keyword
+//! fails the whole request, and JSON Schema passed through. Knows nothing of which model takes which.
+//! Source of the subset: <https://ai.google.dev/api/caching#Schema>.
+
+use super::Notes;
+use crate::manifest::{pointer, schema};
+use serde_json::{Map, Number, Value, json};
+
+/// Keywords that mean the same in both.
+const SAME: [&str; 11] = [
+    "title",
+    "default",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "minProperties",
+    "maxProperties",
+    "minimum",
+    "maximum",
+    "pattern",
+];
+/// How many subschemas there may be once references are written out: a few that refer to each other make millions.
+const INLINED_MAX: usize = 4_000;
+/// Formats that every model accepts.
+const FORMATS: [&str; 1] = ["date-time"];
+/// Keywords that are for readers of the schema and that no model misses.
+const SILENT: [&str; 5] = ["$anchor", "$comment", "$defs", "$id", "$schema"];
+
+pub(super) fn schema_passed_through(id: &str, description: &str, parameters: &Value) -> Value {
+    json!({"name": id, "description": description, "parametersJsonSchema": parameters})
+}
+
+pub(super) fn native(id: &str, description: &str, parameters: Option<Value>) -> Value {
+    let mut declaration = json!({"name": id, "description": description});
+    if let Some(parameters) = parameters {
+        declaration["parameters"] = parameters;
+    }
+    declaration
+}
+
+/// The parameters in Gemini's `Schema`; `None` for a tool that takes none, whose declaration leaves them out.
+pub(super) fn parameters(root: &Value, notes: &mut Notes) -> Option<Value> {
+    let mut conversion = Conversion {
+        root,
+        notes,
+        open_references: Vec::new(),
+        inlined: 0,
+    };
+    let schema = conversion.schema(root, "/parameters")?;
+    let has_properties = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .is_some_and(|properties| !properties.is_empty());
+    has_properties.then_some(Value::Object(schema))
+}
+
+struct Conversion<'s, 'n> {
+    root: &'s Value,
+    notes: &'n mut Notes,
+    /// The references that are being inlined, outermost first.
+    open_references: Vec<String>,
+    inlined: usize,
+}
+
+/// What a converted schema is put together from.
+#[derive(Default)]
+struct Draft {
+    schema: Map<String, Value>,
+    /// Sentences for the description: what the model needs to know and the schema cannot say.
+    remarks: Vec<String>,
+    nullable: bool,
+}
+
+impl Conversion<'_, '_> {
+    /// `None` for a schema that allows nothing.
+    fn schema(&mut self, schema: &Value, place: &str) -> Option<Map<String, Value>> {
+        let Some(object) = schema.as_object() else {
+            let text = Map::from_iter([("type".to_owned(), json!("STRING"))]);
+            return (schema == &Value::Bool(true)).then_some(text);
+        };
+        let opened = self.open_references.len();
+        let Some(object) = self.inline(object, place) else {
+            self.open_references.truncate(opened);
+            return Some(Map::from_iter([("type".to_owned(), json!("OBJECT"))]));
+        };
+        let converted = self.object(&object, place);
+        self.open_references.truncate(opened);
+        Some(converted)
+    }
+
+    /// The schema with its references and `allOf` replaced by what they bring. `None` for a reference that leads back
+    /// into itself, which is an error.
+    fn inline(&mut self, object: &Map<String, Value>, place: &str) -> Option<Map<String, Value>> {
+        self.inlined += 1;
+        if self.inlined > INLINED_MAX {
+            // Said once; what is left is cut off without another word.
+            if self.inlined == INLINED_MAX + 1 {
+                self.notes.error(
+                    place,
+                    format!("with its references written out, the schema has over {INLINED_MAX} subschemas"),
+                    "refer to less; Gemini's native schema has no references",
+                );
+            }
+            return None;
+        }
+        let mut merged = object.clone();
+        if let Some(Value::String(reference)) = merged.remove("$ref") {
+            if self.open_references.contains(&reference) || reference == "#" {
+                self.notes.error(
+                    &pointer(place, "$ref"),
+                    format!("the schema refers to itself through `{reference}`, which Gemini's native schema cannot express"),
+                    "unroll it to the depth that you need",
+                );
+                return None;
+            }
+            let target = schema::resolve(self.root, &reference)?.as_object()?.clone();
+            self.open_references.push(reference);
+            let target = self.inline(&target, place)?;
+            self.merge(&mut merged, &target, place);
+        }
+        if let Some(Value::Array(parts)) = merged.remove("allOf") {
+            for part in parts.iter().filter_map(Value::as_object) {
+                let part = self.inline(part, place)?;
+                self.merge(&mut merged, &part, place);
+            }
+        }
+        Some(merged)
+    }
+
+    /// Adds what `other` says to `schema`, which goes first where both say something.
+    fn merge(&mut self, schema: &mut Map<String, Value>, other: &Map<String, Value>, place: &str) {
+        for (keyword, value) in other {
+            match (keyword.as_str(), schema.get_mut(keyword), value) {
+                (_, None, _) => {
+                    schema.insert(keyword.clone(), value.clone());
+                }
+                ("properties", Some(Value::Object(mine)), Value::Object(theirs)) => {
+                    for (name, property) in theirs {
+                        mine.entry(name.clone()).or_insert_with(|| property.clone());
+                    }
+                }
+                ("required", Some(Value::Array(mine)), Value::Array(theirs)) => {
+                    let missing: Vec<Value> = theirs
+                        .iter()
+                        .filter(|name| !mine.contains(name))
+                        .cloned()
+                        .collect();
+                    mine.extend(missing);
+                }
+                ("description" | "title" | "default" | "examples" | "$defs", Some(_), _) => {}
+                (_, Some(mine), theirs) if mine == theirs => {}
+                _ => self.notes.dropped(&format!("{keyword} of allOf"), place),
+            }
+        }
+    }
+
+    fn object(&mut self, object: &Map<String, Value>, place: &str) -> Map<String, Value> {
+        let kinds = kinds_of(object);
+        let named: Vec<&str> = kinds
+            .iter()
+            .copied()
+            .filter(|kind| *kind != "null")
+            .collect();
+        let branches = object.get("anyOf").or_else(|| object.get("oneOf"));
+        let mut draft = Draft {
+            nullable: kinds.contains(&"null") && !named.is_empty(),
+            ..Draft::default()
+        };
+        match (branches.and_then(Value::as_array), named.as_slice()) {
+            // Beside `anyOf` Gemini takes a description and nothing else, so what an object is counts for more.
+            (Some(_), [_, ..]) => {
+                self.notes.dropped("anyOf", place);
+                self.keywords(object, named[0], place, &mut draft);
+            }
+            (Some(branches), []) => {
+                let keyword = if object.contains_key("anyOf") {
+                    "anyOf"
+                } else {
+                    "oneOf"
+                };
+                self.branches(branches, &pointer(place, keyword), &mut draft);
+            }
+            (None, []) => {
+                let kind = if kinds.contains(&"null") {
+                    "null"
+                } else {
+                    kind_by_keywords(object)
+                };
+                self.keywords(object, kind, place, &mut draft);
+            }
+            (None, [kind]) => self.keywords(object, kind, place, &mut draft),
+            (None, several) => {
+                let converted = several.iter().map(|kind| {
+                    let mut branch = Draft::default();
+                    self.keywords(object, kind, place, &mut branch);
+                    branch.schema.remove("title");
+                    branch.schema.remove("default");
+                    Value::Object(branch.finish(None))
+                });
+                let converted: Vec<Value> = converted.collect();
+                draft.schema.insert("anyOf".to_owned(), converted.into());
+            }
+        }
+        draft.finish(object.get("description").and_then(Value::as_str))
+    }
+
+    fn branches(&mut self, branches: &[Value], place: &str, draft: &mut Draft) {
+        let mut converted = Vec::new();
+        for (index, branch) in branches.iter().enumerate() {
+            if branch.get("type").is_some_and(|kind| kind == "null") {
+                draft.nullable = true;
+            } else if let Some(schema) = self.schema(branch, &format!("{place}/{index}")) {
+                converted.push(Value::Object(schema));
+            }
+        }
+        match converted.as_mut_slice() {
+            [Value::Object(only)] => draft.schema = std::mem::take(only),
+            [] => {
+                draft.schema.insert("type".to_owned(), json!("NULL"));
+            }
+            _ => {
+                draft.schema.insert("anyOf".to_owned(), converted.into());
+            }
+        }
+    }
+
+    /// The keywords of a schema of one type.
+    fn keywords(
+        &mut self,
+        object: &Map<String, Value>,
+        kind: &str,
+        place: &str,
+        draft: &mut Draft,
+    ) {
+        draft
+            .schema
+            .insert("type".to_owned(), json!(kind.to_ascii_uppercase()));
+        for (keyword, value) in object {
+            let name = keyword.as_str();
+            if name == "anyOf"
+                || name == "oneOf"
+                || name == "type"
+                || name == "description"
+                || SILENT.contains(&name)
+            {
+                continue;
+            }
+            if belongs_to_other_type(name, kind) {
+                continue;
+            }
+            if SAME.contains(&name) {
+                draft.schema.insert(keyword.clone(), value.clone());
+            } else {
+                self.keyword(name, value, kind, place, draft);
+            }
+        }
+        if kind == "array" && !draft.schema.contains_key("items") {
+            draft
+                .schema
+                .insert("items".to_owned(), json!({"type": "STRING"}));
+        }
+    }
+
+    fn keyword(&mut self, name: &str, value: &Value, kind: &str, place: &str, draft: &mut Draft) {
+        let here = pointer(place, name);
+        match name {
+            "properties" => self.properties(value, &here, draft),
+            "required" => {
+                draft.schema.insert(name.to_owned(), value.clone());
+            }
+            "items" => {
+                if let Some(items) = self.schema(value, &here) {
+                    draft.schema.insert(name.to_owned(), items.into());
+                }
+            }
+            "prefixItems" => self.prefix_items(value, &here, draft),
+            "enum" | "const" => self.choices(name, value, kind, &here, draft),
+            "format"
+                if value
+                    .as_str()
+                    .is_some_and(|format| FORMATS.contains(&format)) =>
+            {
+                draft.schema.insert(name.to_owned(), value.clone());
+            }
+            "exclusiveMinimum" | "exclusiveMaximum" => {
+                self.exclusive(name, value, kind, &here, draft)
+            }
+            "examples" => {
+                if let Some(example) = value.as_array().and_then(|examples| examples.first()) {
+                    draft.schema.insert("example".to_owned(), example.clone());
+                }
+            }
+            "additionalProperties" if value == &Value::Bool(true) => {}
+            _ => {
+                self.notes.dropped(name, &here);
+                draft.remarks.extend(remark(name, value));
+            }
+        }
+    }
+
+    fn properties(&mut self, value: &Value, here: &str, draft: &mut Draft) {
+        let mut properties = Map::new();
+        for (name, property) in value.as_object().into_iter().flatten() {
+            let place = pointer(here, name);
+            if !is_parameter_name(name) {
+                self.notes.error(
+                    &place,
+                    "Gemini takes no parameter of this name",
+                    "write letters, digits and underscores, no digit first, 64 at most",
+                );
+            }
+            if let Some(schema) = self.schema(property, &place) {
+                properties.insert(name.clone(), schema.into());
+            }
+        }
+        draft
+            .schema
+            .insert("properties".to_owned(), properties.into());
+    }
+
+    fn prefix_items(&mut self, value: &Value, here: &str, draft: &mut Draft) {
+        self.notes.dropped("prefixItems", here);
+        let mut distinct: Vec<Value> = Vec::new();
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            if let Some(schema) = self.schema(item, &format!("{here}/{index}")) {
+                let schema = Value::Object(schema);
+                if !distinct.contains(&schema) {
+                    distinct.push(schema);
+                }
+            }
+        }
+        let items = match distinct.len() {
+            0 => return,
+            1 => distinct.remove(0),
+            _ => json!({"anyOf": distinct}),
+        };
+        draft.schema.insert("items".to_owned(), items);
+    }
+
+    /// `enum` and `const`: Gemini knows them for texts alone, so others are told in words.
+    fn choices(&mut self, name: &str, value: &Value, kind: &str, here: &str, draft: &mut Draft) {
+        let choices = match value {
+            Value::Array(choices) if name == "enum" => choices.as_slice(),
+            single => std::slice::from_ref(single),
+        };
+        draft.nullable |= choices.contains(&Value::Null) && kind != "null";
+        let choices: Vec<&Value> = choices.iter().filter(|choice| !choice.is_null()).collect();
+        if kind == "string" && choices.iter().any(|choice| choice.is_string()) {
+            let texts: Vec<&Value> = choices
+                .into_iter()
+                .filter(|choice| choice.is_string())
+                .collect();
+            draft.schema.insert("enum".to_owned(), json!(texts));
+        } else if !choices.is_empty() {
+            self.notes.dropped(name, here);
+            let texts: Vec<String> = choices.iter().map(ToString::to_string).collect();
+            draft.remarks.push(match texts.as_slice() {
+                [only] => format!("Always {only}."),
+                several => format!("One of {}.", several.join(", ")),
+            });
+        }
+    }
+
+    fn exclusive(&mut self, name: &str, value: &Value, kind: &str, here: &str, draft: &mut Draft) {
+        let Some(bound) = value.as_f64() else {
+            return;
+        };
+        let (inclusive, word, step) = if name == "exclusiveMinimum" {
+            ("minimum", "more", 1.0)
+        } else {
+            ("maximum", "less", -1.0)
+        };
+        let nearest = if kind == "integer" {
+            // The first whole number beyond the bound.
+            if step > 0.0 {
+                bound.floor() + 1.0
+            } else {
+                bound.ceil() - 1.0
+            }
+        } else {
+            self.notes.dropped(name, here);
+            draft
+                .remarks
+                .push(format!("Has to be {word} than {value}."));
+            bound
+        };
+        let tighter = draft
+            .schema
+            .get(inclusive)
+            .and_then(Value::as_f64)
+            .is_some_and(|other| {
+                if step > 0.0 {
+                    other > nearest
+                } else {
+                    other < nearest
+                }
+            });
+        if !tighter && let Some(number) = number(nearest) {
+            draft.schema.insert(inclusive.to_owned(), number.into());
+        }
+    }
+}
+
+impl Draft {
+    fn finish(mut self, description: Option<&str>) -> Map<String, Value> {
+        if self.nullable {
+            self.schema.insert("nullable".to_owned(), json!(true));
+        }
+        // Required names that are no properties would fail the request.
+        let known = self
+            .schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        if let Some(Value::Array(required)) = self.schema.get_mut("required") {
+            required.retain(|name| name.as_str().is_some_and(|name| known.contains_key(name)));
+            if required.is_empty() {
+                self.schema.remove("required");
+            }
+        }
+        let mut sentences: Vec<&str> = description.into_iter().collect();
+        sentences.extend(self.remarks.iter().map(String::as_str));
+        if !sentences.is_empty() {
+            self.schema
+                .insert("description".to_owned(), json!(join_sentences(&sentences)));
+        }
+        self.schema
+    }
+}
+
+fn join_sentences(sentences: &[&str]) -> String {
+    let mut text = String::new();
+    for sentence in sentences {
+        if !text.is_empty() {
+            text.push_str(if text.ends_with(['.', '!', '?', ':']) {
+                " "
+            } else {
+                ". "
+            });
+        }
+        text.push_str(sentence.trim());
+    }
+    text
+}
+
+/// What the model needs to know of a keyword that is left out.
+fn remark(name: &str, value: &Value) -> Option<String> {
+    match name {
+        "format" => Some(format!("Format: {}.", value.as_str()?)),
+        "multipleOf" => Some(format!("Has to be a multiple of {value}.")),
+        "uniqueItems" => (value == &Value::Bool(true)).then(|| "No item twice.".to_owned()),
+        "additionalProperties" => value
+            .is_object()
+            .then(|| "Other members are allowed too.".to_owned()),
+        _ => None,
+    }
+}
+
+fn kinds_of(object: &Map<String, Value>) -> Vec<&str> {
+    match object.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The type of a schema that names none, from what it speaks of.
+fn kind_by_keywords(object: &Map<String, Value>) -> &'static str {
+    let choice = object.get("const").or_else(|| {
+        object
+            .get("enum")?
+            .as_array()?
+            .iter()
+            .find(|choice| !choice.is_null())
+    });
+    match choice {
+        Some(Value::Bool(_)) => return "boolean",
+        Some(Value::Number(number)) => return if number.is_f64() { "number" } else { "integer" },
+        Some(Value::Array(_)) => return "array",
+        Some(Value::Object(_)) => return "object",
+        Some(Value::String(_) | Value::Null) | None => {}
+    }
+    ["object", "array", "number"]
+        .into_iter()
+        .find(|kind| {
+            object
+                .keys()
+                .any(|keyword| type_of_keyword(keyword).is_some_and(|of| of == *kind))
+        })
+        .unwrap_or("string")
+}
+
+/// The type that a keyword is about.
+fn type_of_keyword(keyword: &str) -> Option<&'static str> {
+    match keyword {
+        "properties"
+        | "required"
+        | "additionalProperties"
+        | "patternProperties"
+        | "propertyNames"
+        | "minProperties"
+        | "maxProperties"
+        | "dependentRequired"
+        | "dependentSchemas"
+        | "unevaluatedProperties" => Some("object"),
+        "items" | "prefixItems" | "contains" | "minContains" | "maxContains" | "minItems"
+        | "maxItems" | "uniqueItems" | "unevaluatedItems" => Some("array"),
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+            Some("number")
+        }
+        "minLength" | "maxLength" | "pattern" | "format" => Some("string"),
+        _ => None,
+    }
+}
+
+fn belongs_to_other_type(keyword: &str, kind: &str) -> bool {
+    let kind = if kind == "integer" { "number" } else { kind };
+    type_of_keyword(keyword).is_some_and(|of| of != kind)
+}
+
+/// Source: error texts of the service; <https://ai.google.dev/api/caching#FunctionDeclaration>.
+fn is_parameter_name(name: &str) -> bool {
+    name.len() <= 64
+        && name
+            .bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn number(float: f64) -> Option<Number> {
+    match crate::json::whole_number(float) {
+        Some(integer) => Some(integer.into()),
+        None => Number::from_f64(float),
+    }
+}

@@ -1,0 +1,281 @@
+//! A tool's guide: its title, its summary, its text, and whether the examples in it are true. Knows no file.
+
+use crate::json;
+use crate::manifest::brief;
+use crate::problem::{Report, Severity};
+use crate::validate::Validator;
+
+/// The longest summary, in characters: all of them together are in every session's prompt.
+const SUMMARY_CHARACTERS_MAX: usize = 250;
+/// The sections that the older `doc.md` must have.
+const SECTIONS: [&str; 7] = [
+    "Summary",
+    "Preconditions",
+    "Postconditions",
+    "Invariants",
+    "Failure Modes",
+    "Examples",
+    "Common Mistakes",
+];
+
+/// What a guide says, with line endings normalised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Guide {
+    pub(crate) summary: String,
+    pub(crate) documentation: String,
+}
+
+/// A text without its byte order mark, and with line feeds alone for line endings.
+pub(crate) fn normalise(text: &str) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.contains('\r') {
+        text.replace("\r\n", "\n").replace('\r', "\n")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Reads a `guide.md`. Its examples are checked where the parameters compile.
+pub(crate) fn read(
+    text: &str,
+    parameters: Option<&Validator>,
+    report: &mut Report<'_>,
+) -> Option<Guide> {
+    let documentation = normalise(text);
+    let lines: Vec<Line<'_>> = lines(&documentation).collect();
+    check_title(&lines, report);
+    let summary = summary(&lines, report);
+    check_examples(&lines, parameters, report);
+    Some(Guide {
+        summary: summary?,
+        documentation,
+    })
+}
+
+/// Reads the text of a `doc_summary.md`.
+pub(crate) fn read_summary(text: &str, report: &mut Report<'_>) -> Option<String> {
+    let text = normalise(text);
+    summary(&lines(&text).collect::<Vec<_>>(), report)
+}
+
+/// Reads a `doc.md`, which has to have seven sections.
+pub(crate) fn read_documentation(
+    text: &str,
+    parameters: Option<&Validator>,
+    report: &mut Report<'_>,
+) -> String {
+    let documentation = normalise(text);
+    let lines: Vec<Line<'_>> = lines(&documentation).collect();
+    for section in SECTIONS {
+        // The documents write "Common Mistakes (Do Not)" as well.
+        let there = lines.iter().any(|line| {
+            line.heading()
+                .is_some_and(|(level, text)| level == 2 && text.starts_with(section))
+        });
+        if !there {
+            report.whole(
+                Severity::Error,
+                format!("the section `## {section}` is missing"),
+                format!("add it; doc.md has the sections {}", SECTIONS.join(", ")),
+            );
+        }
+    }
+    check_examples(&lines, parameters, report);
+    documentation
+}
+
+/// One line, and whether it stands inside a fenced block.
+struct Line<'t> {
+    /// From 1.
+    number: usize,
+    text: &'t str,
+    place: Place<'t>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place<'t> {
+    Prose,
+    /// The line that opens a block, with the word behind the fence.
+    Opening(&'t str),
+    Inside,
+    Closing,
+}
+
+impl<'t> Line<'t> {
+    /// The level and text of a heading.
+    fn heading(&self) -> Option<(usize, &'t str)> {
+        if self.place != Place::Prose {
+            return None;
+        }
+        let text = self.text.trim();
+        let level = text.bytes().take_while(|byte| *byte == b'#').count();
+        let rest = &text[level..];
+        let is_heading = (1..=6).contains(&level) && (rest.is_empty() || rest.starts_with(' '));
+        is_heading.then(|| (level, rest.trim()))
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    // A fence is three or more backticks or tildes; as many of the same close it, as in CommonMark.
+    let mut open: Option<(u8, usize)> = None;
+    text.lines().enumerate().map(move |(index, text)| {
+        let trimmed = text.trim();
+        let fence = trimmed
+            .bytes()
+            .next()
+            .filter(|byte| matches!(byte, b'`' | b'~'));
+        let length = fence.map_or(0, |fence| {
+            trimmed.bytes().take_while(|byte| *byte == fence).count()
+        });
+        let word = trimmed[length..].trim();
+        let place = match (open, fence) {
+            (None, Some(fence)) if length >= 3 && !word.contains('`') => {
+                open = Some((fence, length));
+                Place::Opening(word)
+            }
+            (None, _) => Place::Prose,
+            (Some((opener, least)), Some(fence))
+                if fence == opener && length >= least && word.is_empty() =>
+            {
+                open = None;
+                Place::Closing
+            }
+            (Some(_), _) => Place::Inside,
+        };
+        Line {
+            number: index + 1,
+            text,
+            place,
+        }
+    })
+}
+
+fn check_title(lines: &[Line<'_>], report: &mut Report<'_>) {
+    let title = lines
+        .iter()
+        .filter_map(Line::heading)
+        .find(|(level, _)| *level == 1);
+    if title.is_none_or(|(_, text)| text.is_empty()) {
+        report.whole(
+            Severity::Error,
+            "the guide has no title",
+            "begin it with a heading such as `# Search the knowledge base`",
+        );
+    }
+}
+
+/// The first line that is neither empty nor a heading.
+fn summary(lines: &[Line<'_>], report: &mut Report<'_>) -> Option<String> {
+    let line = lines
+        .iter()
+        .find(|line| !line.text.trim().is_empty() && line.heading().is_none());
+    let Some(line) = line.filter(|line| line.place == Place::Prose) else {
+        report.whole(
+            Severity::Error,
+            "there is no summary",
+            format!("write one line of at most {SUMMARY_CHARACTERS_MAX} characters under the title: what the tool does and when to call it"),
+        );
+        return None;
+    };
+    let summary = line.text.trim();
+    let characters = summary.chars().count();
+    if characters > SUMMARY_CHARACTERS_MAX {
+        report.at_line(
+            Severity::Error,
+            line.number,
+            None,
+            format!("the summary is {characters} characters long"),
+            format!("shorten the first line to {SUMMARY_CHARACTERS_MAX} characters, or break it there; the rest of the guide may be as long as it needs"),
+        );
+        return None;
+    }
+    Some(summary.to_owned())
+}
+
+/// Checks every fenced `json` block under a heading "Examples" against the parameters.
+fn check_examples(lines: &[Line<'_>], parameters: Option<&Validator>, report: &mut Report<'_>) {
+    // The level of the heading "Examples" that we are under.
+    let mut under: Option<usize> = None;
+    let mut block: Option<(usize, String)> = None;
+    for line in lines {
+        if let Some((level, text)) = line.heading() {
+            if text.trim_end_matches(':').eq_ignore_ascii_case("examples") {
+                under = Some(level);
+            } else if under.is_some_and(|examples| level <= examples) {
+                under = None;
+            }
+        }
+        match line.place {
+            Place::Opening(word) => {
+                let is_json = word
+                    .split_whitespace()
+                    .next()
+                    .is_some_and(|word| word.eq_ignore_ascii_case("json"));
+                block = (is_json && under.is_some()).then(|| (line.number + 1, String::new()));
+            }
+            Place::Inside => {
+                if let Some((_, text)) = &mut block {
+                    text.push_str(line.text);
+                    text.push('\n');
+                }
+            }
+            Place::Closing => {
+                if let Some((first_line, text)) = block.take() {
+                    check_example(&text, first_line, parameters, report);
+                }
+            }
+            Place::Prose => {}
+        }
+    }
+    if let Some((first_line, _)) = block {
+        report.at_line(
+            Severity::Error,
+            first_line - 1,
+            None,
+            "the fenced block is never closed",
+            "close it with a line of three backticks",
+        );
+    }
+}
+
+fn check_example(
+    text: &str,
+    first_line: usize,
+    parameters: Option<&Validator>,
+    report: &mut Report<'_>,
+) {
+    let value = match json::parse(text.as_bytes()) {
+        Ok(value) => value,
+        Err(error) => {
+            report.at_line(
+                Severity::Error,
+                first_line + error.line.max(1) - 1,
+                Some(error.column.max(1)),
+                format!("the example is not valid JSON: {}", error.message),
+                "correct it, or leave the word json off its fence",
+            );
+            return;
+        }
+    };
+    let Some(parameters) = parameters else {
+        return;
+    };
+    for violation in parameters.violations(&value) {
+        let place = crate::position::locate(text, &violation.pointer);
+        let at = if violation.pointer.is_empty() {
+            String::new()
+        } else {
+            format!(" at {}", brief(&violation.pointer))
+        };
+        report.at_line(
+            Severity::Error,
+            place.map_or(first_line, |place| first_line + place.line - 1),
+            place.map(|place| place.column),
+            format!(
+                "the example breaks the tool's parameters{at}: {}",
+                violation.message
+            ),
+            "correct the example or the parameters; models copy what they read here",
+        );
+    }
+}
