@@ -357,7 +357,10 @@ mod tests {
 
     #[test]
     fn the_workspace_keeps_its_edges() {
-        let problems = super::check(&Workspace::of_this_program());
+        let problems: Vec<String> = super::check(&Workspace::of_this_program())
+            .iter()
+            .map(Problem::to_string)
+            .collect();
         assert!(problems.is_empty(), "{problems:#?}");
     }
 

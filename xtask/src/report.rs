@@ -200,6 +200,10 @@ impl fmt::Display for Report {
         for notice in &self.notices {
             writeln!(formatter, "note: {notice}")?;
         }
+        let left_out = |step: &Step| matches!(step.outcome, Outcome::LeftOut { .. });
+        if self.strictness == Strictness::NothingLeftOut && self.steps.iter().any(left_out) {
+            writeln!(formatter, "note: with CI=true, what is left out has failed")?;
+        }
         let total = self.started.elapsed().as_secs_f64();
         writeln!(formatter, "in all    {total:>7.1} s")?;
         write!(
