@@ -72,7 +72,7 @@ struct Batch {
     id: u64,
     total: usize,
     unsettled: usize,
-    ready: Vec<ModelToolResponse>,
+    ready: Vec<(CallNumber, ModelToolResponse)>,
 }
 
 /// What settling one delivery releases.
@@ -168,10 +168,11 @@ impl Calls {
     }
 
     /// Notes that one delivery of a message is settled, with its answer if it gets one. With `together`, answers are
-    /// held until the last of the message is ready.
+    /// held until the last of the message is ready, and come in the message's order.
     pub(crate) fn settle(
         &mut self,
         batch: u64,
+        number: CallNumber,
         answer: Option<ModelToolResponse>,
         together: bool,
     ) -> Released {
@@ -183,10 +184,11 @@ impl Calls {
         };
         let entry = &mut self.batches[index];
         entry.unsettled = entry.unsettled.saturating_sub(1);
-        entry.ready.extend(answer);
+        entry.ready.extend(answer.map(|answer| (number, answer)));
         let is_last = entry.unsettled == 0;
         let answers = if is_last || !together {
-            std::mem::take(&mut entry.ready)
+            entry.ready.sort_by_key(|(number, _)| *number);
+            entry.ready.drain(..).map(|(_, answer)| answer).collect()
         } else {
             Vec::new()
         };

@@ -20,6 +20,7 @@ use crate::time::Timestamp;
 use crate::transcript::Transcript;
 use crate::turn::Turns;
 use serde_json::{Map, Value};
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::error::CallError;
@@ -73,6 +74,34 @@ pub(crate) struct Connection {
     discarding: bool,
     /// The provider still owes the end of an interrupted turn, which will end nothing.
     owes_turn_end: bool,
+    closed_ids: ClosedIds,
+}
+
+/// The provider's ids that get no answer on this connection any more: each has had its one, or was taken back. A second
+/// answer under an id closes some providers' connections.
+#[derive(Debug, Default)]
+struct ClosedIds {
+    ids: HashSet<Arc<str>>,
+    order: VecDeque<Arc<str>>,
+}
+
+/// Providers count their ids up, so that old ones do not come again; more than these need not be known.
+const CLOSED_IDS_MAX: usize = 512;
+
+impl ClosedIds {
+    /// True where the id was still open.
+    fn close(&mut self, id: &Arc<str>) -> bool {
+        let is_new = self.ids.insert(id.clone());
+        if is_new {
+            self.order.push_back(id.clone());
+            if self.order.len() > CLOSED_IDS_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.ids.remove(&oldest);
+            }
+        }
+        is_new
+    }
 }
 
 /// What the driver was last told, so that it is told only news.
@@ -203,9 +232,6 @@ impl Session {
                     out.push(Output::Event(event));
                 }
                 Deadline::Farewell => self.on_farewell_over(out),
-            }
-            if self.lifecycle != Lifecycle::Running {
-                break;
             }
         }
     }

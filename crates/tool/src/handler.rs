@@ -346,7 +346,7 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
     /// The handler knows what went wrong and says so.
-    Reported(Report),
+    Reported(Box<Report>),
     /// The handler broke: it panicked, threw something else than an error of ours, or answered rubbish.
     /// The text is for the log; models and clients never read it.
     Broken(String),
@@ -387,7 +387,7 @@ impl Report {
 impl From<Report> for Failure {
     fn from(report: Report) -> Self {
         Self {
-            cause: Cause::Reported(report),
+            cause: Cause::Reported(Box::new(report)),
             intents: Vec::new(),
         }
     }

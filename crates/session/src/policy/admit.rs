@@ -314,7 +314,7 @@ impl Session {
             DeliveryState::Open(number) => {
                 if has_place {
                     self.deduplicated(slot, DuplicateRule::SameDelivery, out);
-                    self.release(slot.batch, slot.turn, None, true, out);
+                    self.release(slot, None, true, out);
                 } else {
                     self.attach(number, slot.clone(), DuplicateRule::SameDelivery, out);
                 }

@@ -21,7 +21,7 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult) -> Judged {
         Ok(success) => judge_success(tool, success),
         Err(Failure { cause, intents }) => {
             let (error, problem) = match cause {
-                Cause::Reported(report) => (reported(tool, report), None),
+                Cause::Reported(report) => (reported(tool, *report), None),
                 Cause::Broken(problem) => (broken(tool), Some(problem)),
             };
             Judged {

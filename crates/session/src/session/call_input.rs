@@ -146,6 +146,7 @@ impl Session {
     pub(super) fn on_calls_cancelled(&mut self, ids: &[Arc<str>], out: &mut Vec<Output>) {
         let generation = self.connection.generation;
         for id in ids {
+            self.connection.closed_ids.close(id);
             let Some(call) = self.calls.by_provider_id(id, generation) else {
                 continue;
             };

@@ -16,8 +16,9 @@ impl Session {
     /// Ends the current turn, if there is one, and begins that of what the user said meanwhile.
     pub(super) fn end_turn(&mut self, is_interrupted: bool, out: &mut Vec<Output>) {
         self.deadlines.clear(Deadline::ProviderSilence);
-        self.finish_utterance(Role::User, out);
+        // What the user said before the answer was written down when the answer began; the rest came after it.
         self.finish_utterance(Role::Assistant, out);
+        self.finish_utterance(Role::User, out);
         self.transcript.drop_citations();
         self.state.set_generating(false);
         let Some(ended) = self.turns.end(self.now, is_interrupted) else {

@@ -1,6 +1,6 @@
 //! What the model says, as it changes turns and calls.
 
-use super::{Charge, Refusal, Session};
+use super::{Charge, ClosedIds, Refusal, Session};
 use crate::calls::Slot;
 use crate::client::{ClientUpdate, ErrorCode};
 use crate::deadlines::Deadline;
@@ -73,6 +73,7 @@ impl Session {
                 resumed,
             } => {
                 self.connection.generation = generation;
+                self.connection.closed_ids = ClosedIds::default();
                 out.push(Output::Event(SessionEvent::ProviderConnected {
                     generation,
                     resumed,

@@ -193,7 +193,7 @@ impl Session {
             turn.summary.refusals += 1;
         }
         let turn = slot.turn;
-        self.release(slot.batch, turn, None, true, out);
+        self.release(&slot, None, true, out);
         self.wind_up(turn, out);
     }
 
@@ -210,7 +210,7 @@ impl Session {
         match self.calls.get_mut(number) {
             Some(call) => call.attached.push((slot, rule)),
             // Open calls and their records change together; without the call there is nothing to wait for.
-            None => self.release(slot.batch, turn, None, true, out),
+            None => self.release(&slot, None, true, out),
         }
         self.wind_up(turn, out);
     }
@@ -266,7 +266,12 @@ impl Session {
         blocks: bool,
         out: &mut Vec<Output>,
     ) {
-        let is_heard = is_spoken && slot.generation == self.connection.generation;
+        let is_heard = is_spoken
+            && slot.generation == self.connection.generation
+            && slot
+                .provider_id
+                .as_ref()
+                .is_none_or(|id| self.connection.closed_ids.close(id));
         let answer = is_heard.then(|| ModelToolResponse {
             id: slot.provider_id.clone(),
             name: slot.name.clone(),
@@ -277,25 +282,24 @@ impl Session {
             ),
             scheduling,
         });
-        self.release(slot.batch, slot.turn, answer, blocks, out);
+        self.release(slot, answer, blocks, out);
     }
 
     /// Settles one delivery of its message and sends what that releases.
     pub(crate) fn release(
         &mut self,
-        batch: u64,
-        turn: u64,
+        slot: &Slot,
         answer: Option<ModelToolResponse>,
         blocks: bool,
         out: &mut Vec<Output>,
     ) {
         let together = blocks && self.config.profile.answers == AnswerBatching::Together;
-        let released = self.calls.settle(batch, answer, together);
+        let released = self.calls.settle(slot.batch, slot.number, answer, together);
         if !released.answers.is_empty() {
             out.push(Output::SendModel(ModelCommand::ToolResponses(
                 released.answers,
             )));
-            self.turns.expect_continuation(turn);
+            self.turns.expect_continuation(slot.turn);
             self.expect_answer();
             let seconds = self.config.limits.result_silence_seconds;
             self.deadlines.set(

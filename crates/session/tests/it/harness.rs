@@ -1,5 +1,6 @@
 //! A session under a script. A line that starts with `>` is an input; every other line is an output that it must cause.
 
+use expect_test::Expect;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -34,7 +35,12 @@ impl Handler for Unused {
     }
 }
 
-pub fn tool(id: &str, category: Category, side_effects: SideEffects, parameters: Value) -> Tool {
+pub(crate) fn tool(
+    id: &str,
+    category: Category,
+    side_effects: SideEffects,
+    parameters: Value,
+) -> Tool {
     let declaration =
         || serde_json::value::RawValue::from_string(json!({ "name": id }).to_string()).unwrap();
     Tool {
@@ -71,7 +77,7 @@ pub fn tool(id: &str, category: Category, side_effects: SideEffects, parameters:
 }
 
 /// Tools of every kind that a policy tells apart.
-pub fn registry() -> Registry {
+pub(crate) fn registry() -> Registry {
     let any = json!({
         "type": "object",
         "additionalProperties": false,
@@ -131,7 +137,7 @@ pub fn registry() -> Registry {
     Registry::new("1.0.test0000", None, tools)
 }
 
-pub fn profile() -> ModelProfile {
+pub(crate) fn profile() -> ModelProfile {
     ModelProfile {
         calls: CallSupport::Both,
         scheduling: true,
@@ -147,20 +153,22 @@ pub fn profile() -> ModelProfile {
     }
 }
 
-pub struct Bench {
-    pub session: Session,
+pub(crate) struct Bench {
+    pub(crate) session: Session,
     now: Timestamp,
     effects: u64,
     store_is_down: bool,
     rate: Option<Duration>,
+    /// The turn and the tool of each call that was started.
+    pub(crate) starts: Vec<(u64, String)>,
 }
 
 impl Bench {
-    pub fn new(mode: Mode) -> (Self, String) {
+    pub(crate) fn new(mode: Mode) -> (Self, String) {
         Self::with(mode, |_| {})
     }
 
-    pub fn with(mode: Mode, change: impl FnOnce(&mut SessionConfig)) -> (Self, String) {
+    pub(crate) fn with(mode: Mode, change: impl FnOnce(&mut SessionConfig)) -> (Self, String) {
         let mut config = SessionConfig {
             session_id: SessionId::new("s-1"),
             user_id: UserId::new("u-1"),
@@ -182,13 +190,14 @@ impl Bench {
             effects: 0,
             store_is_down: false,
             rate: None,
+            starts: Vec::new(),
         };
         (bench, render_all(&outputs))
     }
 
     /// Runs one input line and returns the lines that it causes. Questions of the core to store and limiter are answered
     /// at once, as the driver does.
-    pub fn line(&mut self, line: &str) -> String {
+    pub(crate) fn line(&mut self, line: &str) -> String {
         if line == "store down" || line == "store up" {
             self.store_is_down = line == "store down";
             return String::new();
@@ -205,7 +214,7 @@ impl Bench {
         self.step(input)
     }
 
-    pub fn step(&mut self, input: Input) -> String {
+    pub(crate) fn step(&mut self, input: Input) -> String {
         let mut text = String::new();
         let mut inputs = vec![input];
         while !inputs.is_empty() {
@@ -215,6 +224,9 @@ impl Bench {
             text.push_str(&render_all(&outputs));
             for output in &outputs {
                 match output {
+                    Output::StartCall(call) => {
+                        self.starts.push((call.turn(), call.tool().id.to_string()));
+                    }
                     Output::Reserve { call, .. } => {
                         self.effects += 1;
                         let outcome = if self.store_is_down {
@@ -246,42 +258,29 @@ impl Bench {
         text
     }
 
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.now
-    }
-
-    pub fn advance(&mut self, by: Duration) {
-        self.now = self.now + by;
     }
 }
 
 /// Runs a script against a fresh session that is connected already, and compares all that it says with what the script
 /// says.
-pub fn check(mode: Mode, script: &str) {
+pub(crate) fn check(mode: Mode, script: Expect) {
     check_with(mode, |_| {}, script);
 }
 
-pub fn check_with(mode: Mode, change: impl FnOnce(&mut SessionConfig), script: &str) {
+pub(crate) fn check_with(mode: Mode, change: impl FnOnce(&mut SessionConfig), script: Expect) {
     let (mut bench, _) = Bench::with(mode, change);
     bench.line("connected 1");
     bench.line("ready");
     let mut actual = String::new();
-    let lines: Vec<&str> = script
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    for line in &lines {
-        if let Some(input) = line.strip_prefix("> ") {
+    for line in script.data().lines() {
+        if let Some(input) = line.trim().strip_prefix("> ") {
             writeln!(actual, "> {input}").unwrap();
             actual.push_str(&bench.line(input));
         }
     }
-    let expected: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
-    assert!(
-        actual == expected,
-        "--- expected\n{expected}\n--- actual\n{actual}"
-    );
+    script.assert_eq(&actual);
 }
 
 fn parse(line: &str) -> Input {

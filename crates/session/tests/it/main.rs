@@ -1,4 +1,5 @@
 //! The core under scripts: lines of input in, lines of output out.
+#![allow(clippy::unwrap_used)]
 
 mod budgets;
 mod duplicates;

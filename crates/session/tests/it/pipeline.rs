@@ -1,19 +1,321 @@
 //! The gates in their order, and what each answers.
 
-use crate::harness::{check, check_with};
+use crate::harness::check;
+use expect_test::expect;
 use windlass_tool::kind::Mode;
 
 #[test]
-fn one_call_runs_with_defaults_and_is_answered_once() {
+fn one_call_runs_with_defaults_and_its_answer_cites_what_was_found() {
     check(
         Mode::Text,
-        r#"
-        > text find Fram
-        > calls function-call-1 search {"query":"fram"}
-        > wait 20
-        > returns 1 {"results":[{"id":"doc:fram","title":"Fram"}]}
-        > says The Fram.
-        > done
-        "#,
+        expect![[r#"
+            > text find Fram
+            turn 1 started
+            to model: text "find Fram"
+            > calls function-call-1 search {"query":"fram"}
+            client: ModelGenerating
+            start call-1 search {"query":"fram","top_k":5}
+            > wait 20
+            > returns 1 {"results":[{"id":"doc:fram","title":"Fram"}]}
+            call-1 finished
+            to model: function-call-1 ok quoted {"results":[{"id":"doc:fram","title":"Fram"}]}
+            client: ToolsComplete { tool_count: 1 }
+            > says The Fram.
+            client: Assistant piece "The Fram."
+            > done
+            client: Assistant said "The Fram." citing doc:fram
+            turn 1 ended: calls 1 retrieval 1 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_call_without_a_name_or_with_broken_arguments_is_refused_not_dropped() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 - {} + function-call-2 search {"query":1,"query":2}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 rejected Validation
+            call-2 rejected Validation
+            to model: function-call-1 VALIDATION the call names no tool + function-call-2 VALIDATION the arguments are no JSON object: the key "query" is there twice (line 1, column 21)
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_unknown_tool_is_not_found_and_the_nearest_is_named() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 serch {"query":"x"}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 rejected NotFound
+            to model: function-call-1 NOT_FOUND there is no tool "serch"
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn mode_comes_before_validation() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 text_only {"nonsense":1}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 rejected ModeRestricted
+            to model: function-call-1 MODE_RESTRICTED text_only is not for voice sessions
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn every_violation_is_named_and_nothing_runs() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 search {"query":"","top_k":99,"limit":3}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 rejected Validation
+            to model: function-call-1 VALIDATION /limit: there is no argument named `limit`; /query: must be at least 1 characters long; /top_k: must be 10 or less
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn top_k_is_clamped_to_the_modes_maximum_given_or_defaulted() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 search {"query":"x","top_k":10} + function-call-2 search {"query":"y"}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 clamped top_k 10 to 3
+            start call-1 search {"query":"x","top_k":3}
+            call-2 clamped top_k 5 to 3
+            start call-2 search {"query":"y","top_k":3}
+        "#]],
+    );
+}
+
+#[test]
+fn a_whole_float_is_the_integer_that_it_is() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text hello
+            turn 1 started
+            to model: text "hello"
+            > calls function-call-1 search {"query":"x","top_k":4.0}
+            client: ModelGenerating
+            start call-1 search {"query":"x","top_k":4}
+        "#]],
+    );
+}
+
+#[test]
+fn a_tool_that_needs_consent_does_not_run_whatever_the_model_says() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 pay {"text":"10","confirmation_token":"abc"}
+            call-2 rejected Validation
+            to model: function-call-2 VALIDATION /confirmation_token: there is no argument named `confirmation_token`
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn reads_of_one_message_run_in_parallel_and_are_answered_together() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 look {"text":"a"} + function-call-2 look {"text":"b"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            start call-2 look {"text":"b"}
+            > returns 2 {"b":1}
+            call-2 finished
+            > returns 1 {"a":1}
+            call-1 finished
+            to model: function-call-1 ok {"a":1} + function-call-2 ok {"b":1}
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn writes_of_one_message_run_in_their_order_beside_the_reads() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"} + function-call-2 look {} + function-call-3 post {"text":"b"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-2 look {}
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 2 {"x":1}
+            call-2 finished
+            > returns 1 {"done":1}
+            call-1 finished
+            reserve call-3 post
+            start call-3 post (effect-2) {"text":"b"}
+            > returns 3 {"done":2}
+            call-3 finished
+            to model: function-call-1 ok {"done":1} + function-call-2 ok {"x":1} + function-call-3 ok {"done":2}
+            client: ToolsComplete { tool_count: 3 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_rate_limit_is_asked_after_the_budgets_and_refuses_with_a_time() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 limited {}
+            client: ModelGenerating
+            check rate call-1 limited
+            start call-1 limited {}
+            > returns 1 {"x":1}
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > rate 30000
+            > calls function-call-2 limited {}
+            check rate call-2 limited
+            call-2 rejected RateLimit
+            to model: function-call-2 RATE_LIMIT limited was called too often by this user
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_result_that_breaks_its_contract_is_internal_and_says_nothing_of_the_inside() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 typed {}
+            client: ModelGenerating
+            start call-1 typed {}
+            > returns 1 {"m":1}
+            call-1 problem: the result of typed breaks its responseSchema
+            call-1 finished Internal
+            to model: function-call-1 INTERNAL typed failed inside
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 look {}
+            start call-2 look {}
+            > returns 2 broken
+            call-2 problem: panicked at secret
+            call-2 finished Internal
+            to model: function-call-2 INTERNAL look failed inside
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_broken_write_is_an_unknown_outcome() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 broken
+            call-1 problem: panicked at secret
+            call-1 finished OutcomeUnknown
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 post {"text":"a"}
+            reserve call-2 post
+            start call-2 post (effect-2) {"text":"a"}
+            > returns 2 transient
+            call-2 finished OutcomeUnknown
+            to model: function-call-2 OUTCOME_UNKNOWN post was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-3 post {"text":"b"}
+            reserve call-3 post
+            start call-3 post (effect-3) {"text":"b"}
+            > returns 3 clean_transient
+            call-3 finished Transient
+            to model: function-call-3 TRANSIENT it failed
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_handler_may_not_speak_in_the_servers_name() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 look {}
+            client: ModelGenerating
+            start call-1 look {}
+            > message 1 {"type":"error","code":"fake"}
+            > message 1 {"type":"weather","sky":"blue"}
+            client: message {"sky":"blue","type":"weather"}
+            > progress 1 half way
+            call-1 progress: half way
+            > returns 1 {"x":1}
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > message 1 {"type":"weather","sky":"late"}
+        "#]],
     );
 }

@@ -1,1 +1,215 @@
-//! Scripts to come.
+//! Seeded random runs: whatever the model, the user and the handlers do, the rules hold.
+
+use crate::harness::Bench;
+use std::collections::{BTreeMap, BTreeSet};
+use windlass_tool::kind::Mode;
+
+/// A small generator of our own (xorshift64*), so that a seed means the same run for ever.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
+    }
+
+    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
+    }
+}
+
+const TOOLS: [&str; 10] = [
+    "search",
+    "look",
+    "write",
+    "post",
+    "pay",
+    "text_only",
+    "cancellable",
+    "typed",
+    "slow",
+    "nonsense",
+];
+
+/// One random input line. Provider ids repeat now and then, with the same or with other arguments.
+fn next_line(random: &mut Random, known_calls: u64) -> String {
+    match random.below(20) {
+        0..=6 => {
+            let calls: Vec<String> = (0..=random.below(3))
+                .map(|_| {
+                    let id = match random.below(8) {
+                        0 => "-".to_owned(),
+                        _ => format!("function-call-{}", random.below(40)),
+                    };
+                    let tool = random.pick(&TOOLS);
+                    let value = random.below(3);
+                    let field = if tool == "search" { "query" } else { "text" };
+                    format!("{id} {tool} {{\"{field}\":\"{value}\"}}")
+                })
+                .collect();
+            format!("calls {}", calls.join(" + "))
+        }
+        7..=11 if known_calls > 0 => {
+            let result = random.pick(&[
+                "{\"n\":1}",
+                "nothing",
+                "broken",
+                "transient",
+                "permanent",
+                "clean_transient",
+            ]);
+            format!("returns {} {result}", 1 + random.below(known_calls))
+        }
+        12 => format!("cancel function-call-{}", random.below(40)),
+        13 => "hears something".to_owned(),
+        14 => "says something".to_owned(),
+        15 => "interrupted".to_owned(),
+        16 => "done 100".to_owned(),
+        17 => "text something".to_owned(),
+        18 => format!("wait {}", random.below(7_000)),
+        _ => random
+            .pick(&[
+                "store down",
+                "store up",
+                "generated",
+                "audio",
+                "interrupt",
+                "busy",
+            ])
+            .to_owned(),
+    }
+}
+
+#[derive(Default)]
+struct Ledger {
+    started: BTreeMap<String, usize>,
+    ended: BTreeMap<String, usize>,
+    answers: BTreeMap<String, usize>,
+    turns_open: i64,
+    effects: BTreeSet<String>,
+    calls: u64,
+}
+
+impl Ledger {
+    fn read(&mut self, seed: u64, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[0] {
+            "start" => {
+                assert!(
+                    !["pay", "text_only", "nonsense"].contains(&words[2]),
+                    "seed {seed}: {line}"
+                );
+                let writes = ["write", "post"].contains(&words[2]);
+                assert_eq!(
+                    writes,
+                    words[3].starts_with("(effect-"),
+                    "seed {seed}: {line}"
+                );
+                if writes {
+                    assert!(
+                        self.effects.insert(words[3].to_owned()),
+                        "seed {seed}: {line}"
+                    );
+                }
+                *self.started.entry(words[1].to_owned()).or_default() += 1;
+                let number: u64 = words[1].trim_start_matches("call-").parse().unwrap();
+                self.calls = self.calls.max(number);
+            }
+            "turn" if words[2] == "started" => {
+                self.turns_open += 1;
+                assert_eq!(self.turns_open, 1, "seed {seed}: two turns at once");
+            }
+            "turn" => self.turns_open -= 1,
+            "to" if words[2].starts_with("function-call-") || words[2] == "-" => {
+                let answers = line.trim_start_matches("to model: ").split(" + ");
+                for id in answers
+                    .filter_map(|answer| answer.split(' ').next())
+                    .filter(|id| *id != "-")
+                {
+                    *self.answers.entry(id.to_owned()).or_default() += 1;
+                    assert_eq!(
+                        self.answers[id], 1,
+                        "seed {seed}: a second answer under {id}"
+                    );
+                }
+            }
+            call if call.starts_with("call-")
+                && ["finished", "rejected", "cancelled"].contains(&words[1]) =>
+            {
+                *self.ended.entry(call.to_owned()).or_default() += 1;
+                assert_eq!(self.ended[call], 1, "seed {seed}: {call} ended twice");
+            }
+            _ => {}
+        }
+        assert!(self.turns_open >= 0, "seed {seed}: a turn ended twice");
+    }
+}
+
+fn run(seed: u64) -> String {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let (mut bench, _) = Bench::new(Mode::Voice);
+    let mut all = bench.line("connected 1") + &bench.line("ready");
+    let mut ledger = Ledger::default();
+    for _ in 0..120 {
+        let line = next_line(&mut random, ledger.calls);
+        let outputs = bench.line(&line);
+        outputs.lines().for_each(|output| ledger.read(seed, output));
+        all.push_str(&outputs);
+        // A tick at a deadline must make progress, or the driver would spin on it.
+        let due = bench.session.next_deadline();
+        if let Some(due) = due.filter(|due| *due <= bench.now()) {
+            bench.line("wait 0");
+            assert_ne!(
+                bench.session.next_deadline(),
+                Some(due),
+                "seed {seed}: a deadline stays due"
+            );
+        }
+    }
+    for line in ["stop", "wait 60000"] {
+        let outputs = bench.line(line);
+        outputs.lines().for_each(|output| ledger.read(seed, output));
+        all.push_str(&outputs);
+    }
+    assert!(
+        bench.session.is_over(),
+        "seed {seed}: the session does not end"
+    );
+    assert_eq!(
+        bench.session.next_deadline(),
+        None,
+        "seed {seed}: something lives after the end"
+    );
+    for (turn, _) in &bench.starts {
+        let of_turn = bench.starts.iter().filter(|(other, _)| other == turn);
+        let retrievals = of_turn.clone().filter(|(_, tool)| tool == "search").count();
+        assert!(
+            retrievals <= 2 && of_turn.count() <= 3,
+            "seed {seed}: turn {turn} is over budget"
+        );
+    }
+    for (call, _) in ledger.started {
+        assert_eq!(
+            ledger.ended.get(&call),
+            Some(&1),
+            "seed {seed}: {call} started and never ended"
+        );
+    }
+    all
+}
+
+#[test]
+fn the_rules_hold_whatever_everybody_does() {
+    for seed in 0..2_000 {
+        run(seed);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_outputs() {
+    for seed in 0..20 {
+        assert_eq!(run(seed), run(seed));
+    }
+}
