@@ -184,7 +184,7 @@ pub(crate) fn check_response(schema: &Value, result: &Answer) {
 
 pub(crate) fn reported(failure: Failure) -> Report {
     match failure.cause {
-        Cause::Reported(report) => report,
+        Cause::Reported(report) => *report,
         Cause::Broken(cause) => panic!("the handler broke: {cause}"),
     }
 }

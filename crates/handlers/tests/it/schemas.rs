@@ -2,6 +2,11 @@
 
 use crate::bench::{schema, tool_file};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use windlass_tool::compile::{Source, compile};
+use windlass_tool::id::ToolId;
+use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
 const TOOLS: [&str; 5] = [
@@ -244,6 +249,26 @@ fn the_session_tools_take_optional_parameters_only() {
         property_names("end_voice_session", "/parameters/properties"),
         ["closing_message", "reason", "text_response"]
     );
+}
+
+#[test]
+fn the_compiler_finds_no_fault_with_the_tool_directories() {
+    let tools = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tools");
+    let builtin: BTreeSet<ToolId> = windlass_handlers::builtin().into_keys().collect();
+    let compilation = compile(&Source {
+        tools: &tools,
+        artifact: &tools.join("tool_registry.json"),
+        builtin: &builtin,
+        build_timestamp: "2026-01-01T00:00:00Z",
+    });
+    let errors: Vec<String> = compilation
+        .problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error)
+        .map(|problem| format!("{problem:?}"))
+        .collect();
+    assert_eq!(errors, [] as [String; 0]);
+    assert!(compilation.artifact.is_some());
 }
 
 /// What a guide must have: a title, a summary of at most 250 characters, its sections, and examples that are true.
