@@ -1,0 +1,208 @@
+//! Holds the records in the order of their ids, and answers which of them a filter lets through. Knows no ranking.
+
+use crate::date::{self, DayEdge, Microseconds};
+use crate::record::{self, DEFAULT_NAMESPACE};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use windlass_tool::handler::{Facets, KnowledgeError, Record, SearchRequest};
+
+/// A record's place in the order of the ids, which is its number in the index too.
+pub(crate) type Ordinal = u32;
+
+pub(crate) struct Catalogue {
+    entries: Vec<Entry>,
+    facets: Facets,
+}
+
+struct Entry {
+    record: Arc<Record>,
+    updated: Option<Microseconds>,
+}
+
+/// The records that may be found: all of them, or a bitmap.
+pub(crate) enum Allowed {
+    All,
+    Only(Vec<u64>),
+}
+
+impl Allowed {
+    pub(crate) fn contains(&self, ordinal: Ordinal) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(bits) => {
+                let ordinal = ordinal as usize;
+                bits.get(ordinal / 64)
+                    .is_some_and(|word| word >> (ordinal % 64) & 1 == 1)
+            }
+        }
+    }
+}
+
+/// The filters of a request, checked.
+struct Filter<'a> {
+    namespace: &'a str,
+    record_type: Option<&'a str>,
+    tags: Vec<String>,
+    from: Option<Microseconds>,
+    to: Option<Microseconds>,
+}
+
+impl Catalogue {
+    /// Of records that were admitted, each id once. Sorts them by id.
+    pub(crate) fn new(mut records: Vec<Record>) -> Self {
+        records.sort_by(|left, right| left.id.cmp(&right.id));
+        let mut types = BTreeSet::new();
+        let mut namespaces = BTreeSet::new();
+        for record in &records {
+            types.insert(record.record_type.clone());
+            namespaces.insert(record.namespace.clone());
+        }
+        let entries = records
+            .into_iter()
+            .map(|record| Entry {
+                updated: record
+                    .last_updated
+                    .as_deref()
+                    .and_then(|text| date::parse(text, DayEdge::First)),
+                record: Arc::new(record),
+            })
+            .collect();
+        Self {
+            entries,
+            facets: Facets {
+                types: types.into_iter().collect(),
+                namespaces: namespaces.into_iter().collect(),
+            },
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn facets(&self) -> &Facets {
+        &self.facets
+    }
+
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Arc<Record>> {
+        self.entries.iter().map(|entry| &entry.record)
+    }
+
+    pub(crate) fn record(&self, ordinal: Ordinal) -> Option<&Arc<Record>> {
+        self.entries
+            .get(ordinal as usize)
+            .map(|entry| &entry.record)
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<&Arc<Record>> {
+        let index = self
+            .entries
+            .binary_search_by(|entry| entry.record.id.as_str().cmp(id))
+            .ok()?;
+        Some(&self.entries[index].record)
+    }
+
+    /// The namespace that is searched where a request names none: `public` where there is such a namespace or none at
+    /// all, else the first in their order.
+    pub(crate) fn default_namespace(&self) -> &str {
+        let namespaces = &self.facets.namespaces;
+        if namespaces.iter().any(|name| name == DEFAULT_NAMESPACE) {
+            return DEFAULT_NAMESPACE;
+        }
+        namespaces.first().map_or(DEFAULT_NAMESPACE, String::as_str)
+    }
+
+    /// The namespace of that name, or the default one.
+    pub(crate) fn namespace<'a>(
+        &'a self,
+        name: Option<&'a str>,
+    ) -> Result<&'a str, KnowledgeError> {
+        match name {
+            None => Ok(self.default_namespace()),
+            Some(name)
+                if name == self.default_namespace()
+                    || self.facets.namespaces.iter().any(|known| known == name) =>
+            {
+                Ok(name)
+            }
+            Some(name) => Err(KnowledgeError::UnknownNamespace(name.to_owned())),
+        }
+    }
+
+    /// Resolves a request's filters once, before anything is ranked.
+    pub(crate) fn allowed(&self, request: &SearchRequest) -> Result<Allowed, KnowledgeError> {
+        let filter = Filter {
+            namespace: self.namespace(request.namespace.as_deref())?,
+            record_type: request.record_type.as_deref(),
+            tags: request.tags.iter().map(|tag| record::tag(tag)).collect(),
+            from: bound("start", request.updated_from.as_deref(), DayEdge::First)?,
+            to: bound("end", request.updated_to.as_deref(), DayEdge::Last)?,
+        };
+        Ok(self.resolve(&filter))
+    }
+
+    /// The records of one namespace.
+    pub(crate) fn allowed_in(&self, namespace: &str) -> Allowed {
+        self.resolve(&Filter {
+            namespace,
+            record_type: None,
+            tags: Vec::new(),
+            from: None,
+            to: None,
+        })
+    }
+
+    fn resolve(&self, filter: &Filter<'_>) -> Allowed {
+        let only_namespace = self.facets.namespaces.len() <= 1;
+        if only_namespace
+            && filter.record_type.is_none()
+            && filter.tags.is_empty()
+            && filter.from.is_none()
+            && filter.to.is_none()
+        {
+            return Allowed::All;
+        }
+        let mut bits = vec![0; self.entries.len().div_ceil(64)];
+        for (index, entry) in self.entries.iter().enumerate() {
+            if filter.lets_through(entry) {
+                bits[index / 64] |= 1 << (index % 64);
+            }
+        }
+        Allowed::Only(bits)
+    }
+}
+
+impl Filter<'_> {
+    fn lets_through(&self, entry: &Entry) -> bool {
+        let record = &entry.record;
+        let in_range = match (self.from, self.to, entry.updated) {
+            (None, None, _) => true,
+            // A record without a date lies in no range of dates.
+            (Some(_), _, None) | (_, Some(_), None) => false,
+            (from, to, Some(updated)) => {
+                from.is_none_or(|from| updated >= from) && to.is_none_or(|to| updated <= to)
+            }
+        };
+        in_range
+            && record.namespace == self.namespace
+            && self
+                .record_type
+                .is_none_or(|wanted| record.record_type == wanted)
+            && self.tags.iter().all(|tag| record.tags.contains(tag))
+    }
+}
+
+fn bound(
+    name: &str,
+    text: Option<&str>,
+    edge: DayEdge,
+) -> Result<Option<Microseconds>, KnowledgeError> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    date::parse(text, edge).map(Some).ok_or_else(|| {
+        KnowledgeError::InvalidFilter(format!(
+            "the {name} of the date range is no date: write 2024-05-31T18:00:00Z or 2024-05-31"
+        ))
+    })
+}

@@ -1,0 +1,326 @@
+//! Finds records by their words: an in-memory BM25 index over title, aliases, tags and body. Knows the records' text
+//! and order only; filters reach it resolved.
+
+use crate::analysis;
+use crate::catalogue::{Allowed, Ordinal};
+use crate::near;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use tantivy::directory::RamDirectory;
+use tantivy::query::{BooleanQuery, BoostQuery, EnableScoring, Query, TermQuery};
+use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
+use tantivy::store::Compressor;
+use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
+use tantivy::{Index, IndexSettings, ReloadPolicy, Score, Searcher, TantivyDocument, Term};
+use windlass_tool::handler::Record;
+
+/// Terms of one query. More of them find no more and cost time; the rarest say the most.
+const TERMS_MAX: usize = 12;
+/// Bytes of a query that are read, in whole characters. The longest spoken question is a fraction of this.
+const QUERY_BYTES_MAX: usize = 16 * 1024;
+/// Unknown words of a query for which similar ones are looked up.
+const UNKNOWN_WORDS_MAX: usize = 3;
+/// Similar words tried for an unknown one.
+const SIMILAR_WORDS_MAX: usize = 4;
+/// Letters from which a word may be misspelt and still be meant.
+const SIMILAR_LETTERS_MIN: usize = 5;
+/// How much a similar word counts against the word itself.
+const SIMILAR_WEIGHT: Score = 0.6;
+/// Bytes with which the writer sizes its first table; it grows by what is added. Small, because most bases are.
+const WRITER_BYTES: usize = 256 * 1024;
+const ANALYSER: &str = "words";
+
+/// The index could not be built or read.
+#[derive(Debug, thiserror::Error)]
+#[error("the word index of the knowledge base is broken: {0}")]
+pub struct IndexError(#[from] tantivy::TantivyError);
+
+impl From<std::io::Error> for IndexError {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.into())
+    }
+}
+
+pub(crate) struct LexicalIndex {
+    searcher: Searcher,
+    fields: Fields,
+    analyser: TextAnalyzer,
+}
+
+#[derive(Clone, Copy)]
+struct Fields {
+    title: Field,
+    aliases: Field,
+    tags: Field,
+    body: Field,
+}
+
+impl Fields {
+    /// Each field with what a match in it counts. A name in the title says what the record is about; a word of the
+    /// body may be there by the way.
+    fn weighted(self) -> [(Field, Score); 4] {
+        [
+            (self.title, 2.0),
+            (self.aliases, 2.0),
+            (self.tags, 1.0),
+            (self.body, 1.0),
+        ]
+    }
+}
+
+/// One term of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct QueryTerm {
+    pub(crate) text: String,
+    /// How much it says: its inverse document frequency, less for a similar word.
+    pub(crate) idf: Score,
+    weight: Score,
+    document_frequency: u64,
+}
+
+/// A record that was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ranked {
+    pub(crate) ordinal: Ordinal,
+    pub(crate) bm25: Score,
+}
+
+impl Eq for Ranked {}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ranked {
+    /// The greater is the better: the higher score, and of equal ones the lower ordinal, which is the lower id.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.bm25
+            .total_cmp(&other.bm25)
+            .then(other.ordinal.cmp(&self.ordinal))
+    }
+}
+
+impl LexicalIndex {
+    /// Indexes records in the order of their ordinals.
+    pub(crate) fn build<'a>(records: impl Iterator<Item = &'a Record>) -> Result<Self, IndexError> {
+        let (schema, fields) = schema();
+        let analyser = analysis::analyser();
+        let tokenizers = TokenizerManager::new();
+        tokenizers.register(ANALYSER, analyser.clone());
+        // One segment written in one go on this thread: no writer threads, and documents keep their order, so that a
+        // document's number is the record's ordinal.
+        let mut writer = Index::builder()
+            .schema(schema)
+            .tokenizers(tokenizers)
+            .settings(IndexSettings {
+                docstore_compression: Compressor::None,
+                docstore_compress_dedicated_thread: false,
+                ..IndexSettings::default()
+            })
+            .single_segment_index_writer(RamDirectory::create(), WRITER_BYTES)?;
+        for record in records {
+            writer.add_document(document(record, fields))?;
+        }
+        let searcher = writer
+            .finalize()?
+            .reader_builder()
+            .reload_policy(ReloadPolicy::Manual)
+            .doc_store_cache_num_blocks(0)
+            .try_into()?
+            .searcher();
+        Ok(Self {
+            searcher,
+            fields,
+            analyser,
+        })
+    }
+
+    pub(crate) fn analyser(&self) -> &TextAnalyzer {
+        &self.analyser
+    }
+
+    /// The terms of a query that occur in the index, the rarest first, similar ones in place of words that do not.
+    pub(crate) fn terms(&self, query: &str) -> Result<Vec<QueryTerm>, IndexError> {
+        let mut chosen = Vec::new();
+        let mut unknown = Vec::new();
+        for text in self.distinct_terms(query) {
+            match self.document_frequency(&text)? {
+                0 => unknown.push(text),
+                frequency => chosen.push(self.query_term(text, frequency, 1.0)),
+            }
+        }
+        unknown.retain(|text| text.chars().count() >= SIMILAR_LETTERS_MIN);
+        unknown.truncate(UNKNOWN_WORDS_MAX);
+        if !unknown.is_empty() {
+            for (text, frequency) in self.similar(&unknown)? {
+                if !chosen.iter().any(|term| term.text == text) {
+                    chosen.push(self.query_term(text, frequency, SIMILAR_WEIGHT));
+                }
+            }
+        }
+        // Stable, so that among equally rare terms those that were said first stay.
+        chosen.sort_by_key(|term| term.document_frequency);
+        chosen.truncate(TERMS_MAX);
+        Ok(chosen)
+    }
+
+    fn distinct_terms(&self, query: &str) -> Vec<String> {
+        let mut analyser = self.analyser.clone();
+        let mut stream =
+            analyser.token_stream(&query[..query.floor_char_boundary(QUERY_BYTES_MAX)]);
+        let mut seen = std::collections::HashSet::new();
+        let mut terms = Vec::new();
+        while stream.advance() {
+            let text = &stream.token().text;
+            if !seen.contains(text) {
+                seen.insert(text.clone());
+                terms.push(text.clone());
+            }
+        }
+        terms
+    }
+
+    fn query_term(&self, text: String, document_frequency: u64, weight: Score) -> QueryTerm {
+        let (all, with) = (
+            self.searcher.num_docs() as Score,
+            document_frequency as Score,
+        );
+        // The inverse document frequency of BM25 as Lucene and tantivy have it, which is never negative.
+        let idf = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+        QueryTerm {
+            text,
+            idf: idf * weight,
+            weight,
+            document_frequency,
+        }
+    }
+
+    /// In how many records a term occurs, at least: the most of any field.
+    fn document_frequency(&self, text: &str) -> Result<u64, IndexError> {
+        let mut most = 0;
+        for (field, _) in self.fields.weighted() {
+            most = most.max(
+                self.searcher
+                    .doc_freq(&Term::from_field_text(field, text))?,
+            );
+        }
+        Ok(most)
+    }
+
+    /// The words of the index that are one slip away from one of these, the most frequent first.
+    fn similar(&self, unknown: &[String]) -> Result<Vec<(String, u64)>, IndexError> {
+        let mut found: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); unknown.len()];
+        for segment in self.searcher.segment_readers() {
+            for (field, _) in self.fields.weighted() {
+                let inverted = segment.inverted_index(field)?;
+                let mut words = inverted.terms().stream()?;
+                while words.advance() {
+                    let Ok(word) = std::str::from_utf8(words.key()) else {
+                        continue;
+                    };
+                    for (text, similar) in unknown.iter().zip(&mut found) {
+                        if near::is_one_slip_away(text, word) {
+                            let frequency = u64::from(words.value().doc_freq);
+                            let most = similar.entry(word.to_owned()).or_default();
+                            *most = frequency.max(*most);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(found
+            .into_iter()
+            .flat_map(|similar| {
+                let mut similar: Vec<_> = similar.into_iter().collect();
+                similar.sort_by_key(|(_, frequency)| Reverse(*frequency));
+                similar.truncate(SIMILAR_WORDS_MAX);
+                similar
+            })
+            .collect())
+    }
+
+    /// The best `count` of the allowed records, the best first.
+    pub(crate) fn rank(
+        &self,
+        terms: &[QueryTerm],
+        allowed: &Allowed,
+        count: usize,
+    ) -> Result<Vec<Ranked>, IndexError> {
+        if terms.is_empty() || count == 0 {
+            return Ok(Vec::new());
+        }
+        let weight = self
+            .query(terms)
+            .weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+        let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(count + 1);
+        for segment in self.searcher.segment_readers() {
+            // The search skips whole blocks of documents that cannot beat the worst of the best.
+            weight.for_each_pruning(Score::MIN, segment, &mut |ordinal, bm25| {
+                if allowed.contains(ordinal) {
+                    best.push(Reverse(Ranked { ordinal, bm25 }));
+                    if best.len() > count {
+                        best.pop();
+                    }
+                }
+                match best.peek() {
+                    Some(Reverse(worst)) if best.len() == count => worst.bm25,
+                    Some(_) | None => Score::MIN,
+                }
+            })?;
+        }
+        Ok(best
+            .into_sorted_vec()
+            .into_iter()
+            .map(|Reverse(ranked)| ranked)
+            .collect())
+    }
+
+    /// Built term by term: a query's text never reaches a query parser.
+    fn query(&self, terms: &[QueryTerm]) -> BooleanQuery {
+        let mut clauses: Vec<Box<dyn Query>> = Vec::with_capacity(terms.len() * 4);
+        for term in terms {
+            for (field, weight) in self.fields.weighted() {
+                let query = TermQuery::new(
+                    Term::from_field_text(field, &term.text),
+                    IndexRecordOption::WithFreqs,
+                );
+                clauses.push(Box::new(BoostQuery::new(
+                    Box::new(query),
+                    weight * term.weight,
+                )));
+            }
+        }
+        BooleanQuery::union(clauses)
+    }
+}
+
+fn schema() -> (Schema, Fields) {
+    let options = TextOptions::default().set_indexing_options(
+        TextFieldIndexing::default()
+            .set_tokenizer(ANALYSER)
+            .set_index_option(IndexRecordOption::WithFreqs),
+    );
+    let mut schema = Schema::builder();
+    let fields = Fields {
+        title: schema.add_text_field("title", options.clone()),
+        aliases: schema.add_text_field("aliases", options.clone()),
+        tags: schema.add_text_field("tags", options.clone()),
+        body: schema.add_text_field("body", options),
+    };
+    (schema.build(), fields)
+}
+
+fn document(record: &Record, fields: Fields) -> TantivyDocument {
+    let mut document = TantivyDocument::new();
+    document.add_text(fields.title, &record.title);
+    for alias in &record.aliases {
+        document.add_text(fields.aliases, alias);
+    }
+    for tag in &record.tags {
+        document.add_text(fields.tags, tag);
+    }
+    document.add_text(fields.body, &record.body);
+    document
+}

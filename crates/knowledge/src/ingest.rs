@@ -1,0 +1,286 @@
+//! Reads a folder of Markdown files into records, keeps the good ones and reports every bad one with its place.
+//! Knows no index and no search.
+
+use crate::front_matter::{self, Fault};
+use crate::record;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use windlass_tool::handler::Record;
+
+/// Folders inside folders; a deeper tree is a mistake or an attack.
+const DEPTH_MAX: usize = 16;
+
+/// How much a folder may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IngestLimits {
+    /// Bytes of one file. A larger one is reported and left out.
+    pub file_bytes_max: u64,
+    /// Entries of the whole folder. What comes after them in its order is reported and left out.
+    pub files_max: usize,
+}
+
+impl Default for IngestLimits {
+    /// 1 MiB a file and 100,000 files.
+    fn default() -> Self {
+        Self {
+            file_bytes_max: 1024 * 1024,
+            files_max: 100_000,
+        }
+    }
+}
+
+/// What became of a folder's files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IngestReport {
+    /// How many records are in the base.
+    pub records: usize,
+    /// In the order of the paths. Each one left out what it names.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is wrong with one file. Displays as `path:line: message`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Relative to the folder.
+    pub path: String,
+    /// From 1.
+    pub line: Option<usize>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(formatter, "{}:{line}: {}", self.path, self.message),
+            None => write!(formatter, "{}: {}", self.path, self.message),
+        }
+    }
+}
+
+/// Why a folder could not be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("there is no knowledge base folder {}: create it, or name another", .0.display())]
+    Missing(PathBuf),
+    #[error("{} is not a folder: name the folder that holds the records", .0.display())]
+    NotAFolder(PathBuf),
+    #[error("the knowledge base folder {} cannot be read: {cause}", .folder.display())]
+    Unreadable { folder: PathBuf, cause: io::Error },
+}
+
+/// The good records of a folder, and the report, which does not count the records yet.
+pub(crate) fn read_folder(
+    folder: &Path,
+    limits: &IngestLimits,
+) -> Result<(Vec<Record>, IngestReport), FolderError> {
+    let root = folder.canonicalize().map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => FolderError::Missing(folder.to_owned()),
+        _ => unreadable(folder, cause),
+    })?;
+    if !root.is_dir() {
+        return Err(FolderError::NotAFolder(folder.to_owned()));
+    }
+    let entries = sorted_entries(&root, limits).map_err(|cause| unreadable(folder, cause))?;
+    let mut reader = Reader {
+        root,
+        limits,
+        entries_seen: 0,
+        records: Vec::new(),
+        paths_by_id: HashMap::new(),
+        problems: Vec::new(),
+    };
+    reader.walk(entries);
+    let report = IngestReport {
+        records: 0,
+        problems: reader.problems,
+    };
+    Ok((reader.records, report))
+}
+
+fn unreadable(folder: &Path, cause: io::Error) -> FolderError {
+    FolderError::Unreadable {
+        folder: folder.to_owned(),
+        cause,
+    }
+}
+
+/// A file or folder still to be looked at.
+struct Entry {
+    path: PathBuf,
+    /// As problems and records name it.
+    name: String,
+    depth: usize,
+}
+
+struct Reader<'a> {
+    root: PathBuf,
+    limits: &'a IngestLimits,
+    entries_seen: usize,
+    records: Vec<Record>,
+    paths_by_id: HashMap<String, String>,
+    problems: Vec<Problem>,
+}
+
+/// What an entry turned out to be.
+enum Kind {
+    Folder,
+    Record,
+    Other,
+}
+
+impl Reader<'_> {
+    fn walk(&mut self, entries: Vec<Entry>) {
+        // The next entry in the order of the paths is the last on the stack.
+        let mut stack: Vec<Entry> = entries.into_iter().rev().collect();
+        while let Some(entry) = stack.pop() {
+            self.entries_seen += 1;
+            if self.entries_seen > self.limits.files_max {
+                let message = format!(
+                    "the folder holds more than {} files: this one and all after it are left out",
+                    self.limits.files_max
+                );
+                self.report(&entry.name, Fault::new(None, message));
+                return;
+            }
+            match self.visit(&entry) {
+                Ok(inner) => stack.extend(inner.into_iter().rev()),
+                Err(fault) => self.report(&entry.name, fault),
+            }
+        }
+    }
+
+    /// The entries inside, where it is a folder.
+    fn visit(&mut self, entry: &Entry) -> Result<Vec<Entry>, Fault> {
+        match self.kind(entry)? {
+            Kind::Other => Ok(Vec::new()),
+            Kind::Folder if entry.depth >= DEPTH_MAX => Err(Fault::new(
+                None,
+                format!("the folder is more than {DEPTH_MAX} deep: move it up"),
+            )),
+            Kind::Folder => {
+                let inner = sorted_entries(&entry.path, self.limits).map_err(cannot_read)?;
+                Ok(inner
+                    .into_iter()
+                    .map(|inner| Entry {
+                        name: format!("{}/{}", entry.name, inner.name),
+                        depth: entry.depth + 1,
+                        path: inner.path,
+                    })
+                    .collect())
+            }
+            Kind::Record => {
+                let bytes = self.read_file(&entry.path)?;
+                let record = front_matter::read(&entry.name, &bytes)?;
+                self.keep(&entry.name, &bytes, record)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    fn kind(&self, entry: &Entry) -> Result<Kind, Fault> {
+        let is_markdown = entry
+            .path
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
+        let mut metadata = fs::symlink_metadata(&entry.path).map_err(cannot_read)?;
+        if metadata.is_symlink() {
+            let target = entry.path.canonicalize().map_err(|cause| {
+                Fault::new(None, format!("the symbolic link leads nowhere: {cause}"))
+            })?;
+            if !target.starts_with(&self.root) {
+                return Err(Fault::new(
+                    None,
+                    "the symbolic link leaves the knowledge base folder: put the file itself here",
+                ));
+            }
+            metadata = fs::metadata(&target).map_err(cannot_read)?;
+            if metadata.is_dir() {
+                return Err(Fault::new(
+                    None,
+                    "the symbolic link leads to a folder, which could go round in circles: put the folder itself here",
+                ));
+            }
+        }
+        Ok(match (metadata.is_dir(), metadata.is_file()) {
+            (true, _) => Kind::Folder,
+            (false, true) if is_markdown => Kind::Record,
+            (false, true | false) => Kind::Other,
+        })
+    }
+
+    fn read_file(&self, path: &Path) -> Result<Vec<u8>, Fault> {
+        let bytes_max = self.limits.file_bytes_max;
+        let mut bytes = Vec::new();
+        // A file can grow between a look at its size and its reading, so the reading itself is what is limited.
+        File::open(path)
+            .and_then(|file| {
+                file.take(bytes_max.saturating_add(1))
+                    .read_to_end(&mut bytes)
+            })
+            .map_err(cannot_read)?;
+        if u64::try_from(bytes.len()).is_ok_and(|length| length <= bytes_max) {
+            return Ok(bytes);
+        }
+        Err(Fault::new(
+            None,
+            format!("the file is larger than {bytes_max} bytes: split it into several records"),
+        ))
+    }
+
+    fn keep(&mut self, name: &str, bytes: &[u8], record: Record) -> Result<(), Fault> {
+        if let Some(first) = self.paths_by_id.get(&record.id) {
+            let line = bytes
+                .split(|byte| *byte == b'\n')
+                .position(|line| line.starts_with(b"id:"))
+                .map(|index| index + 1);
+            return Err(Fault::new(
+                line,
+                format!(
+                    "the id {:?} is already that of {first}, which is kept: give one of the two another id",
+                    record.id
+                ),
+            ));
+        }
+        self.paths_by_id.insert(record.id.clone(), name.to_owned());
+        self.records.push(record);
+        Ok(())
+    }
+
+    fn report(&mut self, name: &str, fault: Fault) {
+        self.problems.push(Problem {
+            path: name.to_owned(),
+            line: fault.line,
+            message: fault.message,
+        });
+    }
+}
+
+/// The entries of one folder by name, without those that are hidden. Stops reading once there are more than the limit
+/// allows, for the walk will leave them out in any case.
+fn sorted_entries(folder: &Path, limits: &IngestLimits) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with(['.', '_']) {
+            entries.push(Entry {
+                path: entry.path(),
+                name: record::clean_line(&name),
+                depth: 1,
+            });
+        }
+        if entries.len() > limits.files_max {
+            break;
+        }
+    }
+    entries.sort_by(|left, right| left.path.cmp(&right.path));
+    Ok(entries)
+}
+
+fn cannot_read(cause: io::Error) -> Fault {
+    Fault::new(None, format!("cannot be read: {cause}"))
+}

@@ -1,0 +1,356 @@
+//! What a good record is: the rules for its fields, their limits, and the cleaning that they go through on the way in.
+//! Knows no file and no index.
+
+use crate::date::{self, DayEdge};
+use serde_json::Value;
+use windlass_tool::handler::Record;
+
+/// The namespace of a record that names none.
+pub const DEFAULT_NAMESPACE: &str = "public";
+
+pub(crate) const ID_BYTES_MAX: usize = 128;
+pub(crate) const WORD_BYTES_MAX: usize = 63;
+const TITLE_CHARACTERS_MAX: usize = 300;
+const ALIASES_MAX: usize = 64;
+const ALIAS_CHARACTERS_MAX: usize = 200;
+const TAGS_MAX: usize = 64;
+const TAG_CHARACTERS_MAX: usize = 64;
+const URL_BYTES_MAX: usize = 2_048;
+
+/// What is wrong with one field of a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` {problem}")]
+pub struct RecordError {
+    /// As the front matter spells it.
+    pub field: &'static str,
+    /// What is wrong and what to do, to be read after the field's name.
+    pub problem: String,
+}
+
+impl RecordError {
+    pub(crate) fn new(field: &'static str, problem: impl Into<String>) -> Self {
+        Self {
+            field,
+            problem: problem.into(),
+        }
+    }
+}
+
+/// Cleans a record's text and checks its fields against the rules.
+pub(crate) fn admit(mut record: Record) -> Result<Record, RecordError> {
+    check_word("type", &record.record_type)?;
+    check_word("namespace", &record.namespace)?;
+    check_id(&record.id, &record.record_type)?;
+    record.title = clean_line(&record.title);
+    if record.title.is_empty() {
+        return Err(RecordError::new(
+            "title",
+            "is missing: add one to the front matter or begin the text with a `# ` heading",
+        ));
+    }
+    check_length("title", &record.title, TITLE_CHARACTERS_MAX)?;
+    record.aliases = clean_list(record.aliases, clean_line);
+    check_list(
+        "aliases",
+        &record.aliases,
+        ALIASES_MAX,
+        ALIAS_CHARACTERS_MAX,
+    )?;
+    record.tags = clean_list(record.tags, tag);
+    check_list("tags", &record.tags, TAGS_MAX, TAG_CHARACTERS_MAX)?;
+    if let Some(url) = &record.url {
+        check_url(url)?;
+    }
+    if let Some(text) = &record.last_updated
+        && date::parse(text, DayEdge::First).is_none()
+    {
+        return Err(RecordError::new(
+            "last_updated",
+            format!(
+                "is {:?}, which is no date: write 2024-05-31 or 2024-05-31T18:00:00Z",
+                shortened(text)
+            ),
+        ));
+    }
+    record.body = clean_body(&record.body);
+    record.metadata = record
+        .metadata
+        .into_iter()
+        .map(|(key, value)| (clean_line(&key), clean_value(value)))
+        .collect();
+    Ok(record)
+}
+
+/// The form in which tags are kept and compared.
+pub(crate) fn tag(text: &str) -> String {
+    clean_line(text).to_lowercase()
+}
+
+/// A word of the base's own vocabulary: a type or a namespace.
+pub(crate) fn is_word(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|byte| byte.is_ascii_lowercase())
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        && text.len() <= WORD_BYTES_MAX
+}
+
+fn check_word(field: &'static str, text: &str) -> Result<(), RecordError> {
+    if text.is_empty() {
+        return Err(RecordError::new(
+            field,
+            "is missing: add it to the front matter",
+        ));
+    }
+    if is_word(text) {
+        return Ok(());
+    }
+    Err(RecordError::new(
+        field,
+        format!(
+            "is {:?}: use at most {WORD_BYTES_MAX} lower-case letters, digits and `_`, beginning with a letter",
+            shortened(text)
+        ),
+    ))
+}
+
+fn check_id(id: &str, record_type: &str) -> Result<(), RecordError> {
+    let Some((prefix, slug)) = id.split_once(':') else {
+        return Err(RecordError::new(
+            "id",
+            format!("is {:?}: write it as `type:name`", shortened(id)),
+        ));
+    };
+    let is_slug = slug.bytes().all(|byte| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'.')
+    });
+    if !is_slug || slug.is_empty() || id.len() > ID_BYTES_MAX {
+        return Err(RecordError::new(
+            "id",
+            format!(
+                "is {:?}: after the colon use lower-case letters, digits, `_`, `-` and `.`, at most {ID_BYTES_MAX} \
+                 bytes in all",
+                shortened(id)
+            ),
+        ));
+    }
+    if prefix != record_type {
+        return Err(RecordError::new(
+            "id",
+            format!(
+                "begins with {:?} but the type is {record_type:?}: make them the same",
+                shortened(prefix)
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn check_length(field: &'static str, text: &str, characters_max: usize) -> Result<(), RecordError> {
+    let characters = text.chars().count();
+    if characters <= characters_max {
+        return Ok(());
+    }
+    Err(RecordError::new(
+        field,
+        format!("has {characters} characters: shorten it to {characters_max}"),
+    ))
+}
+
+fn check_list(
+    field: &'static str,
+    list: &[String],
+    items_max: usize,
+    characters_max: usize,
+) -> Result<(), RecordError> {
+    if list.len() > items_max {
+        return Err(RecordError::new(
+            field,
+            format!("has {} items: keep at most {items_max}", list.len()),
+        ));
+    }
+    list.iter()
+        .try_for_each(|item| check_length(field, item, characters_max))
+}
+
+fn check_url(url: &str) -> Result<(), RecordError> {
+    let is_web = ["https://", "http://"].iter().any(|scheme| {
+        url.strip_prefix(scheme)
+            .is_some_and(|rest| !rest.is_empty())
+    });
+    let is_plain = !url
+        .chars()
+        .any(|character| character.is_whitespace() || is_unwanted(character));
+    if is_web && is_plain && url.len() <= URL_BYTES_MAX {
+        return Ok(());
+    }
+    Err(RecordError::new(
+        "url",
+        format!(
+            "is {:?}: write an http or https address of at most {URL_BYTES_MAX} bytes without spaces",
+            shortened(url)
+        ),
+    ))
+}
+
+/// Enough of a bad value to know it by.
+fn shortened(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    match text.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Characters that mean nothing in a record's text and can lie about it on a screen: control characters, byte order
+/// marks, and those that turn the direction of writing.
+fn is_unwanted(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// One line: without unwanted characters, and with single spaces.
+pub(crate) fn clean_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        let before = line.len();
+        line.extend(word.chars().filter(|character| !is_unwanted(*character)));
+        if line.len() > before {
+            line.push(' ');
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+fn clean_body(text: &str) -> String {
+    let text: String = text
+        .chars()
+        .filter(|character| matches!(character, '\n' | '\t') || !is_unwanted(*character))
+        .collect();
+    text.trim().to_owned()
+}
+
+fn clean_list(items: Vec<String>, clean: fn(&str) -> String) -> Vec<String> {
+    let mut cleaned: Vec<String> = Vec::with_capacity(items.len().min(TAGS_MAX));
+    for item in items {
+        let item = clean(&item);
+        if !item.is_empty() && !cleaned.contains(&item) {
+            cleaned.push(item);
+        }
+    }
+    cleaned
+}
+
+fn clean_value(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(clean_body(&text)),
+        Value::Array(items) => Value::Array(items.into_iter().map(clean_value).collect()),
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .map(|(key, value)| (clean_line(&key), clean_value(value)))
+                .collect(),
+        ),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Record {
+        Record {
+            id: "person:colin_archer".to_owned(),
+            namespace: "public".to_owned(),
+            record_type: "person".to_owned(),
+            title: "Colin Archer".to_owned(),
+            ..Record::default()
+        }
+    }
+
+    fn check(change: impl FnOnce(&mut Record), field: Option<&'static str>) {
+        let mut record = good();
+        change(&mut record);
+        let shown = format!("{record:?}");
+        let outcome = admit(record).err().map(|error| error.field);
+        assert_eq!(outcome, field, "{shown:.300}");
+    }
+
+    #[test]
+    fn every_field_has_its_rule() {
+        check(|_| (), None);
+        check(|record| record.id = "colin_archer".into(), Some("id"));
+        check(|record| record.id = "person:".into(), Some("id"));
+        check(|record| record.id = "person:Colin".into(), Some("id"));
+        check(|record| record.id = "person:a b".into(), Some("id"));
+        check(|record| record.id = "person:../a".into(), Some("id"));
+        check(
+            |record| record.id = "project:colin_archer".into(),
+            Some("id"),
+        );
+        check(
+            |record| record.id = format!("person:{}", "a".repeat(121)),
+            None,
+        );
+        check(
+            |record| record.id = format!("person:{}", "a".repeat(122)),
+            Some("id"),
+        );
+        check(|record| record.record_type = String::new(), Some("type"));
+        check(|record| record.record_type = "Person".into(), Some("type"));
+        check(|record| record.namespace = "a/b".into(), Some("namespace"));
+        check(|record| record.title = " \u{7} ".into(), Some("title"));
+        check(|record| record.title = "å".repeat(301), Some("title"));
+        check(
+            |record| record.aliases = vec!["a".repeat(201)],
+            Some("aliases"),
+        );
+        check(
+            |record| record.tags = (0..65).map(|number| format!("t{number}")).collect(),
+            Some("tags"),
+        );
+        check(
+            |record| record.url = Some("javascript:alert(1)".into()),
+            Some("url"),
+        );
+        check(|record| record.url = Some("https://".into()), Some("url"));
+        check(
+            |record| record.url = Some("https://a b".into()),
+            Some("url"),
+        );
+        check(
+            |record| record.url = Some("https://frammuseum.no/".into()),
+            None,
+        );
+        check(
+            |record| record.last_updated = Some("last May".into()),
+            Some("last_updated"),
+        );
+    }
+
+    #[test]
+    fn unwanted_characters_do_not_get_in() {
+        let record = admit(Record {
+            title: "Colin\u{0}\n Archer\u{202e}".to_owned(),
+            tags: vec![
+                " Ship\tBuilder".to_owned(),
+                "ship builder".to_owned(),
+                "\u{1b}".to_owned(),
+            ],
+            body: "\u{feff}one\r\n\u{1b}[31mtwo\tthree\u{2066}\n\n".to_owned(),
+            metadata: serde_json::json!({"a\u{0}": ["b\u{9b}c"]})
+                .as_object()
+                .cloned()
+                .unwrap(),
+            ..good()
+        })
+        .unwrap();
+        assert_eq!(record.title, "Colin Archer");
+        assert_eq!(record.tags, ["ship builder"]);
+        assert_eq!(record.body, "one\n[31mtwo\tthree");
+        assert_eq!(
+            Value::Object(record.metadata),
+            serde_json::json!({"a": ["bc"]})
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Chooses the words of a body that show best why it was found. Knows no index; what a term is worth is told to it.
+
+use crate::analysis;
+use crate::index::QueryTerm;
+use tantivy::tokenizer::TextAnalyzer;
+use windlass_tool::handler::Snippet;
+
+const WORDS_MIN: usize = 25;
+const WORDS_MAX: usize = 40;
+/// Bytes of a snippet, for text that has no spaces between its words.
+const SNIPPET_BYTES_MAX: usize = 512;
+/// Bytes of a body that are looked through, so that a body of the largest size costs no more than a long one.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Words that a window keeps before the first term, where it does not begin with a sentence.
+const WORDS_BEFORE: usize = 8;
+
+/// The best window of a body: the one whose distinct terms are worth the most, rather one that begins a sentence, rather
+/// an early one. Without any of the terms it is the body's beginning. `None` where the body has no words.
+pub(crate) fn best(
+    body: &str,
+    terms: &[QueryTerm],
+    analyser: &mut TextAnalyzer,
+) -> Option<Snippet> {
+    let text = &body[..body.floor_char_boundary(BODY_BYTES_MAX)];
+    let words = analysis::word_ranges(text);
+    if words.is_empty() {
+        return None;
+    }
+    let passage = Passage {
+        matches: matches(text, &words, terms, analyser),
+        text,
+        words,
+    };
+    let first = passage.best_start(terms);
+    let last = passage.last_word(first);
+    let (start, _) = passage.words[first];
+    let end = passage
+        .end_with_punctuation(last)
+        .min(text.floor_char_boundary(start + SNIPPET_BYTES_MAX));
+    Some(Snippet {
+        text: text[start..end].to_owned(),
+        start,
+        end,
+    })
+}
+
+struct Passage<'a> {
+    text: &'a str,
+    /// Byte ranges of all words.
+    words: Vec<(usize, usize)>,
+    /// For each word, which of the terms it is.
+    matches: Vec<Option<usize>>,
+}
+
+fn matches(
+    text: &str,
+    words: &[(usize, usize)],
+    terms: &[QueryTerm],
+    analyser: &mut TextAnalyzer,
+) -> Vec<Option<usize>> {
+    let mut matches = vec![None; words.len()];
+    let mut stream = analyser.token_stream(text);
+    while stream.advance() {
+        let token = stream.token();
+        matches[token.position] = terms.iter().position(|term| term.text == token.text);
+    }
+    matches
+}
+
+impl Passage<'_> {
+    /// The first word of the best window.
+    fn best_start(&self, terms: &[QueryTerm]) -> usize {
+        let length = WORDS_MAX.min(self.words.len());
+        let last_start = self.words.len() - WORDS_MIN.min(self.words.len());
+        let mut counts = vec![0_usize; terms.len()];
+        let mut worth = 0.0;
+        for word in 0..length {
+            enter(self.matches[word], &mut counts, &mut worth, terms);
+        }
+        let mut best = (0, worth, true);
+        for start in 1..=last_start {
+            leave(self.matches[start - 1], &mut counts, &mut worth, terms);
+            if let Some(entering) = self.matches.get(start + WORDS_MAX - 1) {
+                enter(*entering, &mut counts, &mut worth, terms);
+            }
+            // A slack for what repeated addition rounds away.
+            let gain = worth - best.1;
+            let begins_sentence = self.begins_sentence(start);
+            if gain > 1e-3 || (gain > -1e-3 && begins_sentence && !best.2) {
+                best = (start, worth, begins_sentence);
+            }
+        }
+        let (start, _, begins_sentence) = best;
+        if begins_sentence {
+            return start;
+        }
+        let first_match = (start..self.words.len()).find(|word| self.matches[*word].is_some());
+        let centred = first_match.map_or(start, |word| word.saturating_sub(WORDS_BEFORE));
+        centred.clamp(start, last_start)
+    }
+
+    /// The last word of the window that begins with `first`: the last one that ends a sentence and loses no match, else
+    /// the last that fits.
+    fn last_word(&self, first: usize) -> usize {
+        let longest = (first + WORDS_MAX).min(self.words.len()) - 1;
+        let last_match = (first..=longest)
+            .rev()
+            .find(|word| self.matches[*word].is_some())
+            .unwrap_or(first);
+        let shortest = (first + WORDS_MIN - 1).max(last_match);
+        (shortest..=longest)
+            .rev()
+            .find(|word| self.ends_sentence(*word))
+            .unwrap_or(longest)
+    }
+
+    /// What stands between a word and the next.
+    fn gap_after(&self, word: usize) -> &str {
+        let (_, end) = self.words[word];
+        let next = self
+            .words
+            .get(word + 1)
+            .map_or(self.text.len(), |(start, _)| *start);
+        &self.text[end..next]
+    }
+
+    fn ends_sentence(&self, word: usize) -> bool {
+        let gap = self.gap_after(word);
+        word + 1 == self.words.len()
+            || gap.contains("\n\n")
+            || (gap.starts_with(['.', '!', '?', ')', '"', '”', ':'])
+                && gap.contains(['.', '!', '?'])
+                && gap.ends_with(char::is_whitespace))
+    }
+
+    fn begins_sentence(&self, word: usize) -> bool {
+        word == 0 || self.ends_sentence(word - 1)
+    }
+
+    fn end_with_punctuation(&self, word: usize) -> usize {
+        let (_, end) = self.words[word];
+        let closing: usize = self
+            .gap_after(word)
+            .chars()
+            .take_while(|character| matches!(character, '.' | '!' | '?' | ')' | '"' | '”' | '…'))
+            .map(char::len_utf8)
+            .sum();
+        end + closing
+    }
+}
+
+fn enter(found: Option<usize>, counts: &mut [usize], worth: &mut f32, terms: &[QueryTerm]) {
+    if let Some(term) = found {
+        counts[term] += 1;
+        if counts[term] == 1 {
+            *worth += terms[term].idf;
+        }
+    }
+}
+
+fn leave(found: Option<usize>, counts: &mut [usize], worth: &mut f32, terms: &[QueryTerm]) {
+    if let Some(term) = found {
+        counts[term] -= 1;
+        if counts[term] == 0 {
+            *worth -= terms[term].idf;
+        }
+    }
+}
