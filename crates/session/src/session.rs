@@ -3,6 +3,7 @@
 
 mod call_input;
 mod client_input;
+mod delivery;
 mod ending;
 mod model_input;
 mod settlement;

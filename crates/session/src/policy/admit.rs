@@ -88,34 +88,37 @@ impl Session {
             };
             return self.refuse(slot, refusal, Charge::Now, out);
         }
+        let blocks = self.blocks(&tool);
         let call = Call {
+            slot,
             attempt: 1,
+            tool,
+            arguments,
             defaults_applied,
             clamped,
             fingerprint,
             effect_id: None,
             started: None,
             phase: Phase::CheckingRate,
-            blocks: self.blocks(&tool),
+            blocks,
             spoken: true,
             attached: Vec::new(),
-            tool,
-            arguments,
-            slot,
         };
         self.remember_open(&call);
-        match call.tool.rate_limit {
-            Some(limit) => {
-                let (call_number, tool) = (call.slot.number, call.tool.id.clone());
-                self.calls.open(call);
-                out.push(Output::CheckRate {
-                    call: call_number,
-                    tool,
-                    limit,
-                });
-            }
-            None => self.pass_gates(call, out),
-        }
+        self.check_rate(call, out);
+    }
+
+    fn check_rate(&mut self, call: Call, out: &mut Vec<Output>) {
+        let Some(limit) = call.tool.rate_limit else {
+            return self.pass_gates(call, out);
+        };
+        let (number, tool) = (call.slot.number, call.tool.id.clone());
+        self.calls.open(call);
+        out.push(Output::CheckRate {
+            call: number,
+            tool,
+            limit,
+        });
     }
 
     /// Steps 9 to 11: loops, consent, and the reservation of an effect.

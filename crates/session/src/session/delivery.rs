@@ -1,0 +1,269 @@
+//! Deliveries that need no run of their own: refusals, conflicts, repeats and replays; and the way of every answer back
+//! to the provider message that asked for it.
+
+use super::{Charge, Refusal, Session};
+use crate::calls::{Call, Slot};
+use crate::client::{ClientUpdate, ErrorCode};
+use crate::deadlines::Deadline;
+use crate::event::{DuplicateRule, SessionEvent};
+use crate::io::Output;
+use crate::model::{AnswerBatching, ModelCommand, ModelToolResponse};
+use crate::policy::{Delivery, DeliveryState, Settled};
+use crate::session::settlement::call_record;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::envelope::{self, Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::CallNumber;
+use windlass_tool::kind::{Category, Scheduling};
+
+impl Session {
+    /// Ends a delivery that no gate let through.
+    pub(crate) fn refuse(
+        &mut self,
+        slot: Slot,
+        refusal: Refusal,
+        charge: Charge,
+        out: &mut Vec<Output>,
+    ) {
+        let Refusal {
+            error,
+            tool,
+            arguments,
+        } = refusal;
+        let meta = match &tool {
+            Some(tool) => self.meta_of(tool),
+            None => {
+                let version = self.config.registry.version().clone();
+                envelope::meta_without_tool(&slot.name, version, self.unix_ms())
+            }
+        };
+        let response = Arc::new(ToolResponse {
+            outcome: Outcome::Failure(error),
+            intents: Vec::new(),
+            meta,
+        });
+        if let Some(turn) = self.turns.get_mut(slot.turn) {
+            turn.summary.refusals += 1;
+            turn.summary.calls += u32::from(charge == Charge::Now);
+            let is_retrieval = tool
+                .as_ref()
+                .is_some_and(|tool| tool.category == Category::Retrieval);
+            if charge == Charge::Already && is_retrieval {
+                turn.summary.retrieval_calls = turn.summary.retrieval_calls.saturating_sub(1);
+            }
+        }
+        let settled = Settled {
+            response,
+            turn: slot.turn,
+            quoted: false,
+            is_outcome: false,
+            answered_on: Some(slot.generation),
+        };
+        let delivery = Delivery {
+            arguments: slot.arguments_hash,
+            generation: slot.generation,
+            state: DeliveryState::Settled(settled.clone()),
+        };
+        self.deliveries.remember(slot.key.clone(), delivery);
+        let record = call_record(&slot, tool, arguments, &settled.response);
+        out.push(Output::Event(SessionEvent::CallRejected(record)));
+        let is_spoken = !self.is_past_answering(slot.turn);
+        self.answer(&slot, &settled, None, is_spoken, true, out);
+        self.wind_up(slot.turn, out);
+    }
+
+    /// Ends a call that passed the budgets and failed at a later gate.
+    pub(crate) fn refuse_call(&mut self, call: Call, error: CallError, out: &mut Vec<Output>) {
+        if let Some(fingerprint) = &call.fingerprint {
+            self.deliveries.forget_effect(fingerprint);
+        }
+        let refusal = Refusal {
+            error,
+            tool: Some(call.tool),
+            arguments: Some(call.arguments),
+        };
+        self.refuse(call.slot, refusal, Charge::Already, out);
+    }
+
+    /// Rule D2: the id has its place on this connection already, so the conflict is recorded and nothing is sent.
+    pub(crate) fn record_conflict(&mut self, slot: Slot, out: &mut Vec<Output>) {
+        let error = CallError::new(
+            ErrorType::Conflict,
+            "one call id came with two sets of arguments",
+        );
+        let version = self.config.registry.version().clone();
+        let meta = envelope::meta_without_tool(&slot.name, version, self.unix_ms());
+        let response = Arc::new(ToolResponse {
+            outcome: Outcome::Failure(error),
+            intents: Vec::new(),
+            meta,
+        });
+        let record = call_record(&slot, None, None, &response);
+        out.push(Output::Event(SessionEvent::CallRejected(record)));
+        if let Some(turn) = self.turns.get_mut(slot.turn) {
+            turn.summary.refusals += 1;
+        }
+        let turn = slot.turn;
+        self.release(&slot, None, true, out);
+        self.wind_up(turn, out);
+    }
+
+    /// A delivery that shares the answer of an open call.
+    pub(crate) fn attach(
+        &mut self,
+        number: CallNumber,
+        slot: Slot,
+        rule: DuplicateRule,
+        out: &mut Vec<Output>,
+    ) {
+        self.count_repeat(slot.turn);
+        let turn = slot.turn;
+        match self.calls.get_mut(number) {
+            Some(call) => call.attached.push((slot, rule)),
+            // Open calls and their records change together; without the call there is nothing to wait for.
+            None => self.release(&slot, None, true, out),
+        }
+        self.wind_up(turn, out);
+    }
+
+    /// A delivery that is answered from the record; only where this connection has had no answer under its id.
+    pub(crate) fn replay(
+        &mut self,
+        slot: &Slot,
+        settled: &Settled,
+        is_owed: bool,
+        rule: DuplicateRule,
+        out: &mut Vec<Output>,
+    ) {
+        self.count_repeat(slot.turn);
+        self.deduplicated(slot, rule, out);
+        let mut response = (*settled.response).clone();
+        response.meta.idempotent_cache_hit = true;
+        response.meta.original_turn = Some(settled.turn);
+        let replayed = Settled {
+            response: Arc::new(response),
+            answered_on: Some(slot.generation),
+            ..settled.clone()
+        };
+        let delivery = Delivery {
+            arguments: slot.arguments_hash,
+            generation: slot.generation,
+            state: DeliveryState::Settled(Settled {
+                answered_on: Some(slot.generation),
+                ..settled.clone()
+            }),
+        };
+        self.deliveries.remember(slot.key.clone(), delivery);
+        self.answer(slot, &replayed, None, is_owed, true, out);
+        self.wind_up(slot.turn, out);
+    }
+
+    pub(crate) fn deduplicated(&mut self, slot: &Slot, rule: DuplicateRule, out: &mut Vec<Output>) {
+        let (call, tool) = (slot.number, slot.name.clone());
+        out.push(Output::Event(SessionEvent::CallDeduplicated {
+            call,
+            rule,
+            tool,
+        }));
+    }
+
+    /// Gives one delivery its answer, or nothing where nobody is to hear of it.
+    pub(super) fn answer(
+        &mut self,
+        slot: &Slot,
+        settled: &Settled,
+        scheduling: Option<Scheduling>,
+        is_spoken: bool,
+        blocks: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let is_heard = is_spoken
+            && slot.generation == self.connection.generation
+            && slot
+                .provider_id
+                .as_ref()
+                .is_none_or(|id| self.connection.closed_ids.close(id));
+        let answer = is_heard.then(|| ModelToolResponse {
+            id: slot.provider_id.clone(),
+            name: slot.name.clone(),
+            projection: envelope::project(
+                &settled.response,
+                settled.quoted,
+                self.config.limits.projection_characters_max,
+            ),
+            scheduling,
+        });
+        self.release(slot, answer, blocks, out);
+    }
+
+    /// Settles one delivery of its message and sends what that releases.
+    pub(crate) fn release(
+        &mut self,
+        slot: &Slot,
+        answer: Option<ModelToolResponse>,
+        blocks: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let together = blocks && self.config.profile.answers == AnswerBatching::Together;
+        let released = self.calls.settle(slot.batch, slot.number, answer, together);
+        if !released.answers.is_empty() {
+            out.push(Output::SendModel(ModelCommand::ToolResponses(
+                released.answers,
+            )));
+            self.turns.expect_continuation(slot.turn);
+            self.expect_answer();
+            let seconds = self.config.limits.result_silence_seconds;
+            self.deadlines.set(
+                Deadline::ResultSilence,
+                self.now + Duration::from_secs(seconds),
+            );
+        }
+        if let Some(tool_count) = released.complete {
+            out.push(Output::SendClient(ClientUpdate::ToolsComplete {
+                tool_count,
+            }));
+        }
+    }
+
+    fn count_repeat(&mut self, turn: u64) {
+        if let Some(turn) = self.turns.get_mut(turn) {
+            turn.summary.repeats += 1;
+        }
+    }
+
+    /// A turn in which the model was refused, or repeated itself, too often is ended, so that the user is not left with
+    /// a model that talks to its tools.
+    fn wind_up(&mut self, number: u64, out: &mut Vec<Output>) {
+        let limits = &self.config.limits.turn;
+        let (refusals_max, repeats_max) = (limits.refusals_max, limits.repeats_max);
+        let Some(turn) = self.turns.get_mut(number) else {
+            return;
+        };
+        let is_due = turn.summary.refusals >= refusals_max || turn.summary.repeats >= repeats_max;
+        if !is_due || std::mem::replace(&mut turn.summary.wound_up, true) {
+            return;
+        }
+        self.error(
+            ErrorCode::ToolLoop,
+            "the model called tools over and over",
+            out,
+        );
+        if self
+            .turns
+            .current()
+            .is_some_and(|turn| turn.number == number)
+        {
+            self.end_turn(false, out);
+        }
+    }
+
+    /// A wound-up turn goes on being refused, but not for ever being answered.
+    fn is_past_answering(&mut self, number: u64) -> bool {
+        let limits = &self.config.limits.turn;
+        let answers_max = limits.refusals_max.saturating_add(limits.repeats_max);
+        self.turns
+            .get_mut(number)
+            .is_some_and(|turn| turn.summary.wound_up && turn.summary.refusals > answers_max)
+    }
+}

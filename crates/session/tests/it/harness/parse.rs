@@ -1,0 +1,155 @@
+//! Reads the input lines of scripts.
+
+use serde_json::{Value, json};
+use std::time::Duration;
+use windlass_session::client::ClientEvent;
+use windlass_session::io::Input;
+use windlass_session::model::{
+    ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
+};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Cause, Failure, HandlerMessage, HandlerResult, Report, Success};
+use windlass_tool::id::{CallNumber, CallRef};
+
+pub(crate) fn parse(line: &str) -> Input {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let model = Input::Model;
+    match word {
+        "connected" => Input::Connection(ConnectionEvent::Connected {
+            generation: rest.parse().unwrap(),
+            resumed: false,
+        }),
+        "lost" => Input::Connection(ConnectionEvent::Lost {
+            generation: rest.parse().unwrap(),
+            reason: LostReason::Closed {
+                code: 1011,
+                reason: "Internal error".to_owned(),
+            },
+        }),
+        "unauthorized" => Input::Connection(ConnectionEvent::Lost {
+            generation: rest.parse().unwrap(),
+            reason: LostReason::Unauthorized,
+        }),
+        "ready" => model(ModelEvent::Ready {
+            provider_session_id: None,
+        }),
+        "calls" => model(ModelEvent::Calls(
+            rest.split(" + ").map(parse_call).collect(),
+        )),
+        "cancel" => model(ModelEvent::CallsCancelled(
+            rest.split(' ').map(Into::into).collect(),
+        )),
+        "hears" => model(ModelEvent::InputTranscript {
+            text: rest.to_owned().into(),
+            finished: false,
+        }),
+        "speech" => model(ModelEvent::SpeechStarted),
+        "says" => model(ModelEvent::OutputTranscript {
+            text: rest.to_owned().into(),
+            finished: false,
+        }),
+        "audio" => model(ModelEvent::AudioStarted),
+        "generated" => model(ModelEvent::GenerationComplete),
+        "done" => model(ModelEvent::TurnComplete {
+            idle: true,
+            reason: None,
+            unplayed: Duration::from_millis(rest.parse().unwrap_or(0)),
+        }),
+        "busy" => model(ModelEvent::TurnComplete {
+            idle: false,
+            reason: None,
+            unplayed: Duration::ZERO,
+        }),
+        "interrupted" => model(ModelEvent::Interrupted),
+        _ => parse_other(word, rest),
+    }
+}
+
+fn parse_other(word: &str, rest: &str) -> Input {
+    match word {
+        "text" => Input::Client(ClientEvent::Text {
+            text: rest.to_owned().into(),
+        }),
+        "interrupt" => Input::Client(ClientEvent::Interrupt),
+        "spoken" => Input::Client(ClientEvent::TurnComplete),
+        "played" => Input::Client(ClientEvent::PlaybackDone),
+        "stop" => Input::Client(ClientEvent::Stop),
+        "gone" => Input::Client(ClientEvent::Lost),
+        "shutdown" => Input::Shutdown,
+        "returns" => {
+            let (call, result) = rest.split_once(' ').unwrap();
+            Input::CallFinished {
+                call: parse_ref(call),
+                result: parse_result(result),
+            }
+        }
+        "message" => {
+            let (call, message) = rest.split_once(' ').unwrap();
+            let message = HandlerMessage::Client(serde_json::from_str(message).unwrap());
+            Input::HandlerMessage {
+                call: parse_ref(call),
+                message,
+            }
+        }
+        "progress" => {
+            let (call, message) = rest.split_once(' ').unwrap();
+            let message = HandlerMessage::Progress {
+                message: message.to_owned(),
+                fraction: Some(0.5),
+            };
+            Input::HandlerMessage {
+                call: parse_ref(call),
+                message,
+            }
+        }
+        other => panic!("no such input: {other}"),
+    }
+}
+
+fn parse_ref(text: &str) -> CallRef {
+    let (call, attempt) = text.split_once('/').unwrap_or((text, "1"));
+    CallRef {
+        call: CallNumber(call.parse().unwrap()),
+        attempt: attempt.parse().unwrap(),
+    }
+}
+
+/// `id name {arguments}`, where `-` stands for no id or no name.
+fn parse_call(text: &str) -> IncomingCall {
+    let mut parts = text.splitn(3, ' ');
+    let mut part = || parts.next().filter(|part| *part != "-");
+    let (id, name, arguments) = (part(), part(), part().unwrap_or("{}"));
+    let arguments = windlass_tool::json::parse(arguments.as_bytes())
+        .map_err(|error| ArgumentsProblem(error.to_string()))
+        .map(|value| value.as_object().unwrap().clone());
+    IncomingCall {
+        id: id.map(Into::into),
+        name: name.map(Into::into),
+        arguments,
+    }
+}
+
+fn parse_result(text: &str) -> HandlerResult {
+    let failure = |kind| Err(Failure::new(kind, "it failed"));
+    match text {
+        "nothing" => Ok(Success::default()),
+        "broken" => Err(Failure {
+            cause: Cause::Broken("panicked at secret".to_owned()),
+            intents: vec![],
+        }),
+        "transient" => failure(FailureKind::Transient),
+        "clean_transient" => Err(Report {
+            partial_side_effects: Some(false),
+            ..Report::new(FailureKind::Transient, "it failed")
+        }
+        .into()),
+        "permanent" => failure(FailureKind::Permanent),
+        json => {
+            let value: Value = serde_json::from_str(json).unwrap();
+            let intents = value.get("intents").cloned().unwrap_or(json!([]));
+            let mut success = Success::new(value);
+            success.intents = serde_json::from_value(intents).unwrap();
+            Ok(success)
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Tools of every kind that a policy tells apart, none of which ever runs.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_session::model::{
+    AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
+};
+use windlass_tool::handler::{Execution, Handler, Invocation};
+use windlass_tool::id::ToolId;
+use windlass_tool::kind::{
+    Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
+};
+use windlass_tool::registry::{Declarations, Registry, Tool};
+use windlass_tool::validate::Validator;
+
+struct Unused;
+
+impl Handler for Unused {
+    fn execute(&self, _: Invocation) -> Execution {
+        unreachable!("the core starts no handler itself")
+    }
+}
+
+pub(crate) fn tool(
+    id: &str,
+    category: Category,
+    side_effects: SideEffects,
+    parameters: Value,
+) -> Tool {
+    let declaration =
+        || serde_json::value::RawValue::from_string(json!({ "name": id }).to_string()).unwrap();
+    Tool {
+        id: ToolId::parse(id).unwrap(),
+        version: "1.0.0".into(),
+        description: id.to_owned(),
+        category,
+        side_effects,
+        idempotent: side_effects != SideEffects::Writes,
+        requires_confirmation: false,
+        allowed_modes: vec![Mode::Voice, Mode::Text],
+        latency_budget_ms: 500,
+        timeout_ms: 5_000,
+        behavior: Behavior::Blocking,
+        scheduling: Scheduling::WhenIdle,
+        on_interrupt: OnInterrupt::Finish,
+        reach: Reach::Internal,
+        confirmation_preview: None,
+        rate_limit: None,
+        sensitive: Vec::new(),
+        status: None,
+        parameters: Validator::compile(&parameters).unwrap(),
+        response: None,
+        declarations: Declarations {
+            openai: declaration(),
+            openai_realtime: declaration(),
+            gemini_native: declaration(),
+            gemini_json: declaration(),
+        },
+        summary: String::new(),
+        documentation: String::new(),
+        handler: Arc::new(Unused),
+    }
+}
+
+/// Tools of every kind that a policy tells apart.
+pub(crate) fn registry() -> Registry {
+    let any = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": { "text": { "type": "string" } }
+    });
+    let search = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["query"],
+        "properties": {
+            "query": { "type": "string", "minLength": 1 },
+            "top_k": { "type": "integer", "minimum": 1, "maximum": 10, "default": 5 },
+        }
+    });
+    let make = |id, category, side_effects| tool(id, category, side_effects, any.clone());
+    let tools = vec![
+        Tool {
+            status: Some("Searching for {query}".to_owned()),
+            reach: Reach::External,
+            ..tool("search", Category::Retrieval, SideEffects::ReadOnly, search)
+        },
+        make("look", Category::Utility, SideEffects::None),
+        make("write", Category::Action, SideEffects::Writes),
+        make("post", Category::Action, SideEffects::Writes),
+        Tool {
+            requires_confirmation: true,
+            ..make("pay", Category::Action, SideEffects::Writes)
+        },
+        Tool {
+            allowed_modes: vec![Mode::Text],
+            ..make("text_only", Category::Utility, SideEffects::None)
+        },
+        Tool {
+            on_interrupt: OnInterrupt::Cancel,
+            ..make("cancellable", Category::Utility, SideEffects::None)
+        },
+        Tool {
+            rate_limit: Some(RateLimit {
+                calls: 1,
+                window_ms: 60_000,
+            }),
+            ..make("limited", Category::Utility, SideEffects::None)
+        },
+        Tool {
+            response: Some(
+                Validator::compile(&json!({"type": "object", "required": ["n"]})).unwrap(),
+            ),
+            ..make("typed", Category::Utility, SideEffects::None)
+        },
+        Tool {
+            behavior: Behavior::NonBlocking,
+            scheduling: Scheduling::Interrupt,
+            ..make("slow", Category::Utility, SideEffects::None)
+        },
+        make("describe_tool", Category::Utility, SideEffects::None),
+    ];
+    Registry::new("1.0.test0000", None, tools)
+}
+
+pub(crate) fn profile() -> ModelProfile {
+    ModelProfile {
+        calls: CallSupport::Both,
+        scheduling: true,
+        declaration: DeclarationForm::GeminiNative,
+        answers: AnswerBatching::Together,
+        text_input: TextInput::RealtimeInput,
+        history: HistoryInput::ClientContent,
+        resumption: true,
+        hold_microphone: false,
+        thinking: Thinking::Omit,
+        vision: false,
+        context_tokens_max: 131_072,
+    }
+}
