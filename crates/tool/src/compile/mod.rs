@@ -70,6 +70,8 @@ pub fn compile(source: &Source<'_>) -> Compilation {
         problems.extend(compiled.problems);
         entries.extend(compiled.entry);
     }
+    // Stable, so that a tool's problems stay in the order of its files.
+    problems.sort_by(|left, right| left.tool.cmp(&right.tool));
     let failed = problems
         .iter()
         .any(|problem| problem.severity == Severity::Error);

@@ -3,6 +3,7 @@
 //! Source of the subset: <https://ai.google.dev/api/caching#Schema>.
 
 use super::Notes;
+use super::kinds::{belongs_to_other_type, kind_by_keywords, kinds_of};
 use crate::manifest::{pointer, schema};
 use serde_json::{Map, Number, Value, json};
 
@@ -456,68 +457,6 @@ fn remark(name: &str, value: &Value) -> Option<String> {
             .then(|| "Other members are allowed too.".to_owned()),
         _ => None,
     }
-}
-
-fn kinds_of(object: &Map<String, Value>) -> Vec<&str> {
-    match object.get("type") {
-        Some(Value::String(kind)) => vec![kind],
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// The type of a schema that names none, from what it speaks of.
-fn kind_by_keywords(object: &Map<String, Value>) -> &'static str {
-    let choice = object.get("const").or_else(|| {
-        object
-            .get("enum")?
-            .as_array()?
-            .iter()
-            .find(|choice| !choice.is_null())
-    });
-    match choice {
-        Some(Value::Bool(_)) => return "boolean",
-        Some(Value::Number(number)) => return if number.is_f64() { "number" } else { "integer" },
-        Some(Value::Array(_)) => return "array",
-        Some(Value::Object(_)) => return "object",
-        Some(Value::String(_) | Value::Null) | None => {}
-    }
-    ["object", "array", "number"]
-        .into_iter()
-        .find(|kind| {
-            object
-                .keys()
-                .any(|keyword| type_of_keyword(keyword).is_some_and(|of| of == *kind))
-        })
-        .unwrap_or("string")
-}
-
-/// The type that a keyword is about.
-fn type_of_keyword(keyword: &str) -> Option<&'static str> {
-    match keyword {
-        "properties"
-        | "required"
-        | "additionalProperties"
-        | "patternProperties"
-        | "propertyNames"
-        | "minProperties"
-        | "maxProperties"
-        | "dependentRequired"
-        | "dependentSchemas"
-        | "unevaluatedProperties" => Some("object"),
-        "items" | "prefixItems" | "contains" | "minContains" | "maxContains" | "minItems"
-        | "maxItems" | "uniqueItems" | "unevaluatedItems" => Some("array"),
-        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
-            Some("number")
-        }
-        "minLength" | "maxLength" | "pattern" | "format" => Some("string"),
-        _ => None,
-    }
-}
-
-fn belongs_to_other_type(keyword: &str, kind: &str) -> bool {
-    let kind = if kind == "integer" { "number" } else { kind };
-    type_of_keyword(keyword).is_some_and(|of| of != kind)
 }
 
 /// Source: error texts of the service; <https://ai.google.dev/api/caching#FunctionDeclaration>.

@@ -2,6 +2,7 @@
 //! adds by model profile.
 
 mod gemini;
+mod kinds;
 mod openai;
 
 use crate::json;

@@ -275,10 +275,10 @@ impl<'s> Walk<'s, '_, '_> {
             self.error(
                 here,
                 format!(
-                    "the pattern `{}` cannot run in linear time: {cause}",
+                    "the pattern `{}` cannot be used: {cause}",
                     brief(pattern)
                 ),
-                "write it without look-around and back-references, and with small repetitions",
+                "write one that runs in linear time: without look-around and back-references, and with small repetitions",
             );
         }
     }

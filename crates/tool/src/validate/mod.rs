@@ -155,11 +155,23 @@ pub(crate) fn meta_violations(schema: &Value) -> Vec<Violation> {
     explain::violations(&Value::Null, meta.iter_errors(schema))
 }
 
-/// Whether a pattern compiles for the engine that never takes more than linear time.
-pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
-    build(&serde_json::json!({"pattern": pattern}))
-        .map(drop)
-        .map_err(|error| error.message)
+/// Whether a pattern compiles for the engine that never takes more than linear time; the error says why not.
+pub(crate) fn check_pattern(pattern: &str) -> Result<(), &'static str> {
+    const BEYOND: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
+    if build(&serde_json::json!({"pattern": pattern})).is_ok() {
+        return Ok(());
+    }
+    let refers_back = pattern
+        .as_bytes()
+        .windows(2)
+        .any(|pair| pair[0] == b'\\' && (b'1'..=b'9').contains(&pair[1]));
+    Err(
+        if refers_back || BEYOND.iter().any(|group| pattern.contains(group)) {
+            "it looks around or refers back"
+        } else {
+            "it is no regular expression, or too large a one"
+        },
+    )
 }
 
 #[cfg(test)]

@@ -1,0 +1,66 @@
+//! Which type of value a schema and its keywords are about. Knows no provider.
+
+use serde_json::{Map, Value};
+
+/// The types that a schema names.
+pub(super) fn kinds_of(object: &Map<String, Value>) -> Vec<&str> {
+    match object.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The type of a schema that names none, from what it speaks of.
+pub(super) fn kind_by_keywords(object: &Map<String, Value>) -> &'static str {
+    let choice = object.get("const").or_else(|| {
+        object
+            .get("enum")?
+            .as_array()?
+            .iter()
+            .find(|choice| !choice.is_null())
+    });
+    match choice {
+        Some(Value::Bool(_)) => return "boolean",
+        Some(Value::Number(number)) => return if number.is_f64() { "number" } else { "integer" },
+        Some(Value::Array(_)) => return "array",
+        Some(Value::Object(_)) => return "object",
+        Some(Value::String(_) | Value::Null) | None => {}
+    }
+    ["object", "array", "number"]
+        .into_iter()
+        .find(|kind| {
+            object
+                .keys()
+                .any(|keyword| type_of_keyword(keyword).is_some_and(|of| of == *kind))
+        })
+        .unwrap_or("string")
+}
+
+/// The type that a keyword is about.
+fn type_of_keyword(keyword: &str) -> Option<&'static str> {
+    match keyword {
+        "properties"
+        | "required"
+        | "additionalProperties"
+        | "patternProperties"
+        | "propertyNames"
+        | "minProperties"
+        | "maxProperties"
+        | "dependentRequired"
+        | "dependentSchemas"
+        | "unevaluatedProperties" => Some("object"),
+        "items" | "prefixItems" | "contains" | "minContains" | "maxContains" | "minItems"
+        | "maxItems" | "uniqueItems" | "unevaluatedItems" => Some("array"),
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+            Some("number")
+        }
+        "minLength" | "maxLength" | "pattern" | "format" => Some("string"),
+        _ => None,
+    }
+}
+
+pub(super) fn belongs_to_other_type(keyword: &str, kind: &str) -> bool {
+    let kind = if kind == "integer" { "number" } else { kind };
+    type_of_keyword(keyword).is_some_and(|of| of != kind)
+}

@@ -1,0 +1,213 @@
+//! From an artifact to tools that run: handlers, scripts, and what the configuration may change.
+
+use crate::fixture::{Folder, manifest, manifest_with};
+use expect_test::expect;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use windlass_tool::artifact::{ActivationError, Artifact, Script, ScriptLoader, Tightening};
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::id::ToolId;
+use windlass_tool::kind::{Mode, RateLimit};
+use windlass_tool::registry::{Registry, declaration_tree};
+
+struct Echo(&'static str);
+
+impl Handler for Echo {
+    fn execute(&self, _: Invocation) -> Execution {
+        Execution::Ready(Ok(Success::default()))
+    }
+
+    fn response_version(&self) -> &str {
+        self.0
+    }
+}
+
+struct Loader(Result<&'static str, &'static str>);
+
+impl ScriptLoader for Loader {
+    fn load(&self, script: &Script<'_>) -> Result<Arc<dyn Handler>, String> {
+        assert_eq!(
+            (script.tool.as_str(), script.path),
+            ("some_tool", "tools/some-tool/handler.js")
+        );
+        assert!(script.source.contains("export async function execute"));
+        self.0
+            .map(|version| Arc::new(Echo(version)) as Arc<dyn Handler>)
+            .map_err(str::to_owned)
+    }
+}
+
+fn artifact(changes: serde_json::Value) -> Artifact {
+    let folder = Folder::new();
+    folder.tool("some-tool", &manifest_with(changes));
+    folder.compile().artifact.unwrap()
+}
+
+fn activate(
+    changes: serde_json::Value,
+    tightening: Tightening,
+) -> Result<Registry, ActivationError> {
+    let id = ToolId::parse("some_tool").unwrap();
+    artifact(changes).into_registry(
+        &BTreeMap::new(),
+        Some(&Loader(Ok("1.0.0"))),
+        &BTreeMap::from([(id, tightening)]),
+    )
+}
+
+#[test]
+fn a_registry_has_what_the_manifest_says_and_its_defaults() {
+    let registry = activate(
+        json!({"/latencyBudgetMs": 50, "/status": "Doing {title}"}),
+        Tightening::default(),
+    )
+    .unwrap();
+    let tool = registry.get("some_tool").unwrap();
+    assert_eq!((tool.timeout_ms, tool.latency_budget_ms), (1_000, 50));
+    assert_eq!(tool.summary, "Does one thing well.");
+    assert_eq!(tool.status.as_deref(), Some("Doing {title}"));
+    assert_eq!(tool.parameters.schema()["required"], json!(["title"]));
+    assert!(tool.parameters.is_valid(&json!({"title": "x"})));
+    assert_eq!(tool.parameters.violations(&json!({})).len(), 1);
+    let declaration = declaration_tree(&tool.declarations.gemini_native);
+    assert_eq!(
+        declaration["parameters"]["properties"]["title"],
+        json!({"type": "STRING", "maxLength": 100})
+    );
+    assert_eq!(declaration.get("behavior"), None);
+    let slow = activate(json!({"/latencyBudgetMs": 9_000}), Tightening::default()).unwrap();
+    assert_eq!(slow.get("some_tool").unwrap().timeout_ms, 60_000);
+}
+
+#[test]
+fn handlers_that_are_missing_broken_or_of_another_version_are_named() {
+    let none = BTreeMap::new();
+    let error = |scripts: Option<&dyn ScriptLoader>| {
+        artifact(json!({}))
+            .into_registry(&none, scripts, &BTreeMap::new())
+            .unwrap_err()
+            .to_string()
+    };
+    expect!["the tool some_tool has its handler in tools/some-tool/handler.js, and this build cannot run script handlers; remove the tool, or begin its directory's name with _"].assert_eq(&error(None));
+    expect!["the handler tools/some-tool/handler.js of the tool some_tool does not load: line 3: nonsense"].assert_eq(&error(Some(&Loader(Err("line 3: nonsense")))));
+    expect!["the handler of the tool some_tool speaks response version 2.0.0, and this program speaks 1.0.0"].assert_eq(&error(Some(&Loader(Ok("2.0.0")))));
+
+    let mut folder = Folder::new();
+    folder.builtin.extend(ToolId::parse("some_tool"));
+    folder.tool("some-tool", &manifest("some_tool"));
+    std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
+    let artifact = folder.compile().artifact.unwrap();
+    let error = artifact
+        .into_registry(&none, None, &BTreeMap::new())
+        .unwrap_err();
+    expect!["the tool some_tool needs a built-in handler that this program does not have; run `windlass build` with this program"].assert_eq(&error.to_string());
+}
+
+#[test]
+fn the_configuration_may_tighten_a_tool() {
+    let registry = activate(
+        json!({}),
+        Tightening {
+            requires_confirmation: Some(true),
+            allowed_modes: Some(vec![Mode::Text]),
+            timeout_ms: Some(500),
+            rate_limit: Some(RateLimit {
+                calls: 1,
+                window_ms: 10,
+            }),
+        },
+    )
+    .unwrap();
+    let tool = registry.get("some_tool").unwrap();
+    assert!(tool.requires_confirmation && !tool.allows(Mode::Voice) && tool.timeout_ms == 500);
+    assert_eq!(
+        tool.rate_limit,
+        Some(RateLimit {
+            calls: 1,
+            window_ms: 10
+        })
+    );
+}
+
+#[test]
+fn the_configuration_may_not_loosen_a_tool() {
+    let strict = json!({
+        "/requiresConfirmation": true, "/allowedModes": ["text"], "/timeoutMs": 1_000,
+        "/rateLimit": {"calls": 5, "windowMs": 100},
+    });
+    let plain = Tightening::default;
+    for (tightening, expected) in [
+        (
+            Tightening {
+                requires_confirmation: Some(false),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: requires_confirmation is true in its schema.json; it may only make a tool stricter"
+            ],
+        ),
+        (
+            Tightening {
+                allowed_modes: Some(vec![Mode::Voice]),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: allowed_modes has voice, which its schema.json has not; it may only make a tool stricter"
+            ],
+        ),
+        (
+            Tightening {
+                allowed_modes: Some(vec![]),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: allowed_modes is empty, which leaves the tool of no use: remove the tool instead; it may only make a tool stricter"
+            ],
+        ),
+        (
+            Tightening {
+                timeout_ms: Some(1_001),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: timeout_ms has to be 1 to 1000; it may only make a tool stricter"
+            ],
+        ),
+        (
+            Tightening {
+                rate_limit: Some(RateLimit {
+                    calls: 6,
+                    window_ms: 100,
+                }),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: rate_limit may be at most 5 calls in at least 100 ms; it may only make a tool stricter"
+            ],
+        ),
+        (
+            Tightening {
+                rate_limit: Some(RateLimit {
+                    calls: 5,
+                    window_ms: 99,
+                }),
+                ..plain()
+            },
+            expect![
+                "the configuration would loosen the tool some_tool: rate_limit may be at most 5 calls in at least 100 ms; it may only make a tool stricter"
+            ],
+        ),
+    ] {
+        expected.assert_eq(
+            &activate(strict.clone(), tightening)
+                .unwrap_err()
+                .to_string(),
+        );
+    }
+    let unknown = BTreeMap::from([(ToolId::parse("sometool").unwrap(), plain())]);
+    let error = artifact(json!({}))
+        .into_registry(&BTreeMap::new(), None, &unknown)
+        .unwrap_err();
+    expect!["the configuration speaks of the tool sometool, which does not exist; did you mean some_tool?"].assert_eq(&error.to_string());
+}

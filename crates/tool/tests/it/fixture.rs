@@ -1,0 +1,130 @@
+//! Folders of tools for tests, and how their problems are shown.
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use windlass_tool::compile::{Compilation, Source, compile};
+use windlass_tool::id::ToolId;
+
+pub(crate) const GUIDE: &str = "# A tool\n\nDoes one thing well.\n";
+pub(crate) const HANDLER: &str =
+    "export async function execute({ args }) { return { ok: true, data: args }; }\n";
+
+/// A folder of tools that goes away with the test.
+pub(crate) struct Folder {
+    pub(crate) root: tempfile::TempDir,
+    pub(crate) builtin: BTreeSet<ToolId>,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("tools")).unwrap();
+        Self {
+            root,
+            builtin: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.root.path().join("tools")
+    }
+
+    pub(crate) fn artifact(&self) -> PathBuf {
+        self.root.path().join("tool_registry.json")
+    }
+
+    /// Writes one file of a tool, and the directories on the way.
+    pub(crate) fn file(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        let path = self.tools().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+        self
+    }
+
+    /// Writes a whole tool with a script handler.
+    pub(crate) fn tool(&self, directory: &str, schema: &Value) -> &Self {
+        self.file(
+            &format!("{directory}/schema.json"),
+            serde_json::to_vec_pretty(schema).unwrap(),
+        )
+        .file(&format!("{directory}/guide.md"), GUIDE)
+        .file(&format!("{directory}/handler.js"), HANDLER)
+    }
+
+    pub(crate) fn compile_at(&self, build_timestamp: &str) -> Compilation {
+        compile(&Source {
+            tools: &self.tools(),
+            artifact: &self.artifact(),
+            builtin: &self.builtin,
+            build_timestamp,
+        })
+    }
+
+    pub(crate) fn compile(&self) -> Compilation {
+        self.compile_at("2026-11-20T12:00:00Z")
+    }
+
+    /// The problems, one per line, as people see them but without the temporary folder's name. Notes are left out.
+    pub(crate) fn problems(&self) -> String {
+        let compilation = self.compile();
+        let lines: Vec<String> = compilation
+            .problems
+            .iter()
+            .filter(|problem| problem.severity != windlass_tool::problem::Severity::Note)
+            .map(|problem| {
+                problem
+                    .to_string()
+                    .replace(&self.root.path().display().to_string(), "")
+                    .trim_start_matches('/')
+                    .to_owned()
+            })
+            .collect();
+        let errors = compilation.count(windlass_tool::problem::Severity::Error);
+        assert_eq!(compilation.artifact.is_none(), errors > 0, "{lines:?}");
+        lines.join("\n")
+    }
+}
+
+/// A manifest that is right in every way.
+pub(crate) fn manifest(tool_id: &str) -> Value {
+    json!({
+        "toolId": tool_id,
+        "version": "1.0.0",
+        "description": "Does one thing well.",
+        "category": "utility",
+        "sideEffects": "none",
+        "idempotent": true,
+        "requiresConfirmation": false,
+        "allowedModes": ["text", "voice"],
+        "latencyBudgetMs": 800,
+        "parameters": {
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["title"],
+            "properties": {
+                "title": {"type": "string", "maxLength": 100},
+                "attendees": {"type": "array", "items": {"type": "string", "format": "email"}},
+            },
+        },
+    })
+}
+
+/// The same with fields replaced; `null` removes one. Names are JSON pointers.
+pub(crate) fn manifest_with(changes: Value) -> Value {
+    let mut manifest = manifest("some_tool");
+    for (pointer, value) in changes.as_object().unwrap() {
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let parent = manifest
+            .pointer_mut(parent)
+            .unwrap()
+            .as_object_mut()
+            .unwrap();
+        if value.is_null() {
+            parent.remove(name);
+        } else {
+            parent.insert(name.to_owned(), value.clone());
+        }
+    }
+    manifest
+}

@@ -1,0 +1,12 @@
+//! Tool directories on a real disk, through the crate's public entry points.
+
+#[cfg(test)]
+mod activation;
+#[cfg(test)]
+mod artifact;
+#[cfg(test)]
+mod bad_directories;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod manifests;

@@ -1,0 +1,346 @@
+//! Every rule on the fields of a `schema.json`, and what the author is told who breaks it.
+
+use crate::fixture::{Folder, manifest_with};
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+fn check(changes: Value, expected: Expect) {
+    let folder = Folder::new();
+    folder.tool("some-tool", &manifest_with(changes));
+    expected.assert_eq(&folder.problems());
+}
+
+/// The schema of one parameter, and the problems it makes.
+fn check_parameter(schema: Value, expected: Expect) {
+    check(json!({"/parameters/properties/p": schema}), expected);
+}
+
+#[test]
+fn fields_have_their_types() {
+    check(
+        json!({
+            "/toolId": "Some-Tool", "/version": "1", "/description": "", "/category": "magic", "/sideEffects": 1,
+            "/idempotent": "yes", "/requiresConfirmation": null, "/allowedModes": [], "/latencyBudgetMs": 0,
+            "/parameters": [], "/timeoutMs": 60_001, "/behavior": "async", "/scheduling": "later",
+            "/onInterrupt": "stop", "/reach": "far", "/responseSchema": "x", "/confirmation": {"prevue": "x"},
+            "/rateLimit": {"calls": 0, "windowMs": 1}, "/sensitive": ["/nothing"], "/status": 5,
+        }),
+        expect![[r#"
+            tools/some-tool/schema.json:1:1: error: the field `requiresConfirmation` is missing (write true or false)
+            tools/some-tool/schema.json:2:3: error: `allowedModes` is empty (write ["text"], ["voice"] or ["text", "voice"])
+            tools/some-tool/schema.json:3:3: error: `behavior` is `async`, which it cannot be (write one of blocking, non_blocking)
+            tools/some-tool/schema.json:4:3: error: `category` is `magic`, which it cannot be (write one of retrieval, action, utility)
+            tools/some-tool/schema.json:5:3: error: `confirmation` is not an object with one text, `preview` (write {"preview": "Create {title}"}, with arguments in braces)
+            tools/some-tool/schema.json:8:3: error: `description` is empty (write a text of 1 to 1024 characters)
+            tools/some-tool/schema.json:9:3: error: `idempotent` is a string, not a boolean (write true or false)
+            tools/some-tool/schema.json:10:3: error: `latencyBudgetMs` is 0, not a positive integer (write a whole number of milliseconds above 0)
+            tools/some-tool/schema.json:11:3: error: `onInterrupt` is `stop`, which it cannot be (write one of finish, cancel)
+            tools/some-tool/schema.json:12:3: error: `parameters` is an array, not an object (write a JSON Schema with "type": "object" and "additionalProperties": false)
+            tools/some-tool/schema.json:13:3: error: `rateLimit` is not an object with the positive integers `calls` and `windowMs` (write {"calls": 10, "windowMs": 60000}, both above 0)
+            tools/some-tool/schema.json:17:3: error: `reach` is `far`, which it cannot be (write one of internal, external)
+            tools/some-tool/schema.json:18:3: error: `responseSchema` is a string, not an object (write a JSON Schema of the data that a success brings)
+            tools/some-tool/schema.json:19:3: error: `scheduling` is `later`, which it cannot be (write one of interrupt, when_idle, silent)
+            tools/some-tool/schema.json:21:5: error: `/nothing` names no parameter (write JSON pointers to parameters, such as ["/attendees"])
+            tools/some-tool/schema.json:23:3: error: `sideEffects` is a number, not a string (write one of none, read_only, writes)
+            tools/some-tool/schema.json:24:3: error: `status` is a number, not a string (write a text of 1 to 500 characters)
+            tools/some-tool/schema.json:25:3: error: `timeoutMs` is 60001 (write 1000 to 60000 milliseconds)
+            tools/some-tool/schema.json:26:3: error: `toolId` is `Some-Tool`, which is no tool id (write lower-case letters, digits and underscores, a letter first, 63 at most)
+            tools/some-tool/schema.json:27:3: error: `version` is `1`, which is no semantic version (write a semantic version such as 1.0.0)"#]],
+    );
+    check(
+        json!({"/description": "x".repeat(1_025), "/allowedModes": ["text", "text"]}),
+        expect![[r#"
+            tools/some-tool/schema.json:2:3: error: `allowedModes` names a mode twice (write ["text"], ["voice"] or ["text", "voice"])
+            tools/some-tool/schema.json:7:3: error: `description` is 1025 characters long (write a text of 1 to 1024 characters)"#]],
+    );
+    check(
+        json!({"/parameters/type": "array", "/parameters/additionalProperties": true}),
+        expect![[r#"
+            tools/some-tool/schema.json:11:5: error: `parameters` does not say "additionalProperties": false (unknown arguments are always refused; write "additionalProperties": false)
+            tools/some-tool/schema.json:28:5: error: `parameters` does not say "type": "object" (arguments are always an object; write "type": "object")"#]],
+    );
+}
+
+#[test]
+fn unknown_fields_name_the_nearest_known_one() {
+    check(
+        json!({"/latencyBudget": 5, "/catgory": "action", "/zzz": 1}),
+        expect![[r#"
+            tools/some-tool/schema.json:7:3: error: there is no field `catgory` (did you mean `category`?)
+            tools/some-tool/schema.json:10:3: error: there is no field `latencyBudget` (did you mean `latencyBudgetMs`?)
+            tools/some-tool/schema.json:36:3: error: there is no field `zzz` (remove it; the fields are toolId, version, description, category, sideEffects, idempotent, requiresConfirmation, allowedModes, latencyBudgetMs, parameters, timeoutMs, behavior, scheduling, onInterrupt, reach, responseSchema, confirmation, rateLimit, sensitive, status)"#]],
+    );
+}
+
+#[test]
+fn optional_fields_are_taken_when_they_are_right() {
+    check(
+        json!({
+            "/timeoutMs": 5_000, "/behavior": "non_blocking", "/scheduling": "silent", "/onInterrupt": "cancel",
+            "/reach": "external", "/responseSchema": {"type": "object"}, "/sensitive": ["/title", "/attendees/0"],
+            "/confirmation": {"preview": "Create {title} with {attendees.length} guests"},
+            "/rateLimit": {"calls": 3, "windowMs": 1_000}, "/status": "Creating {title}",
+        }),
+        expect![""],
+    );
+}
+
+#[test]
+fn fields_agree_with_each_other() {
+    check(
+        json!({"/category": "retrieval", "/idempotent": false, "/sideEffects": "writes"}),
+        expect![[r#"
+            tools/some-tool/schema.json:8:3: error: a retrieval tool has to be idempotent (write true, or choose another category)
+            tools/some-tool/schema.json:31:3: error: a retrieval tool cannot write (write "none" or "read_only", or choose another category)"#]],
+    );
+    check(
+        json!({"/sideEffects": "writes", "/onInterrupt": "cancel"}),
+        expect![[
+            r#"tools/some-tool/schema.json:10:3: error: a tool that writes cannot be cancelled half-way (write "finish", or leave it out)"#
+        ]],
+    );
+    check(
+        json!({"/scheduling": "silent"}),
+        expect![[
+            r#"tools/some-tool/schema.json:31:3: error: `scheduling` means nothing without "behavior": "non_blocking" (remove it, or make the tool non_blocking)"#
+        ]],
+    );
+    check(
+        json!({"/sideEffects": "writes", "/category": "action"}),
+        expect![
+            "tools/some-tool/schema.json:30:3: warning: this action writes without asking the user (write true, unless the user would expect it to just happen)"
+        ],
+    );
+}
+
+#[test]
+fn templates_name_parameters() {
+    check(
+        json!({"/confirmation": {"preview": "Create {titel}"}, "/status": "For {title.length} {"}),
+        expect![[r#"
+            tools/some-tool/schema.json:8:5: error: the template names `titel`, which is no parameter (put names of parameters in braces, such as {title}, or {attendees.length} for how many there are)
+            tools/some-tool/schema.json:35:3: error: the template has a brace without its other half (put names of parameters in braces, such as {title}, or {attendees.length} for how many there are)"#]],
+    );
+}
+
+#[test]
+fn a_tool_that_is_confirmed_has_no_parameter_that_says_so() {
+    let nested = json!({"type": "object", "properties": {"isConfirmed": {"type": "boolean"}}});
+    check(
+        json!({
+            "/requiresConfirmation": true, "/parameters/properties/confirmation_token": {"type": "string"},
+            "/parameters/properties/confirmation_email": {"type": "string"}, "/parameters/properties/options": nested,
+        }),
+        expect![[r#"
+            tools/some-tool/schema.json:23:7: error: the parameter `confirmation_token` looks like a confirmation, and only the user can confirm (remove it; the user is asked by the runtime, and the handler runs only after a yes)
+            tools/some-tool/schema.json:28:11: error: the parameter `isConfirmed` looks like a confirmation, and only the user can confirm (remove it; the user is asked by the runtime, and the handler runs only after a yes)"#]],
+    );
+    check(
+        json!({"/parameters/properties/confirmed": {"type": "boolean"}}),
+        expect![""],
+    );
+}
+
+#[test]
+fn top_k_has_a_default_and_survives_clamping() {
+    let with =
+        |top_k: Value| json!({"/category": "retrieval", "/parameters/properties/top_k": top_k});
+    check(
+        with(json!({"type": "integer", "minimum": 1, "maximum": 10, "default": 5})),
+        expect![""],
+    );
+    check(
+        with(json!({"type": "integer", "maximum": 2, "default": 2})),
+        expect![""],
+    );
+    check(
+        with(json!({"type": "integer", "minimum": 4})),
+        expect![[r#"
+        tools/some-tool/schema.json:24:7: error: a retrieval tool's `top_k` needs a default (add one, such as "default": 5)
+        tools/some-tool/schema.json:25:9: error: `top_k` may not go below 4, but voice clamps it to 3 (write a minimum of 3 or less)"#]],
+    );
+    check(
+        with(json!({"type": "integer", "multipleOf": 5, "default": 5})),
+        expect![
+            "tools/some-tool/schema.json:24:7: error: `top_k` can be clamped to 3, which its schema does not allow (let the schema allow 3, or nothing above it)"
+        ],
+    );
+}
+
+#[test]
+fn schemas_say_only_what_json_schema_knows() {
+    check_parameter(
+        json!({"type": "strng"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: there is no type `strng` (did you mean `string`?)"
+        ],
+    );
+    check_parameter(
+        json!({"type": "string", "maxLenght": 5, "zzz": 1}),
+        expect![[r#"
+            tools/some-tool/schema.json:21:9: error: JSON Schema has no keyword `maxLenght` (did you mean `maxLength`?)
+            tools/some-tool/schema.json:23:9: error: JSON Schema has no keyword `zzz` (remove it; it would check nothing)"#]],
+    );
+    check_parameter(
+        json!({"type": "string", "format": "e-mail"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: there is no format `e-mail` (use one of date, date-time, duration, email, hostname, ipv4, ipv6, iri, iri-reference, json-pointer, regex, relative-json-pointer, time, uri, uri-reference, uri-template, uuid)"
+        ],
+    );
+    check_parameter(
+        json!({"type": "string", "maxLength": "5"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: this is not JSON Schema 2020-12: must be an integer (correct the keyword's value)"
+        ],
+    );
+    check_parameter(
+        json!({"$schema": "http://json-schema.org/draft-07/schema#"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: `$schema` is `http://json-schema.org/draft-07/schema#` (write https://json-schema.org/draft/2020-12/schema, or leave it out)"
+        ],
+    );
+    check_parameter(
+        json!({"$dynamicRef": "#x"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: `$dynamicRef` is not supported (use $ref and $defs)"
+        ],
+    );
+}
+
+#[test]
+fn references_stay_in_the_document_and_end() {
+    check_parameter(
+        json!({"$ref": "https://example.org/schema.json"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: `$ref` leads out of the document, to `https://example.org/schema.json` (copy what it names into $defs and refer to it as #/$defs/name)"
+        ],
+    );
+    check_parameter(
+        json!({"$ref": "other.json#/a"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: `$ref` leads out of the document, to `other.json#/a` (copy what it names into $defs and refer to it as #/$defs/name)"
+        ],
+    );
+    check_parameter(
+        json!({"$ref": "#/$defs/missing"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: `$ref` leads to `#/$defs/missing`, where there is no schema (correct it; the document is what stands under this field, so #/$defs/name is in its own $defs)"
+        ],
+    );
+    check_parameter(json!({"$ref": "#/properties/title"}), expect![""]);
+    check(
+        json!({
+            "/parameters/$defs": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}},
+            "/parameters/properties/p": {"$ref": "#/$defs/tree"},
+        }),
+        expect![
+            "tools/some-tool/schema.json:30:7: error: the schema refers to itself through `#/$defs/tree`, which Gemini's native schema cannot express (unroll it to the depth that you need)"
+        ],
+    );
+}
+
+#[test]
+fn patterns_run_in_linear_time() {
+    check_parameter(
+        json!({"type": "string", "pattern": "^(?=a)b"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: the pattern `^(?=a)b` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references, and with small repetitions)"
+        ],
+    );
+    check_parameter(
+        json!({"type": "string", "pattern": "(a)\\1"}),
+        expect![[
+            r#"tools/some-tool/schema.json:21:9: error: the pattern `(a)\1` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references, and with small repetitions)"#
+        ]],
+    );
+    check_parameter(
+        json!({"type": "string", "pattern": "("}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: the pattern `(` cannot be used: it is no regular expression, or too large a one (write one that runs in linear time: without look-around and back-references, and with small repetitions)"
+        ],
+    );
+    check_parameter(
+        json!({"type": "string", "pattern": "((a{1000}){1000}){1000}"}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: the pattern `((a{1000}){1000}){1000}` cannot be used: it is no regular expression, or too large a one (write one that runs in linear time: without look-around and back-references, and with small repetitions)"
+        ],
+    );
+    check_parameter(
+        json!({"type": "object", "patternProperties": {"(?!x)": {}}}),
+        expect![
+            "tools/some-tool/schema.json:22:11: error: the pattern `(?!x)` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references, and with small repetitions)"
+        ],
+    );
+}
+
+#[test]
+fn defaults_satisfy_their_schemas() {
+    check_parameter(
+        json!({"type": "integer", "minimum": 1, "default": 0}),
+        expect![
+            "tools/some-tool/schema.json:21:9: error: the default breaks its own schema: must be 1 or more (correct the default or the schema)"
+        ],
+    );
+    check_parameter(
+        json!({"type": "object", "default": {}, "properties": {"a": {"enum": ["x"], "default": "y"}}}),
+        expect![[
+            r#"tools/some-tool/schema.json:24:13: error: the default breaks its own schema: must be one of "x" (correct the default or the schema)"#
+        ]],
+    );
+    check(
+        json!({
+            "/parameters/$defs": {"small": {"type": "integer", "maximum": 3}},
+            "/parameters/properties/p": {"$ref": "#/$defs/small", "default": 3},
+            "/parameters/properties/q": {"$ref": "#/$defs/small", "default": 4},
+        }),
+        expect![
+            "tools/some-tool/schema.json:32:9: error: the default breaks its own schema: must be 3 or less (correct the default or the schema)"
+        ],
+    );
+}
+
+#[test]
+fn schemas_have_limits() {
+    let mut deep = json!({"type": "string"});
+    for _ in 0..20 {
+        deep = json!({"type": "object", "properties": {"a": deep}});
+    }
+    check_parameter(
+        deep,
+        expect![
+            "tools/some-tool/schema.json:50:67: error: schemas are nested over 16 deep (flatten the arguments; models lose track of deep ones)"
+        ],
+    );
+    let many: Value = (0..2_001)
+        .map(|n| (format!("p{n}"), json!({})))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    check_parameter(
+        json!({"type": "object", "properties": many}),
+        expect![
+            "tools/some-tool/schema.json:2017:11: error: there are over 2000 subschemas (make the schema simpler)"
+        ],
+    );
+    check_parameter(
+        json!({"type": "string", "description": "x".repeat(65_536)}),
+        expect![
+            "tools/some-tool/schema.json:10:3: error: the schema is 65771 bytes long (keep it within 65536 bytes; a model reads all of it in every session)"
+        ],
+    );
+}
+
+#[test]
+fn what_a_provider_refuses_is_an_error() {
+    check(
+        json!({"/parameters/anyOf": [{"required": ["title"]}]}),
+        expect![
+            "tools/some-tool/schema.json:12:5: error: OpenAI refuses `anyOf` at the top of a tool's parameters (move it into a property, or check it in the handler)"
+        ],
+    );
+    check(
+        json!({"/parameters/properties/not-a-name": {"type": "string"}}),
+        expect![
+            "tools/some-tool/schema.json:20:7: error: Gemini takes no parameter of this name (write letters, digits and underscores, no digit first, 64 at most)"
+        ],
+    );
+}
