@@ -3,7 +3,7 @@
 
 use crate::analysis;
 use crate::catalogue::{Allowed, Ordinal};
-use crate::near;
+use crate::near::OneSlip;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use tantivy::directory::RamDirectory;
@@ -153,9 +153,9 @@ impl LexicalIndex {
         }
         unknown.retain(|text| text.chars().count() >= SIMILAR_LETTERS_MIN);
         unknown.truncate(UNKNOWN_WORDS_MAX);
-        if !unknown.is_empty() {
+        for unknown in unknown {
             for (text, frequency) in self.similar(&unknown)? {
-                if !chosen.iter().any(|term| term.text == text) {
+                if !chosen.iter().any(|term: &QueryTerm| term.text == text) {
                     chosen.push(self.query_term(text, frequency, SIMILAR_WEIGHT));
                 }
             }
@@ -209,36 +209,29 @@ impl LexicalIndex {
         Ok(most)
     }
 
-    /// The words of the index that are one slip away from one of these, the most frequent first.
-    fn similar(&self, unknown: &[String]) -> Result<Vec<(String, u64)>, IndexError> {
-        let mut found: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); unknown.len()];
+    /// The words of the index that are one slip away from one that is not there, the most frequent first.
+    fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError> {
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
         for segment in self.searcher.segment_readers() {
             for (field, _) in self.fields.weighted() {
+                let Some(one_slip) = OneSlip::from(unknown) else {
+                    return Ok(Vec::new());
+                };
                 let inverted = segment.inverted_index(field)?;
-                let mut words = inverted.terms().stream()?;
+                let mut words = inverted.terms().search(one_slip).into_stream()?;
                 while words.advance() {
-                    let Ok(word) = std::str::from_utf8(words.key()) else {
-                        continue;
-                    };
-                    for (text, similar) in unknown.iter().zip(&mut found) {
-                        if near::is_one_slip_away(text, word) {
-                            let frequency = u64::from(words.value().doc_freq);
-                            let most = similar.entry(word.to_owned()).or_default();
-                            *most = frequency.max(*most);
-                        }
+                    // A slip inside a letter of several bytes makes no word.
+                    if let Ok(word) = std::str::from_utf8(words.key()) {
+                        let most = found.entry(word.to_owned()).or_default();
+                        *most = u64::from(words.value().doc_freq).max(*most);
                     }
                 }
             }
         }
-        Ok(found
-            .into_iter()
-            .flat_map(|similar| {
-                let mut similar: Vec<_> = similar.into_iter().collect();
-                similar.sort_by_key(|(_, frequency)| Reverse(*frequency));
-                similar.truncate(SIMILAR_WORDS_MAX);
-                similar
-            })
-            .collect())
+        let mut similar: Vec<(String, u64)> = found.into_iter().collect();
+        similar.sort_by_key(|(_, frequency)| Reverse(*frequency));
+        similar.truncate(SIMILAR_WORDS_MAX);
+        Ok(similar)
     }
 
     /// The best `count` of the allowed records, the best first.

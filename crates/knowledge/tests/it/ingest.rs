@@ -50,7 +50,7 @@ fn check(bytes: impl AsRef<[u8]>, line: Option<usize>, message_part: &str) {
 }
 
 #[test]
-fn a_bad_record_is_reported_with_its_place_and_left_out() {
+fn a_file_without_good_front_matter_is_reported_with_its_place() {
     check("", Some(1), "does not begin with front matter");
     check(
         "# Just a text\n",
@@ -67,6 +67,29 @@ fn a_bad_record_is_reported_with_its_place_and_left_out() {
         Some(4),
         "not good YAML",
     );
+    check(b"---\ntype: doc\ntitle: \xff\n---\n", Some(3), "not UTF-8");
+    check(
+        b"---\ntype: doc\ntitle: T\n---\n\none\n\xc3",
+        Some(7),
+        "not UTF-8",
+    );
+    check(
+        format!(
+            "---\ntype: doc\ntitle: T\nnote: {}\n---\n",
+            "x".repeat(70_000)
+        ),
+        Some(1),
+        "longer than 65536 bytes",
+    );
+    check(
+        format!("---\ntype: doc\ntitle: T\n---\n{}", "x".repeat(1024 * 1024)),
+        None,
+        "larger than 1048576 bytes",
+    );
+}
+
+#[test]
+fn a_record_with_a_bad_field_is_reported_with_its_place() {
     check(
         "---\ntype: doc\nid: 7\ntitle: T\n---\n",
         Some(3),
@@ -127,25 +150,6 @@ fn a_bad_record_is_reported_with_its_place_and_left_out() {
         "---\ntype: doc\nnamespace: ../x\ntitle: T\n---\n",
         Some(3),
         "`namespace`",
-    );
-    check(b"---\ntype: doc\ntitle: \xff\n---\n", Some(3), "not UTF-8");
-    check(
-        b"---\ntype: doc\ntitle: T\n---\n\none\n\xc3",
-        Some(7),
-        "not UTF-8",
-    );
-    check(
-        format!(
-            "---\ntype: doc\ntitle: T\nnote: {}\n---\n",
-            "x".repeat(70_000)
-        ),
-        Some(1),
-        "longer than 65536 bytes",
-    );
-    check(
-        format!("---\ntype: doc\ntitle: T\n---\n{}", "x".repeat(1024 * 1024)),
-        None,
-        "larger than 1048576 bytes",
     );
 }
 

@@ -1,6 +1,10 @@
 //! The knowledge base through its public entry points: opening folders, searching, looking up.
 
+#[cfg(test)]
 mod ingest;
+#[cfg(test)]
 mod real_base;
+#[cfg(test)]
 mod search;
+#[cfg(test)]
 mod support;
