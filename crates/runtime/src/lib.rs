@@ -1,1 +1,15 @@
-//! runtime
+//! Where the core meets the machine: drivers, executor, audio pump, transports and configuration. Owns clocks, sockets,
+//! threads and randomness; knows no policy, which is the core's, and serves no HTTP, which is the app's.
+
+pub mod client_key;
+pub mod client_protocol;
+pub mod codec;
+pub mod executor;
+pub mod ids;
+pub mod pump;
+pub mod rate;
+pub mod reservations;
+pub mod subscriber;
+pub mod transport;
+
+mod redaction;

@@ -1,0 +1,206 @@
+//! The key with which the server signs the ids of anonymous clients, so that a blocked one cannot pick another id. Owns the
+//! key file; knows no cookie and no block.
+
+use crate::ids::{self, NoRandomness};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use windlass_tool::id::ClientId;
+
+/// The file's name in the data folder.
+pub const FILE_NAME: &str = "client.key";
+const KEY_BYTES: usize = 32;
+const ID_DIGITS: usize = 32;
+
+/// Signs and checks client ids.
+pub struct ClientKey {
+    key: [u8; KEY_BYTES],
+}
+
+impl std::fmt::Debug for ClientKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("ClientKey(<redacted>)")
+    }
+}
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientKeyError {
+    #[error("the client key {} cannot be read: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error(
+        "the client key {} cannot be created: {source}; make the data folder writable or choose another with --data",
+        .path.display()
+    )]
+    Create { path: PathBuf, source: io::Error },
+    #[error(
+        "the client key {} has {bytes} bytes instead of {KEY_BYTES}; remove the file to have a new one made",
+        .path.display()
+    )]
+    Length { path: PathBuf, bytes: usize },
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+}
+
+/// A client id as a cookie holds it: `id.signature`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedClientId {
+    pub client_id: ClientId,
+    pub text: String,
+}
+
+impl ClientKey {
+    /// Reads the key from the data folder, or makes it on the first start. Creates the folder where it is missing.
+    pub fn open(data_folder: &Path) -> Result<Self, ClientKeyError> {
+        let path = data_folder.join(FILE_NAME);
+        match fs::read(&path) {
+            Ok(bytes) => Self::of(&bytes, path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Self::create(data_folder, path)
+            }
+            Err(source) => Err(ClientKeyError::Read { path, source }),
+        }
+    }
+
+    fn of(bytes: &[u8], path: PathBuf) -> Result<Self, ClientKeyError> {
+        match bytes.try_into() {
+            Ok(key) => Ok(Self { key }),
+            Err(_) => Err(ClientKeyError::Length {
+                path,
+                bytes: bytes.len(),
+            }),
+        }
+    }
+
+    fn create(data_folder: &Path, path: PathBuf) -> Result<Self, ClientKeyError> {
+        let mut key = [0; KEY_BYTES];
+        ids::fill(&mut key)?;
+        let written = fs::create_dir_all(data_folder).and_then(|()| write_private(&path, &key));
+        match written {
+            Ok(()) => Ok(Self { key }),
+            // Another process was faster; its key is the key.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let bytes = fs::read(&path).map_err(|source| ClientKeyError::Read {
+                    path: path.clone(),
+                    source,
+                })?;
+                Self::of(&bytes, path)
+            }
+            Err(source) => Err(ClientKeyError::Create { path, source }),
+        }
+    }
+
+    /// Mints a client id and signs it.
+    pub fn mint(&self) -> Result<SignedClientId, NoRandomness> {
+        let id = ids::random_hex()?;
+        let text = format!("{id}.{}", ids::hex(&self.signature(&id)));
+        Ok(SignedClientId {
+            client_id: ClientId::new(id),
+            text,
+        })
+    }
+
+    /// The client id in a text that this server signed; `None` for any other text. Takes the same time wherever a wrong
+    /// signature differs.
+    pub fn verify(&self, text: &str) -> Option<ClientId> {
+        let (id, signature) = text.split_once('.')?;
+        let is_id = id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let signature = is_id.then(|| unhex(signature)).flatten()?;
+        let mut mac = self.mac();
+        mac.update(id.as_bytes());
+        mac.verify_slice(&signature).ok()?;
+        Some(ClientId::new(id))
+    }
+
+    fn signature(&self, id: &str) -> [u8; 32] {
+        let mut mac = self.mac();
+        mac.update(id.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
+    fn mac(&self) -> Hmac<Sha256> {
+        Hmac::new_from_slice(&self.key).expect("HMAC takes keys of every length")
+    }
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let digits = std::str::from_utf8(digits).ok()?;
+        *byte = u8::from_str_radix(digits, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Creates the file for its owner alone, and never replaces one.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_signed_by_this_server_verify_also_after_a_restart_and_no_others_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let signed = ClientKey::open(folder.path()).unwrap().mint().unwrap();
+        let key = ClientKey::open(folder.path()).unwrap();
+        assert_eq!(key.verify(&signed.text), Some(signed.client_id.clone()));
+        let (id, signature) = signed.text.split_once('.').unwrap();
+        let other = ClientKey {
+            key: [7; KEY_BYTES],
+        };
+        let foreign = other.mint().unwrap().text;
+        for forged in [
+            String::new(),
+            id.to_owned(),
+            format!("{id}."),
+            format!("{id}.{}", &signature[2..]),
+            format!("{id}.{}0", &signature[..63]).replace("00", "01"),
+            format!("{}.{signature}", "0".repeat(32)),
+            format!("{id}.{}", "é".repeat(32)),
+            foreign,
+        ] {
+            if forged != signed.text {
+                assert_eq!(key.verify(&forged), None, "{forged}");
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_key_file_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        ClientKey::open(folder.path()).unwrap();
+        let metadata = fs::metadata(folder.path().join(FILE_NAME)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_damaged_key_and_a_folder_that_is_none_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(FILE_NAME);
+        fs::write(&file, b"short").unwrap();
+        let error = ClientKey::open(folder.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("has 5 bytes instead of 32; remove the file to have a new one made")
+        );
+        let error = ClientKey::open(&file.join("inner"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("the client key "), "{error}");
+    }
+}

@@ -1,0 +1,361 @@
+//! What the server says to a voice client, and how the core's updates and events become it: pure functions, so that the page
+//! and every other client read the same.
+
+use crate::redaction::without_sensitive;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use windlass_session::client::{Citation, ClientUpdate, ErrorCode, Image};
+use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
+use windlass_session::model::{Role, TranscriptEntry};
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::{CallNumber, ToolId};
+use windlass_tool::kind::Mode;
+
+/// One message to the client. Times are RFC 3339, durations are milliseconds unless the name says otherwise.
+#[derive(Clone, Debug, Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub enum ServerMessage<'a> {
+    Connected {
+        client_id: &'a str,
+        timestamp: String,
+    },
+    Started {
+        session_id: &'a str,
+        conversation_id: &'a str,
+        resume_token: &'a str,
+        mode: Mode,
+        registry_version: &'a str,
+        tools: Vec<&'a ToolId>,
+    },
+    Transcript {
+        role: Role,
+        text: &'a str,
+        #[serde(rename = "final")]
+        is_final: bool,
+        #[serde(skip_serializing_if = "<[Citation]>::is_empty")]
+        citations: &'a [Citation],
+        #[serde(skip_serializing_if = "<[Image]>::is_empty")]
+        images: &'a [Image],
+    },
+    ModelGenerating,
+    ToolCallStarted {
+        #[serde(serialize_with = "call_name")]
+        call_id: CallNumber,
+        tool: &'a str,
+        args: Cow<'a, Map<String, Value>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'a str>,
+    },
+    ToolProgress {
+        #[serde(serialize_with = "call_name")]
+        call_id: CallNumber,
+        message: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fraction: Option<f64>,
+    },
+    ToolCallFinished {
+        #[serde(serialize_with = "call_name")]
+        call_id: CallNumber,
+        tool: &'a str,
+        ok: bool,
+        duration_ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_type: Option<ErrorType>,
+    },
+    ToolsComplete {
+        tool_count: usize,
+    },
+    Interrupted,
+    TurnComplete {
+        turn: u64,
+    },
+    Timeout {
+        duration_seconds: u64,
+        /// Milliseconds since the Unix epoch.
+        timeout_until: u64,
+        farewell_message: &'a str,
+    },
+    EndVoiceSession {
+        reason: &'a str,
+        closing_message: Option<&'a str>,
+        text_response: Option<&'a str>,
+    },
+    SessionComplete {
+        #[serde(serialize_with = "transcript_lines")]
+        transcripts: &'a [TranscriptEntry],
+    },
+    Stopped,
+    Error {
+        code: ErrorCode,
+        message: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<&'a Value>,
+    },
+    Pong {
+        timestamp: String,
+    },
+    /// A handler's own message: an object with a `type`.
+    #[serde(untagged)]
+    Own(&'a Value),
+}
+
+impl<'a> ServerMessage<'a> {
+    pub fn error(code: ErrorCode, message: impl Into<Cow<'a, str>>) -> Self {
+        Self::Error {
+            code,
+            message: message.into(),
+            details: None,
+        }
+    }
+
+    /// Appends the message as JSON.
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        serde_json::to_writer(bytes, self)
+            .expect("messages hold no map with keys other than strings, and memory takes them");
+    }
+}
+
+fn call_name<S: Serializer>(call: &CallNumber, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(call)
+}
+
+fn transcript_lines<S: Serializer>(
+    entries: &&[TranscriptEntry],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Line<'a> {
+        role: Role,
+        text: &'a str,
+        turn: u64,
+        /// Milliseconds since the session's start.
+        at_ms: u64,
+    }
+    serializer.collect_seq(entries.iter().map(|entry| Line {
+        role: entry.role,
+        text: entry.text.expose(),
+        turn: entry.turn,
+        at_ms: entry.at.as_millis(),
+    }))
+}
+
+/// The message that an update of the core becomes.
+pub fn of_update(update: &ClientUpdate) -> ServerMessage<'_> {
+    match update {
+        ClientUpdate::Transcript {
+            role,
+            text,
+            is_final,
+            citations,
+            images,
+        } => ServerMessage::Transcript {
+            role: *role,
+            text: text.expose(),
+            is_final: *is_final,
+            citations,
+            images,
+        },
+        ClientUpdate::ModelGenerating => ServerMessage::ModelGenerating,
+        ClientUpdate::Interrupted => ServerMessage::Interrupted,
+        ClientUpdate::TurnComplete { turn } => ServerMessage::TurnComplete { turn: *turn },
+        ClientUpdate::ToolsComplete { tool_count } => ServerMessage::ToolsComplete {
+            tool_count: *tool_count,
+        },
+        ClientUpdate::EndVoiceSession {
+            reason,
+            closing_message,
+            text_response,
+        } => ServerMessage::EndVoiceSession {
+            reason,
+            closing_message: closing_message.as_deref(),
+            text_response: text_response.as_deref(),
+        },
+        ClientUpdate::SessionComplete { transcripts } => {
+            ServerMessage::SessionComplete { transcripts }
+        }
+        ClientUpdate::Stopped => ServerMessage::Stopped,
+        ClientUpdate::Error {
+            code,
+            message,
+            details,
+        } => ServerMessage::Error {
+            code: *code,
+            message: Cow::Borrowed(message),
+            details: details.as_ref(),
+        },
+        ClientUpdate::Message(value) => ServerMessage::Own(value),
+    }
+}
+
+/// The message that an event of the session becomes, where clients are told of it.
+pub fn of_event(event: &SessionEvent) -> Option<ServerMessage<'_>> {
+    match event {
+        SessionEvent::CallStarted(started) => Some(call_started(started)),
+        SessionEvent::CallProgressed {
+            call,
+            message,
+            fraction,
+        } => Some(ServerMessage::ToolProgress {
+            call_id: *call,
+            message,
+            fraction: *fraction,
+        }),
+        SessionEvent::CallFinished(record)
+        | SessionEvent::CallRejected(record)
+        | SessionEvent::CallCancelled(record) => Some(call_finished(record)),
+        _ => None,
+    }
+}
+
+fn call_started(started: &CallStarted) -> ServerMessage<'_> {
+    ServerMessage::ToolCallStarted {
+        call_id: started.call,
+        tool: started.tool.id.as_str(),
+        args: without_sensitive(started.arguments.expose(), &started.tool.sensitive),
+        status: started.status.as_deref(),
+    }
+}
+
+fn call_finished(record: &CallRecord) -> ServerMessage<'_> {
+    let response = record.response.expose();
+    ServerMessage::ToolCallFinished {
+        call_id: record.call,
+        tool: &record.tool_name,
+        ok: response.is_ok(),
+        duration_ms: response.meta.duration_ms,
+        error_type: record.error_type(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::sync::Arc;
+    use windlass_session::time::Timestamp;
+    use windlass_tool::envelope::{Meta, Outcome, ToolResponse};
+    use windlass_tool::error::CallError;
+    use windlass_tool::sensitive::Sensitive;
+
+    fn written(message: &ServerMessage<'_>) -> Value {
+        let mut bytes = Vec::new();
+        message.write(&mut bytes);
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[test]
+    fn every_update_of_the_core_has_its_message() {
+        let citation = Citation {
+            id: "fram".into(),
+            title: "Fram".into(),
+            url: None,
+        };
+        let entry = TranscriptEntry {
+            role: Role::User,
+            text: Sensitive("Hi".into()),
+            at: Timestamp::from_millis(1_500),
+            turn: 1,
+        };
+        for (update, expected) in [
+            (
+                ClientUpdate::Transcript {
+                    role: Role::Assistant,
+                    text: Sensitive("Colin Archer.".into()),
+                    is_final: true,
+                    citations: vec![citation],
+                    images: vec![],
+                },
+                json!({"type": "transcript", "role": "assistant", "text": "Colin Archer.", "final": true,
+                       "citations": [{"id": "fram", "title": "Fram"}]}),
+            ),
+            (
+                ClientUpdate::ModelGenerating,
+                json!({"type": "model_generating"}),
+            ),
+            (ClientUpdate::Interrupted, json!({"type": "interrupted"})),
+            (
+                ClientUpdate::TurnComplete { turn: 3 },
+                json!({"type": "turn_complete", "turn": 3}),
+            ),
+            (
+                ClientUpdate::ToolsComplete { tool_count: 2 },
+                json!({"type": "tools_complete", "toolCount": 2}),
+            ),
+            (
+                ClientUpdate::EndVoiceSession {
+                    reason: "user_request".into(),
+                    closing_message: Some("Bye".into()),
+                    text_response: None,
+                },
+                json!({"type": "end_voice_session", "reason": "user_request", "closingMessage": "Bye",
+                       "textResponse": null}),
+            ),
+            (
+                ClientUpdate::SessionComplete {
+                    transcripts: vec![entry],
+                },
+                json!({"type": "session_complete",
+                       "transcripts": [{"role": "user", "text": "Hi", "turn": 1, "atMs": 1500}]}),
+            ),
+            (ClientUpdate::Stopped, json!({"type": "stopped"})),
+            (
+                ClientUpdate::Error {
+                    code: ErrorCode::ToolLoop,
+                    message: "again".into(),
+                    details: Some(json!({"calls": 5})),
+                },
+                json!({"type": "error", "code": "tool_loop", "message": "again", "details": {"calls": 5}}),
+            ),
+            (
+                ClientUpdate::Message(json!({"type": "timeout", "durationSeconds": 60})),
+                json!({"type": "timeout", "durationSeconds": 60}),
+            ),
+        ] {
+            assert_eq!(written(&of_update(&update)), expected);
+        }
+    }
+
+    #[test]
+    fn a_refused_call_is_told_with_its_error_type_and_without_its_text() {
+        let record = CallRecord {
+            call: CallNumber(7),
+            tool_name: "fly".into(),
+            tool: None,
+            turn: 1,
+            idempotency_key: "k".into(),
+            effect_id: None,
+            arguments: None,
+            response: Sensitive(Arc::new(ToolResponse {
+                outcome: Outcome::Failure(CallError::new(ErrorType::NotFound, "no such tool")),
+                intents: vec![],
+                meta: Meta {
+                    tool_id: "fly".into(),
+                    tool_version: None,
+                    registry_version: "1.0.00000000".into(),
+                    response_schema_version: "1.0.0",
+                    duration_ms: 2,
+                    timestamp: 0,
+                    retry_count: 0,
+                    clamped: Default::default(),
+                    defaults_applied: vec![],
+                    idempotent_cache_hit: false,
+                    original_turn: None,
+                    parent_call_id: None,
+                    recorded: None,
+                },
+            })),
+        };
+        assert_eq!(
+            written(&of_event(&SessionEvent::CallRejected(record)).unwrap()),
+            json!({"type": "tool_call_finished", "callId": "call-7", "tool": "fly", "ok": false,
+                   "durationMs": 2, "errorType": "NOT_FOUND"})
+        );
+        assert!(of_event(&SessionEvent::SessionStarted).is_none());
+    }
+}

@@ -1,0 +1,91 @@
+//! The seam between a live session and a provider's protocol: how a codec reads and writes frames, and how a connection is
+//! opened. Knows no provider.
+
+use crate::transport::websocket::{ConnectError, Socket};
+use std::future::Future;
+use std::pin::Pin;
+use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
+use windlass_session::session::SessionConfig;
+use windlass_tool::sensitive::Sensitive;
+
+/// Takes what a provider's frame holds, in its order.
+pub trait Sink {
+    fn event(&mut self, event: ModelEvent);
+
+    /// PCM16 mono at 24 kHz.
+    fn audio(&mut self, pcm: &[u8]);
+}
+
+/// A provider's wire protocol on one connection. Does no IO and knows no policy.
+pub trait Codec: Send {
+    /// Appends the first frame of the connection.
+    fn encode_setup(&mut self, frame: &mut Vec<u8>);
+
+    /// Reads one message of the provider. What is no message becomes an event, never an error.
+    fn decode(&mut self, frame: &[u8], sink: &mut dyn Sink);
+
+    /// Appends the messages that a command becomes, each of its own.
+    fn encode(&mut self, command: &ModelCommand, frames: &mut Vec<Vec<u8>>);
+
+    /// Appends the message that a piece of the microphone becomes: PCM16 mono at 16 kHz.
+    fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>);
+}
+
+pub type Connecting = Pin<Box<dyn Future<Output = Result<Socket, ConnectError>> + Send>>;
+
+/// A connection that is being opened, and the codec that will speak on it.
+pub struct Opening {
+    pub connecting: Connecting,
+    pub codec: Box<dyn Codec>,
+}
+
+/// Which connection of which session is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenRequest<'a> {
+    pub session: &'a SessionConfig,
+    /// From 1, one more with every connection of the session.
+    pub generation: u64,
+    /// With which the session is taken up where the connection before left it.
+    pub resumption_handle: Option<&'a Sensitive<String>>,
+}
+
+/// Opens connections to one provider, one model, one account.
+pub trait LiveProvider: Send + Sync {
+    fn open(&self, request: OpenRequest<'_>) -> Opening;
+}
+
+/// What a failed connection means to the session.
+pub fn lost_reason(error: &ConnectError) -> LostReason {
+    match error {
+        ConnectError::Refused {
+            status: 401 | 403, ..
+        } => LostReason::Unauthorized,
+        ConnectError::Refused { status, .. } => LostReason::Refused { status: *status },
+        ConnectError::Timeout { .. } => LostReason::SetupTimeout,
+        ConnectError::Address { .. }
+        | ConnectError::Name { .. }
+        | ConnectError::Unreachable { .. }
+        | ConnectError::Tls { .. }
+        | ConnectError::Upgrade { .. } => LostReason::Network {
+            problem: error.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_key_is_told_from_a_provider_that_is_busy() {
+        for (status, reason) in [
+            (401, LostReason::Unauthorized),
+            (403, LostReason::Unauthorized),
+            (429, LostReason::Refused { status: 429 }),
+            (500, LostReason::Refused { status: 500 }),
+        ] {
+            let host = "provider".to_owned();
+            assert_eq!(lost_reason(&ConnectError::Refused { host, status }), reason);
+        }
+    }
+}

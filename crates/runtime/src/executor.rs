@@ -1,0 +1,232 @@
+//! Runs admitted calls: builds what a handler is given, contains its panics, and ends what nobody waits for. Owns tasks and
+//! threads of one session's calls; decides nothing, because admission, deadlines and outcomes are the core's.
+
+use crate::subscriber::SessionIdentity;
+use futures_util::FutureExt;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+use windlass_session::io::AdmittedCall;
+use windlass_tool::handler::{
+    Cancellation, Cause, Context, Execution, Failure, HandlerMessage, HandlerResult, Invocation,
+    Outbox, OutboxClosed, Placement, ToolFacts, World,
+};
+use windlass_tool::id::CallRef;
+
+/// Messages of handlers that wait for the session. A handler that finds the queue full is told so.
+const MESSAGES_MAX: usize = 256;
+
+/// What running calls bring.
+#[derive(Debug)]
+pub enum Report {
+    Message(CallRef, HandlerMessage),
+    Finished(CallRef, HandlerResult),
+}
+
+pub struct Executor {
+    identity: SessionIdentity,
+    world: Arc<dyn World>,
+    outbox: Arc<dyn Outbox>,
+    messages: mpsc::Receiver<(CallRef, HandlerMessage)>,
+    tasks: JoinSet<(CallRef, HandlerResult)>,
+    running: Vec<Running>,
+    /// A result whose messages are handed out before it.
+    finished: Option<(CallRef, HandlerResult)>,
+}
+
+struct Running {
+    call: CallRef,
+    cancellation: Cancellation,
+    abort: AbortHandle,
+    writes: bool,
+    deadline: Instant,
+}
+
+struct ChannelOutbox(mpsc::Sender<(CallRef, HandlerMessage)>);
+
+impl Outbox for ChannelOutbox {
+    fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
+        self.0.try_send((call, message)).map_err(|_| OutboxClosed)
+    }
+}
+
+impl Executor {
+    pub fn new(identity: SessionIdentity, world: Arc<dyn World>) -> Self {
+        let (sender, messages) = mpsc::channel(MESSAGES_MAX);
+        Self {
+            identity,
+            world,
+            outbox: Arc::new(ChannelOutbox(sender)),
+            messages,
+            tasks: JoinSet::new(),
+            running: Vec::new(),
+            finished: None,
+        }
+    }
+
+    /// Starts one attempt. A handler that answers at once has its result returned here; take its messages first, with
+    /// [`Executor::take_message`].
+    pub fn start(&mut self, call: &AdmittedCall) -> Option<(CallRef, HandlerResult)> {
+        let cancellation = Cancellation::default();
+        let invocation = self.invocation(call, cancellation.clone());
+        let handler = call.tool().handler.clone();
+        let call_ref = call.call();
+        let abort = match handler.placement() {
+            Placement::Inline => match contain(|| handler.execute(invocation)) {
+                Err(failure) => return Some((call_ref, Err(failure))),
+                Ok(Execution::Ready(result)) => return Some((call_ref, result)),
+                Ok(Execution::Pending(future)) => self.tasks.spawn(async move {
+                    let result = AssertUnwindSafe(future).catch_unwind().await;
+                    (
+                        call_ref,
+                        result.unwrap_or_else(|payload| Err(panicked(&*payload))),
+                    )
+                }),
+            },
+            Placement::Blocking => self.tasks.spawn_blocking(move || {
+                let runtime = tokio::runtime::Handle::current();
+                let result = contain(|| match handler.execute(invocation) {
+                    Execution::Ready(result) => result,
+                    Execution::Pending(future) => runtime.block_on(future),
+                });
+                (call_ref, result.unwrap_or_else(Err))
+            }),
+        };
+        self.running.push(Running {
+            call: call_ref,
+            cancellation,
+            abort,
+            writes: call.tool().writes(),
+            deadline: Instant::now() + call.timeout(),
+        });
+        None
+    }
+
+    fn invocation(&self, call: &AdmittedCall, cancellation: Cancellation) -> Invocation {
+        let timeout_ms = u64::try_from(call.timeout().as_millis()).unwrap_or(u64::MAX);
+        let tool = call.tool();
+        Invocation {
+            arguments: call.arguments().clone(),
+            context: Context {
+                call: call.call(),
+                client_id: self.identity.client_id.clone(),
+                session_id: self.identity.session_id.clone(),
+                user_id: self.identity.user_id.clone(),
+                conversation_id: self.identity.conversation_id.clone(),
+                mode: self.identity.mode,
+                turn: call.turn(),
+                tool: ToolFacts {
+                    id: tool.id.clone(),
+                    version: tool.version.clone(),
+                    idempotent: tool.idempotent,
+                },
+                session: call.session().clone(),
+                effect_id: call.effect_id().cloned(),
+                deadline_unix_ms: self.world.now_unix_ms().saturating_add(timeout_ms),
+                cancellation,
+                world: self.world.clone(),
+                outbox: self.outbox.clone(),
+            },
+        }
+    }
+
+    /// Tells an attempt that nobody waits for it. With `drop` its future is dropped at its next point of waiting; work on
+    /// a blocking thread cannot be taken from it, so there the flag must do.
+    pub fn abort(&mut self, call: CallRef, drop: bool) {
+        let Some(position) = self.running.iter().position(|running| running.call == call) else {
+            return;
+        };
+        self.running[position].cancellation.cancel();
+        if drop {
+            self.running.swap_remove(position).abort.abort();
+        }
+    }
+
+    /// A message that is there already.
+    pub fn take_message(&mut self) -> Option<(CallRef, HandlerMessage)> {
+        self.messages.try_recv().ok()
+    }
+
+    /// The next thing that a running call brings, in the order in which the call said it.
+    pub fn poll_report(&mut self, context: &mut TaskContext<'_>) -> Poll<Report> {
+        if self.finished.is_none() {
+            if let Poll::Ready(Some((call, message))) = self.messages.poll_recv(context) {
+                return Poll::Ready(Report::Message(call, message));
+            }
+            self.finished = self.poll_finished(context);
+        }
+        // A call's messages were all sent before it finished, so they are in the queue by now.
+        if self.finished.is_some()
+            && let Some((call, message)) = self.take_message()
+        {
+            return Poll::Ready(Report::Message(call, message));
+        }
+        match self.finished.take() {
+            Some((call, result)) => Poll::Ready(Report::Finished(call, result)),
+            None => Poll::Pending,
+        }
+    }
+
+    fn poll_finished(&mut self, context: &mut TaskContext<'_>) -> Option<(CallRef, HandlerResult)> {
+        if self.tasks.is_empty() {
+            return None;
+        }
+        while let Poll::Ready(Some(outcome)) = self.tasks.poll_join_next(context) {
+            // An aborted call has no result, and every other outcome of the task is a value.
+            if let Ok((call, result)) = outcome {
+                self.running.retain(|running| running.call != call);
+                return Some((call, result));
+            }
+        }
+        None
+    }
+
+    /// Drops every call but those that have begun to change something.
+    pub fn abort_reads(&mut self) {
+        self.running.retain(|running| {
+            if !running.writes {
+                running.cancellation.cancel();
+                running.abort.abort();
+            }
+            running.writes
+        });
+    }
+
+    /// Waits until every started change has ended or run out of time, and drops the rest. Nothing of the session's calls
+    /// is left afterwards.
+    pub async fn drain(mut self) {
+        self.abort_reads();
+        let last = self.running.iter().map(|running| running.deadline).max();
+        let Some(last) = last else {
+            return;
+        };
+        let settled = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout_at(last, settled).await.is_err() {
+            tracing::warn!(
+                session = %self.identity.session_id,
+                "a call that changes something did not end within its time"
+            );
+        }
+    }
+}
+
+/// Runs code of a tool. A panic becomes a failure of the call, and nothing else is harmed: what it was given is dropped.
+fn contain<T>(run: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| panicked(&*payload))
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> Failure {
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a text");
+    Failure {
+        cause: Cause::Broken(format!("the handler panicked: {text}")),
+        intents: Vec::new(),
+    }
+}

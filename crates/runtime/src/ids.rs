@@ -1,0 +1,87 @@
+//! Minting of identities: sessions, conversations, effects, clients, resume tokens. Owns the randomness; knows nothing of
+//! what is identified.
+
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use windlass_tool::id::{ConversationId, EffectId, SessionId};
+use windlass_tool::sensitive::Sensitive;
+
+/// The system gives no randomness, so nothing that must be unguessable can be minted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gives no randomness: {problem}")]
+pub struct NoRandomness {
+    pub problem: String,
+}
+
+pub fn session_id() -> Result<SessionId, NoRandomness> {
+    Ok(SessionId::new(prefixed("s-")?))
+}
+
+pub fn conversation_id() -> Result<ConversationId, NoRandomness> {
+    Ok(ConversationId::new(prefixed("c-")?))
+}
+
+/// An effect's id begins with its time, so that a ledger sorts by it and old entries are found together.
+pub fn effect_id(now_unix_ms: u64) -> Result<EffectId, NoRandomness> {
+    let random = random_hex()?;
+    Ok(EffectId::new(format!("{now_unix_ms:012x}-{random}")))
+}
+
+/// 128 random bits that a client shows to come back to its session. Whoever keeps it keeps only [`token_hash`].
+pub fn resume_token() -> Result<Sensitive<String>, NoRandomness> {
+    random_hex().map(Sensitive)
+}
+
+/// What is stored of a token, and what the core sees of one.
+pub fn token_hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn prefixed(prefix: &str) -> Result<String, NoRandomness> {
+    Ok(format!("{prefix}{}", random_hex()?))
+}
+
+/// 128 random bits as 32 hexadecimal digits.
+pub(crate) fn random_hex() -> Result<String, NoRandomness> {
+    let mut bytes = [0_u8; 16];
+    fill(&mut bytes)?;
+    Ok(hex(&bytes))
+}
+
+pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), NoRandomness> {
+    getrandom::fill(bytes).map_err(|error| NoRandomness {
+        problem: error.to_string(),
+    })
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+            text
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn minted_ids_differ_and_hold_128_random_bits() {
+        let minted: BTreeSet<String> = (0..100)
+            .map(|_| session_id().unwrap().to_string())
+            .collect();
+        assert_eq!(minted.len(), 100);
+        assert!(minted.iter().all(|id| id.len() == 2 + 32));
+        assert_eq!(resume_token().unwrap().expose().len(), 32);
+    }
+
+    #[test]
+    fn effect_ids_sort_by_their_time() {
+        let earlier = effect_id(1_700_000_000_000).unwrap();
+        let later = effect_id(1_700_000_000_001).unwrap();
+        assert!(earlier < later);
+    }
+}

@@ -1,0 +1,140 @@
+//! How often one user may call one tool, over all of the user's sessions. Owns the counting; the clock is given.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+use std::time::Duration;
+use windlass_session::io::RateDecision;
+use windlass_tool::id::{ToolId, UserId};
+use windlass_tool::kind::RateLimit;
+
+/// Charges calls to users.
+pub trait RateLimiter: Send + Sync {
+    fn charge(
+        &self,
+        user: &UserId,
+        tool: &ToolId,
+        limit: RateLimit,
+        now_unix_ms: u64,
+    ) -> RateDecision;
+}
+
+/// Users and tools that are counted at one time. When there are more, those without a call in their window are forgotten,
+/// and then those whose last call is oldest.
+const COUNTED_MAX: usize = 10_000;
+/// A window never remembers more calls than this; a limit above it counts as this.
+const CALLS_MAX: usize = 10_000;
+
+/// Counts in memory, exactly: the times of the calls of the last window.
+#[derive(Debug, Default)]
+pub struct MemoryRateLimiter {
+    windows: Mutex<HashMap<(UserId, ToolId), Window>>,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    window_ms: u64,
+    calls_unix_ms: VecDeque<u64>,
+}
+
+impl Window {
+    fn forget_before(&mut self, now_unix_ms: u64) {
+        let begin = now_unix_ms.saturating_sub(self.window_ms);
+        while self.calls_unix_ms.front().is_some_and(|at| *at <= begin) {
+            self.calls_unix_ms.pop_front();
+        }
+    }
+}
+
+impl RateLimiter for MemoryRateLimiter {
+    fn charge(
+        &self,
+        user: &UserId,
+        tool: &ToolId,
+        limit: RateLimit,
+        now_unix_ms: u64,
+    ) -> RateDecision {
+        let mut windows = self
+            .windows
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if windows.len() >= COUNTED_MAX {
+            make_room(&mut windows, now_unix_ms);
+        }
+        let window = windows.entry((user.clone(), tool.clone())).or_default();
+        window.window_ms = limit.window_ms;
+        window.forget_before(now_unix_ms);
+        let calls_max = (limit.calls as usize).min(CALLS_MAX);
+        if window.calls_unix_ms.len() < calls_max {
+            window.calls_unix_ms.push_back(now_unix_ms);
+            return RateDecision::Allowed;
+        }
+        let oldest = window.calls_unix_ms.front().copied().unwrap_or(now_unix_ms);
+        let free_at = oldest.saturating_add(limit.window_ms);
+        RateDecision::Refused {
+            retry_after: Duration::from_millis(free_at.saturating_sub(now_unix_ms)),
+        }
+    }
+}
+
+fn make_room(windows: &mut HashMap<(UserId, ToolId), Window>, now_unix_ms: u64) {
+    windows.retain(|_, window| {
+        window.forget_before(now_unix_ms);
+        !window.calls_unix_ms.is_empty()
+    });
+    if windows.len() < COUNTED_MAX {
+        return;
+    }
+    // A tenth at a time, so that the search is paid for by many calls.
+    let mut last_calls: Vec<u64> = windows
+        .values()
+        .filter_map(|window| window.calls_unix_ms.back().copied())
+        .collect();
+    let (_, newest_forgotten, _) = last_calls.select_nth_unstable(COUNTED_MAX / 10);
+    let newest_forgotten = *newest_forgotten;
+    windows.retain(|_, window| window.calls_unix_ms.back() > Some(&newest_forgotten));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charge(limiter: &MemoryRateLimiter, user: &str, now_unix_ms: u64) -> RateDecision {
+        let limit = RateLimit {
+            calls: 2,
+            window_ms: 1_000,
+        };
+        let tool = ToolId::parse("send_image").unwrap();
+        limiter.charge(&UserId::new(user), &tool, limit, now_unix_ms)
+    }
+
+    #[test]
+    fn calls_beyond_the_limit_wait_for_the_oldest_to_leave_the_window() {
+        let limiter = MemoryRateLimiter::default();
+        for (user, now, expected) in [
+            ("ada", 10_000, None),
+            ("ada", 10_400, None),
+            ("ada", 10_500, Some(500)),
+            ("bob", 10_500, None),
+            ("ada", 10_999, Some(1)),
+            ("ada", 11_000, None),
+            ("ada", 11_001, Some(399)),
+        ] {
+            let decision = match expected {
+                None => RateDecision::Allowed,
+                Some(millis) => RateDecision::Refused {
+                    retry_after: Duration::from_millis(millis),
+                },
+            };
+            assert_eq!(charge(&limiter, user, now), decision, "{user} at {now}");
+        }
+    }
+
+    #[test]
+    fn the_limiter_forgets_rather_than_grow() {
+        let limiter = MemoryRateLimiter::default();
+        for number in 0..COUNTED_MAX + 10 {
+            charge(&limiter, &format!("user-{number}"), 1_000 + number as u64);
+        }
+        assert!(limiter.windows.lock().unwrap().len() <= COUNTED_MAX);
+    }
+}

@@ -1,0 +1,24 @@
+//! The seam for everything that watches sessions: audit, metrics, callbacks of an embedding program. Knows none of them.
+
+use crate::pump::AudioCounts;
+use windlass_session::event::SessionEvent;
+use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::kind::Mode;
+
+/// Whose session it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionIdentity {
+    pub client_id: ClientId,
+    pub session_id: SessionId,
+    pub user_id: UserId,
+    pub conversation_id: ConversationId,
+    pub mode: Mode,
+}
+
+/// Watches sessions. Called on the session's own task, so it must never block.
+pub trait Subscriber: Send + Sync {
+    fn event(&self, session: &SessionIdentity, now_unix_ms: u64, event: &SessionEvent);
+
+    /// What the session's audio amounted to, once, at its end.
+    fn audio(&self, _session: &SessionIdentity, _counts: &AudioCounts) {}
+}

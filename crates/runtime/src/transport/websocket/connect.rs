@@ -1,0 +1,270 @@
+//! Opening a WebSocket as a client: name, TCP, TLS, upgrade, each with its own error. Owns addresses and headers; never
+//! shows a URL's query or a header's value, because keys travel there.
+
+use super::frame::Role;
+use super::socket::{Socket, SocketLimits};
+use crate::transport::Stream;
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode, Uri};
+use rustls::pki_types::ServerName;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::handshake::client::{Response, generate_key};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::handshake::machine::TryParse;
+
+/// The longest answer to an upgrade that is read.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+/// Where to connect, and with which headers.
+#[derive(Clone)]
+pub struct Target {
+    /// `ws://` or `wss://`.
+    pub url: String,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl fmt::Debug for Target {
+    /// Without the query and without headers: both may hold keys.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.url.split(['?', '#']).next().unwrap_or_default();
+        write!(formatter, "Target({shown})")
+    }
+}
+
+/// Why no connection came about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    #[error("the address is no ws:// or wss:// URL: {problem}")]
+    Address { problem: String },
+    #[error("{host} cannot be found: {problem}")]
+    Name { host: String, problem: String },
+    #[error("{host}:{port} cannot be reached: {problem}")]
+    Unreachable {
+        host: String,
+        port: u16,
+        problem: String,
+    },
+    #[error("no trusted connection to {host}: {problem}")]
+    Tls { host: String, problem: String },
+    #[error("{host} refused the upgrade with HTTP status {status}")]
+    Refused { host: String, status: u16 },
+    #[error("{host} did not answer the upgrade properly: {problem}")]
+    Upgrade { host: String, problem: String },
+    #[error("{host} did not answer within {} s", .after.as_secs())]
+    Timeout { host: String, after: Duration },
+}
+
+struct Address {
+    host: String,
+    port: u16,
+    is_secure: bool,
+    host_header: String,
+    path: String,
+}
+
+/// Connects and upgrades. Everything together may take `timeout`.
+pub async fn connect(
+    target: &Target,
+    limits: SocketLimits,
+    timeout: Duration,
+) -> Result<Socket, ConnectError> {
+    let address = Address::parse(&target.url)?;
+    let opening = async {
+        let tcp = open_tcp(&address).await?;
+        let stream: Box<dyn Stream> = if address.is_secure {
+            Box::new(open_tls(&address, tcp).await?)
+        } else {
+            Box::new(tcp)
+        };
+        upgrade(&address, &target.headers, stream, limits).await
+    };
+    match tokio::time::timeout(timeout, opening).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(ConnectError::Timeout {
+            host: address.host,
+            after: timeout,
+        }),
+    }
+}
+
+impl Address {
+    fn parse(url: &str) -> Result<Self, ConnectError> {
+        let refuse = |problem: &str| ConnectError::Address {
+            problem: problem.to_owned(),
+        };
+        let uri: Uri = url
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| refuse(&error.to_string()))?;
+        let (is_secure, usual_port) = match uri.scheme_str() {
+            Some("ws") => (false, 80),
+            Some("wss") => (true, 443),
+            Some(_) => return Err(refuse("the scheme is another one")),
+            None => return Err(refuse("it has no scheme")),
+        };
+        let host_header = uri
+            .authority()
+            .map(|authority| authority.as_str())
+            .filter(|authority| !authority.contains('@'))
+            .ok_or_else(|| refuse("it has no host, or a user before the host"))?;
+        let host = uri.host().unwrap_or_default();
+        Ok(Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: uri.port_u16().unwrap_or(usual_port),
+            is_secure,
+            host_header: host_header.to_owned(),
+            path: uri
+                .path_and_query()
+                .map_or("/", |path| path.as_str())
+                .to_owned(),
+        })
+    }
+}
+
+async fn open_tcp(address: &Address) -> Result<TcpStream, ConnectError> {
+    let found = tokio::net::lookup_host((address.host.as_str(), address.port))
+        .await
+        .map_err(|error| ConnectError::Name {
+            host: address.host.clone(),
+            problem: error.to_string(),
+        })?;
+    let mut problem = "the name has no address".to_owned();
+    for candidate in found {
+        match TcpStream::connect(candidate).await {
+            Ok(stream) => {
+                // Audio must not wait for an acknowledgement of the frame before it.
+                if let Err(error) = stream.set_nodelay(true) {
+                    problem = error.to_string();
+                    continue;
+                }
+                return Ok(stream);
+            }
+            Err(error) => problem = error.to_string(),
+        }
+    }
+    Err(ConnectError::Unreachable {
+        host: address.host.clone(),
+        port: address.port,
+        problem,
+    })
+}
+
+async fn open_tls(
+    address: &Address,
+    tcp: TcpStream,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, ConnectError> {
+    let refuse = |problem: String| ConnectError::Tls {
+        host: address.host.clone(),
+        problem,
+    };
+    let name =
+        ServerName::try_from(address.host.clone()).map_err(|error| refuse(error.to_string()))?;
+    let configuration = tls_configuration().map_err(refuse)?;
+    TlsConnector::from(configuration)
+        .connect(name, tcp)
+        .await
+        .map_err(|error| refuse(error.to_string()))
+}
+
+/// Built once: the root certificates take a moment to read.
+fn tls_configuration() -> Result<Arc<rustls::ClientConfig>, String> {
+    static CONFIGURATION: OnceLock<Result<Arc<rustls::ClientConfig>, String>> = OnceLock::new();
+    CONFIGURATION
+        .get_or_init(|| {
+            let roots = rustls::RootCertStore {
+                roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+            };
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let configuration = rustls::ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .map_err(|error| error.to_string())?
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            Ok(Arc::new(configuration))
+        })
+        .clone()
+}
+
+async fn upgrade(
+    address: &Address,
+    headers: &[(HeaderName, HeaderValue)],
+    mut stream: Box<dyn Stream>,
+    limits: SocketLimits,
+) -> Result<Socket, ConnectError> {
+    let refuse = |problem: String| ConnectError::Upgrade {
+        host: address.host.clone(),
+        problem,
+    };
+    let key = generate_key();
+    let request = upgrade_request(address, headers, &key);
+    let broken = |error: std::io::Error| refuse(error.to_string());
+    stream.write_all(&request).await.map_err(broken)?;
+    stream.flush().await.map_err(broken)?;
+    let mut bytes = Vec::with_capacity(1_024);
+    let (used, response) = loop {
+        if stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
+            return Err(refuse("the connection ended".to_owned()));
+        }
+        let parsed = Response::try_parse(&bytes).map_err(|error| refuse(error.to_string()))?;
+        if let Some(parsed) = parsed {
+            break parsed;
+        }
+        if bytes.len() > ANSWER_BYTES_MAX {
+            return Err(refuse("the answer is too long".to_owned()));
+        }
+    };
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(ConnectError::Refused {
+            host: address.host.clone(),
+            status: response.status().as_u16(),
+        });
+    }
+    check_upgrade(response.headers(), &key).map_err(|problem| refuse(problem.to_owned()))?;
+    bytes.drain(..used);
+    Socket::new(stream, Role::Client, limits, bytes).map_err(broken)
+}
+
+fn upgrade_request(address: &Address, headers: &[(HeaderName, HeaderValue)], key: &str) -> Vec<u8> {
+    let mut request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n",
+        address.path, address.host_header
+    )
+    .into_bytes();
+    for (name, value) in headers {
+        request.extend_from_slice(name.as_str().as_bytes());
+        request.extend_from_slice(b": ");
+        request.extend_from_slice(value.as_bytes());
+        request.extend_from_slice(b"\r\n");
+    }
+    request.extend_from_slice(b"\r\n");
+    request
+}
+
+/// The checks of RFC 6455, section 4.1, on the server's answer.
+fn check_upgrade(headers: &HeaderMap, key: &str) -> Result<(), &'static str> {
+    let names = |name: HeaderName, word: &str| {
+        headers
+            .get_all(name)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|item| item.trim().eq_ignore_ascii_case(word))
+    };
+    if !names(http::header::UPGRADE, "websocket") || !names(http::header::CONNECTION, "upgrade") {
+        return Err("the answer is no upgrade to WebSocket");
+    }
+    let accepted = headers.get(http::header::SEC_WEBSOCKET_ACCEPT);
+    if accepted.is_none_or(|value| value.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes())
+    {
+        return Err("the answer belongs to another request");
+    }
+    if headers.contains_key(http::header::SEC_WEBSOCKET_EXTENSIONS) {
+        return Err("the answer has an extension that nobody asked for");
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! WebSocket connections: framing, a socket with a bounded outgoing queue, and the client's side of the upgrade. The
+//! server's side of the upgrade belongs to whoever serves HTTP. Knows no message of any protocol above.
+
+mod connect;
+mod frame;
+mod socket;
+
+pub use connect::{ConnectError, Target, connect};
+pub use frame::{CloseFrame, FrameError, Message, MessageLimits, Role};
+pub use socket::{AudioForm, QueueFull, Reading, Socket, SocketLimits, SocketLost};

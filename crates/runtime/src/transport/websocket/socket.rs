@@ -1,0 +1,358 @@
+//! One WebSocket over a byte stream: reads lend out messages from a buffer that the thread shares, writes go through a
+//! bounded queue that can throw audio away. Knows no message's meaning.
+
+use super::frame::{self, Decoder, FrameError, Message, MessageLimits, Opcode, Role};
+use crate::transport::{Stream, buffers};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::time::Instant;
+
+/// How much one read takes at most, and so how much a message may lack before its buffer grows.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Everything about a socket that could grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketLimits {
+    pub messages: MessageLimits,
+    /// Bytes that may wait to be sent before audio is dropped.
+    pub queued_audio_bytes_max: usize,
+    /// Bytes that may wait to be sent before the socket counts as stuck.
+    pub queued_bytes_max: usize,
+}
+
+/// The socket's queue is full, so its peer is stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the peer takes nothing, and what waits for it is over the limit")]
+pub struct QueueFull;
+
+/// Why nothing more can be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketLost {
+    #[error("the peer closed the connection without saying so")]
+    Ended,
+    #[error(transparent)]
+    Network(#[from] io::Error),
+}
+
+pub struct Socket {
+    stream: Box<dyn Stream>,
+    /// Away while a [`Reading`] is out.
+    decoder: Option<Decoder>,
+    /// What was read and is no whole message yet.
+    partial: Vec<u8>,
+    outgoing: Outgoing,
+    masks: Option<MaskKeys>,
+    limits: SocketLimits,
+    stalled_since: Option<Instant>,
+}
+
+/// What one read brought: messages until they run out.
+pub struct Reading {
+    buffer: Vec<u8>,
+    position: usize,
+    decoder: Decoder,
+}
+
+impl Reading {
+    /// The next whole message, or `None` where more must be read first.
+    pub fn next(&mut self) -> Result<Option<Message<'_>>, FrameError> {
+        self.decoder.next(&mut self.buffer, &mut self.position)
+    }
+}
+
+impl Socket {
+    /// Takes over a stream whose upgrade is done. `already_read` is what the upgrade read beyond its own end.
+    pub fn new(
+        stream: Box<dyn Stream>,
+        role: Role,
+        limits: SocketLimits,
+        already_read: Vec<u8>,
+    ) -> io::Result<Self> {
+        let masks = match role {
+            Role::Client => Some(MaskKeys::seeded()?),
+            Role::Server => None,
+        };
+        Ok(Self {
+            stream,
+            decoder: Some(Decoder::new(role, limits.messages)),
+            partial: already_read,
+            outgoing: Outgoing::default(),
+            masks,
+            limits,
+            stalled_since: None,
+        })
+    }
+
+    /// Waits for bytes and lends them out as messages. Give the reading back with [`Socket::finish`].
+    pub fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<Reading, SocketLost>> {
+        let mut buffer = std::mem::take(&mut self.partial);
+        if buffer.capacity() == 0 {
+            buffer = buffers::take();
+        }
+        if buffer.capacity() - buffer.len() < READ_BYTES / 4 {
+            buffer.reserve(READ_BYTES);
+        }
+        let read = pin!(self.stream.read_buf(&mut buffer)).poll(context);
+        let outcome = match read {
+            Poll::Pending => {
+                self.keep(buffer, 0);
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(0)) => Err(SocketLost::Ended),
+            Poll::Ready(Ok(_)) => Ok(()),
+            Poll::Ready(Err(error)) => Err(SocketLost::Network(error)),
+        };
+        Poll::Ready(outcome.map(|()| self.lend(buffer)))
+    }
+
+    /// What the upgrade read beyond its end, if that is anything. Ask once, before the first read.
+    pub fn already_read(&mut self) -> Option<Reading> {
+        let buffer = std::mem::take(&mut self.partial);
+        (!buffer.is_empty()).then(|| self.lend(buffer))
+    }
+
+    fn lend(&mut self, buffer: Vec<u8>) -> Reading {
+        Reading {
+            buffer,
+            position: 0,
+            decoder: self
+                .decoder
+                .take()
+                .expect("a reading is finished before the next read"),
+        }
+    }
+
+    /// Takes a reading back, with whatever is no whole message yet.
+    pub fn finish(&mut self, reading: Reading) {
+        self.decoder = Some(reading.decoder);
+        self.keep(reading.buffer, reading.position);
+    }
+
+    fn keep(&mut self, mut buffer: Vec<u8>, used: usize) {
+        if used == buffer.len() {
+            buffers::give(buffer);
+            return;
+        }
+        buffer.drain(..used);
+        self.partial = buffer;
+    }
+
+    /// Queues one text message, written by `write` in its place.
+    pub fn send_text(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), QueueFull> {
+        self.send(Opcode::Text, write)
+    }
+
+    /// Answers a ping.
+    pub fn send_pong(&mut self, payload: &[u8]) -> Result<(), QueueFull> {
+        self.send(Opcode::Pong, |bytes| bytes.extend_from_slice(payload))
+    }
+
+    pub fn send_ping(&mut self) -> Result<(), QueueFull> {
+        self.send(Opcode::Ping, |_| {})
+    }
+
+    /// Queues our close frame; a reason is cut to what a control frame holds.
+    pub fn send_close(&mut self, code: u16, reason: &str) -> Result<(), QueueFull> {
+        let end = reason.floor_char_boundary(123);
+        self.send(Opcode::Close, |bytes| {
+            bytes.extend_from_slice(&code.to_be_bytes());
+            bytes.extend_from_slice(&reason.as_bytes()[..end]);
+        })
+    }
+
+    fn send(&mut self, opcode: Opcode, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), QueueFull> {
+        if self.outgoing.waiting_bytes() > self.limits.queued_bytes_max {
+            return Err(QueueFull);
+        }
+        let mask = self.masks.as_mut().map(MaskKeys::next);
+        self.outgoing.append(opcode, mask, false, write);
+        Ok(())
+    }
+
+    /// Queues one frame of audio; `false` where it was dropped because too much waits already.
+    #[must_use]
+    pub fn send_audio(&mut self, form: AudioForm, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if self.outgoing.waiting_bytes() > self.limits.queued_audio_bytes_max {
+            return false;
+        }
+        let opcode = match form {
+            AudioForm::Binary => Opcode::Binary,
+            AudioForm::Text => Opcode::Text,
+        };
+        let mask = self.masks.as_mut().map(MaskKeys::next);
+        self.outgoing.append(opcode, mask, true, write);
+        true
+    }
+
+    /// Throws away audio that waits and has not begun to leave; the number of frames.
+    pub fn discard_audio(&mut self) -> usize {
+        self.outgoing.discard_audio()
+    }
+
+    /// Writes what waits. Ready when nothing waits any more.
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.outgoing.waiting_bytes() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let stream = Pin::new(&mut *self.stream);
+        let (written, outcome) = self.outgoing.poll_write(stream, context);
+        self.stalled_since = match (&outcome, written) {
+            (Poll::Ready(_), _) => None,
+            (Poll::Pending, 0) => self.stalled_since.or_else(|| Some(Instant::now())),
+            (Poll::Pending, _) => Some(Instant::now()),
+        };
+        if ready!(outcome)? {
+            return Pin::new(&mut *self.stream).poll_flush(context);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Since when the peer has taken nothing of what waits for it.
+    pub fn stalled_since(&self) -> Option<Instant> {
+        self.stalled_since
+    }
+
+    pub fn has_waiting(&self) -> bool {
+        self.outgoing.waiting_bytes() > 0
+    }
+}
+
+/// In which kind of message audio travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AudioForm {
+    Binary,
+    Text,
+}
+
+/// Frames that wait to be written, end to end.
+#[derive(Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    written: usize,
+    frames: Vec<QueuedFrame>,
+}
+
+#[derive(Clone, Copy)]
+struct QueuedFrame {
+    end: usize,
+    is_audio: bool,
+}
+
+impl Outgoing {
+    fn waiting_bytes(&self) -> usize {
+        self.bytes.len() - self.written
+    }
+
+    fn append(
+        &mut self,
+        opcode: Opcode,
+        mask: Option<[u8; 4]>,
+        is_audio: bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = buffers::take();
+        }
+        frame::append(&mut self.bytes, opcode, mask, write);
+        self.frames.push(QueuedFrame {
+            end: self.bytes.len(),
+            is_audio,
+        });
+    }
+
+    /// How many bytes left in this call, and whether all have left.
+    fn poll_write(
+        &mut self,
+        mut stream: Pin<&mut dyn Stream>,
+        context: &mut Context<'_>,
+    ) -> (usize, Poll<io::Result<bool>>) {
+        let before = self.written;
+        while self.written < self.bytes.len() {
+            let rest = &self.bytes[self.written..];
+            match AsyncWrite::poll_write(stream.as_mut(), context, rest) {
+                Poll::Ready(Ok(0)) => {
+                    let error = io::Error::from(io::ErrorKind::WriteZero);
+                    return (self.written - before, Poll::Ready(Err(error)));
+                }
+                Poll::Ready(Ok(count)) => self.written += count,
+                Poll::Ready(Err(error)) => {
+                    return (self.written - before, Poll::Ready(Err(error)));
+                }
+                Poll::Pending => {
+                    let count = self.written - before;
+                    self.forget_written();
+                    return (count, Poll::Pending);
+                }
+            }
+        }
+        let count = self.written - before;
+        buffers::give(std::mem::take(&mut self.bytes));
+        self.frames.clear();
+        self.written = 0;
+        (count, Poll::Ready(Ok(true)))
+    }
+
+    /// Frees the room of what has left, once that is worth moving the rest.
+    fn forget_written(&mut self) {
+        if self.written < self.bytes.len() / 2 {
+            return;
+        }
+        let kept_from = self
+            .frames
+            .iter()
+            .map(|frame| frame.end)
+            .take_while(|end| *end <= self.written)
+            .last()
+            .unwrap_or(0);
+        self.frames.retain(|frame| frame.end > kept_from);
+        for frame in &mut self.frames {
+            frame.end -= kept_from;
+        }
+        self.bytes.drain(..kept_from);
+        self.written -= kept_from;
+    }
+
+    fn discard_audio(&mut self) -> usize {
+        let (mut start, mut kept_end, mut discarded) = (0, 0, 0);
+        let (bytes, written) = (&mut self.bytes, self.written);
+        self.frames.retain_mut(|frame| {
+            let (from, to) = (start, frame.end);
+            start = to;
+            // A frame that has begun to leave must be finished, or the peer loses its place.
+            if frame.is_audio && from >= written {
+                discarded += 1;
+                return false;
+            }
+            bytes.copy_within(from..to, kept_end);
+            kept_end += to - from;
+            frame.end = kept_end;
+            true
+        });
+        self.bytes.truncate(kept_end);
+        discarded
+    }
+}
+
+/// Masking keys of one connection. They protect intermediaries from chosen bytes, so they must not be foreseeable by the
+/// peer (RFC 6455, section 10.3), but are no secret afterwards: a seeded sequence is enough and costs no system call.
+struct MaskKeys(u64);
+
+impl MaskKeys {
+    fn seeded() -> io::Result<Self> {
+        getrandom::u64()
+            .map(Self)
+            .map_err(|error| io::Error::other(format!("the system gives no randomness: {error}")))
+    }
+
+    /// The next key, by Vigna's SplitMix64.
+    fn next(&mut self) -> [u8; 4] {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let [a, b, c, d, ..] = (mixed ^ (mixed >> 31)).to_be_bytes();
+        [a, b, c, d]
+    }
+}
