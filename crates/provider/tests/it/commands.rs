@@ -235,115 +235,97 @@ fn content(turns: &[Value], turn_complete: bool) -> Value {
     json!({"clientContent": {"turns": turns, "turnComplete": turn_complete}})
 }
 
-#[test]
-fn history_is_marked_as_context_and_ends_as_the_model_needs_it() {
-    let opening = turn(
-        "user",
-        "What follows is the earlier conversation, as context only. Do not answer it again and do not repeat what was done in it.",
-    );
-    let closing = turn(
-        "user",
-        "That was the earlier conversation. Say nothing now; wait for what comes next.",
-    );
-    let (asked, answered) = (turn("user", "Who?"), turn("model", "Archer."));
-    let said = |text: &str| json!({"realtimeInput": {"text": text}});
-    let entries = [entry(Role::User, "Who?"), entry(Role::Assistant, "Archer.")];
-    let pending = [&entries[..], &[entry(Role::User, "When?")]].concat();
-    let go_on = "Please go on from where the conversation was.";
+const OPENING: &str = "What follows is the earlier conversation, as context only. Do not answer it again and do not repeat what was done in it.";
+const CLOSING: &str =
+    "That was the earlier conversation. Say nothing now; wait for what comes next.";
 
-    for (model, entries, answer_now, expected) in [
-        (
-            LIVE_2_5,
-            &entries[..],
-            false,
-            vec![content(
-                &[
-                    opening.clone(),
-                    asked.clone(),
-                    answered.clone(),
-                    closing.clone(),
-                ],
-                false,
-            )],
-        ),
-        (
-            LIVE_2_5,
-            &pending,
-            true,
-            vec![content(
-                &[
-                    opening.clone(),
-                    asked.clone(),
-                    answered.clone(),
-                    turn("user", "When?"),
-                ],
-                true,
-            )],
-        ),
-        (
-            LIVE_2_5,
-            &entries,
-            true,
-            vec![content(
-                &[
-                    opening.clone(),
-                    asked.clone(),
-                    answered.clone(),
-                    turn("user", go_on),
-                ],
-                true,
-            )],
-        ),
-        (
-            LIVE_3_8,
-            &pending,
-            true,
-            vec![
-                content(
-                    &[opening.clone(), asked.clone(), answered.clone(), closing],
-                    false,
-                ),
-                said("When?"),
-            ],
-        ),
-        (
-            LIVE_3_1,
-            &entries,
-            false,
-            vec![content(
-                &[opening.clone(), asked.clone(), answered.clone()],
-                true,
-            )],
-        ),
-        (
-            LIVE_3_1,
-            &pending,
-            true,
-            vec![content(&[opening, asked, answered], true), said("When?")],
-        ),
-        (
-            LIVE_2_5,
-            &pending[2..],
-            true,
-            vec![content(&[turn("user", "When?")], true)],
-        ),
-        (LIVE_3_8, &pending[2..], true, vec![said("When?")]),
-        (LIVE_3_8, &[], false, vec![]),
-        // The setup announced history, so the service waits for its end even where there is none.
-        (
-            LIVE_3_1,
-            &pending[2..],
-            true,
-            vec![
-                json!({"clientContent": {"turnComplete": true}}),
-                said("When?"),
-            ],
-        ),
-    ] {
+/// What becomes of a question and its answer with `pending` behind them, and of `pending` alone.
+fn check_history(model: &str, pending: Option<&str>, long: &[Value], short: &[Value]) {
+    let earlier = vec![entry(Role::User, "Who?"), entry(Role::Assistant, "Archer.")];
+    for (mut entries, expected) in [(earlier, long), (vec![], short)] {
+        entries.extend(pending.map(|text| entry(Role::User, text)));
         let command = ModelCommand::History {
-            entries: entries.to_vec(),
-            answer_now,
+            entries,
+            answer_now: pending.is_some(),
         };
-        check(model, &command, &expected);
+        check(model, &command, expected);
     }
+}
+
+/// The marker and the conversation behind it.
+fn seed() -> Vec<Value> {
+    vec![
+        turn("user", OPENING),
+        turn("user", "Who?"),
+        turn("model", "Archer."),
+    ]
+}
+
+fn with(mut turns: Vec<Value>, text: &str) -> Vec<Value> {
+    turns.push(turn("user", text));
+    turns
+}
+
+fn said(text: &str) -> Value {
+    json!({"realtimeInput": {"text": text}})
+}
+
+#[test]
+fn history_of_a_2_5_model_ends_with_the_user_and_the_request_is_its_last_turn() {
+    check_history(
+        LIVE_2_5,
+        None,
+        &[content(&with(seed(), CLOSING), false)],
+        &[],
+    );
+    check_history(
+        LIVE_2_5,
+        Some("When?"),
+        &[content(&with(seed(), "When?"), true)],
+        &[content(&[turn("user", "When?")], true)],
+    );
+}
+
+#[test]
+fn history_of_a_3_8_model_is_content_and_the_request_is_spoken_to() {
+    check_history(
+        LIVE_3_8,
+        None,
+        &[content(&with(seed(), CLOSING), false)],
+        &[],
+    );
+    check_history(
+        LIVE_3_8,
+        Some("When?"),
+        &[content(&with(seed(), CLOSING), false), said("When?")],
+        &[said("When?")],
+    );
+}
+
+#[test]
+fn history_that_was_announced_is_completed_even_where_there_is_none() {
+    let nothing = json!({"clientContent": {"turnComplete": true}});
+    check_history(
+        LIVE_3_1,
+        None,
+        &[content(&seed(), true)],
+        std::slice::from_ref(&nothing),
+    );
+    check_history(
+        LIVE_3_1,
+        Some("When?"),
+        &[content(&seed(), true), said("When?")],
+        &[nothing, said("When?")],
+    );
+}
+
+#[test]
+fn an_answer_now_without_a_request_goes_on_from_the_end() {
+    let command = ModelCommand::History {
+        entries: vec![entry(Role::User, "Who?"), entry(Role::Assistant, "Archer.")],
+        answer_now: true,
+    };
+    let go_on = "Please go on from where the conversation was.";
+    check(LIVE_2_5, &command, &[content(&with(seed(), go_on), true)]);
+    check(LIVE_3_1, &command, &[content(&seed(), true), said(go_on)]);
 }

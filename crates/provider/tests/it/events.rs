@@ -3,14 +3,12 @@
 use crate::{Said, codec, decode, encode, to_snake_case};
 use serde_json::{Value, json};
 use std::time::Duration;
-use windlass_session::model::{
-    ArgumentsProblem, IncomingCall, ModelCommand, ModelEvent, TurnEndReason, Usage,
-};
+use windlass_session::model::{ModelCommand, ModelEvent, TurnEndReason, Usage};
 
-const MODEL: &str = "gemini-2.5-flash-native-audio-preview-12-2025";
+pub(crate) const MODEL: &str = "gemini-2.5-flash-native-audio-preview-12-2025";
 
 /// Frames of one connection in order, and what they say together, in either spelling.
-fn check(frames: &[Value], expected: &[Said]) {
+pub(crate) fn check(frames: &[Value], expected: &[Said]) {
     for frames in [
         frames.to_vec(),
         frames.iter().map(to_snake_case).collect::<Vec<_>>(),
@@ -24,23 +22,11 @@ fn check(frames: &[Value], expected: &[Said]) {
     }
 }
 
-fn event(event: ModelEvent) -> Said {
+pub(crate) fn event(event: ModelEvent) -> Said {
     Said::Event(event)
 }
 
-fn call(id: Option<&str>, name: Option<&str>, arguments: Value) -> IncomingCall {
-    IncomingCall {
-        id: id.map(Into::into),
-        name: name.map(Into::into),
-        arguments: Ok(arguments.as_object().unwrap().clone()),
-    }
-}
-
-fn calls(calls: &[IncomingCall]) -> Said {
-    event(ModelEvent::Calls(calls.to_vec()))
-}
-
-fn turn_complete(idle: bool, reason: Option<TurnEndReason>) -> Said {
+pub(crate) fn turn_complete(idle: bool, reason: Option<TurnEndReason>) -> Said {
     event(ModelEvent::TurnComplete {
         idle,
         reason,
@@ -326,166 +312,6 @@ fn a_turn_end_says_why() {
         ],
         &[
             turn_complete(true, Some(TurnEndReason::NeedsMoreInput)),
-            turn_complete(true, None),
-        ],
-    );
-}
-
-#[test]
-fn calls_are_read_as_the_model_wrote_them() {
-    check(
-        &[json!({"toolCall": {"functionCalls": [
-            {"id": "function-call-1", "name": "lookup_order", "args": {"number": "A7", "deepList": [{"someKey": null}]}},
-            {"id": "function-call-2", "name": "now"},
-            {"id": "", "name": "now", "args": {}},
-            {"name": "now", "args": null},
-            {"name": "now", "args": "", "willContinue": false},
-            {"name": "now", "args": " {\"zone\": \"UTC\"} "},
-            {"id": "function-call-3", "args": {}},
-            {"id": 5, "name": ["x"], "args": {}}
-        ]}})],
-        &[calls(&[
-            call(
-                Some("function-call-1"),
-                Some("lookup_order"),
-                json!({"number": "A7", "deepList": [{"someKey": null}]}),
-            ),
-            call(Some("function-call-2"), Some("now"), json!({})),
-            call(None, Some("now"), json!({})),
-            call(None, Some("now"), json!({})),
-            call(None, Some("now"), json!({})),
-            call(None, Some("now"), json!({"zone": "UTC"})),
-            call(Some("function-call-3"), None, json!({})),
-            call(None, None, json!({})),
-        ])],
-    );
-}
-
-#[test]
-fn arguments_that_are_no_object_are_a_problem_and_never_guessed() {
-    const NOT_AN_OBJECT: &str = "the arguments must be a JSON object";
-    for (written, problem) in [
-        (r#""id":"c1","name":"f","args":[1]"#, NOT_AN_OBJECT),
-        (r#""id":"c1","name":"f","args":7"#, NOT_AN_OBJECT),
-        (r#""id":"c1","name":"f","args":true"#, NOT_AN_OBJECT),
-        (r#""id":"c1","name":"f","args":"[1]""#, NOT_AN_OBJECT),
-        (r#""id":"c1","name":"f","args":"null""#, NOT_AN_OBJECT),
-        (
-            r#""id":"c1","name":"f","args":{"a":1,"a":2}"#,
-            "the key \"a\" is there twice",
-        ),
-        (
-            r#""id":"c1","name":"f","args":"{\"a\":{\"b\":1,\"b\":1}}""#,
-            "the key \"b\" is there twice",
-        ),
-        (
-            r#""id":"c1","name":"f","args":"{'a':1}""#,
-            "the arguments are no valid JSON",
-        ),
-        (
-            r#""id":"c1","name":"f","args":"{\"a\":1""#,
-            "the arguments are no valid JSON",
-        ),
-        (
-            r#""id":"c1","name":"f","args":{},"args":{}"#,
-            "the key \"args\" of the call is there twice",
-        ),
-        (
-            r#""id":"c1","name":"f","partialArgs":[{"jsonPath":"$.a","stringValue":"x"}],"willContinue":true"#,
-            "the arguments came in pieces, which was not asked for",
-        ),
-    ] {
-        let frame = format!(r#"{{"toolCall":{{"functionCalls":[{{{written}}}]}}}}"#);
-        let said = decode(&mut codec(MODEL), frame.as_bytes());
-        let [Said::Event(ModelEvent::Calls(calls))] = &said[..] else {
-            panic!("{written}: {said:?}");
-        };
-        let [
-            IncomingCall {
-                id,
-                name,
-                arguments: Err(ArgumentsProblem(said)),
-            },
-        ] = &calls[..]
-        else {
-            panic!("{written}: {calls:?}");
-        };
-        assert_eq!((id.as_deref(), name.as_deref()), (Some("c1"), Some("f")));
-        assert!(said.contains(problem), "{written}: {said}");
-    }
-}
-
-#[test]
-fn a_call_that_is_no_object_is_still_a_call() {
-    let frame = r#"{"toolCall":{"functionCalls":["x",null,[1],{"id":"c1","name":"f"}]}}"#;
-    let said = decode(&mut codec(MODEL), frame.as_bytes());
-    let [Said::Event(ModelEvent::Calls(calls))] = &said[..] else {
-        panic!("{said:?}");
-    };
-    assert_eq!(calls.len(), 4);
-    assert!(calls[..3].iter().all(|call| call.arguments.is_err()));
-    assert_eq!(calls[3].id.as_deref(), Some("c1"));
-}
-
-fn part_calls(written: &[Value]) -> Value {
-    let parts: Vec<Value> = written
-        .iter()
-        .map(|call| json!({"functionCall": call}))
-        .collect();
-    json!({"serverContent": {"modelTurn": {"parts": parts}}})
-}
-
-#[test]
-fn a_call_that_comes_twice_is_one_call() {
-    let written = json!({"id": "c1", "name": "f", "args": {}});
-    let tool_call = json!({"toolCall": {"functionCalls": [written]}});
-    let end = json!({"serverContent": {"turnComplete": true}});
-    let once = [
-        calls(&[call(Some("c1"), Some("f"), json!({}))]),
-        turn_complete(true, None),
-    ];
-    let part = part_calls(std::slice::from_ref(&written));
-    check(&[part.clone(), tool_call.clone(), end.clone()], &once);
-    check(&[tool_call, part, end.clone()], &once);
-
-    let nameless = json!({"name": "f", "args": {}});
-    check(
-        &[
-            part_calls(std::slice::from_ref(&nameless)),
-            json!({"toolCall": {"functionCalls": [nameless]}}),
-            end,
-        ],
-        &[
-            calls(&[call(None, Some("f"), json!({}))]),
-            turn_complete(true, None),
-        ],
-    );
-}
-
-#[test]
-fn a_call_that_came_only_as_a_part_is_made_at_the_turns_end() {
-    let written = json!({"id": "c1", "name": "f", "args": {"a": 1}});
-    let part = part_calls(&[written.clone(), written]);
-    let end = json!({"serverContent": {"turnComplete": true}});
-    check(
-        &[part.clone(), end.clone()],
-        &[
-            calls(&[call(Some("c1"), Some("f"), json!({"a": 1}))]),
-            turn_complete(true, None),
-        ],
-    );
-    check(
-        &[
-            part.clone(),
-            json!({"serverContent": {"interrupted": true}}),
-            end.clone(),
-        ],
-        &[event(ModelEvent::Interrupted), turn_complete(true, None)],
-    );
-    check(
-        &[part, json!({"toolCallCancellation": {"ids": ["c1"]}}), end],
-        &[
-            event(ModelEvent::CallsCancelled(vec!["c1".into()])),
             turn_complete(true, None),
         ],
     );

@@ -1,5 +1,12 @@
 //! The codec through its public door: frames in, events out; commands in, frames out.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may panic, and says when it skips"
+)]
+
+mod calls;
 mod commands;
 mod events;
 mod hostile;

@@ -217,13 +217,13 @@ fn behaviour_is_said_where_the_model_knows_it_and_nowhere_else() {
 
 #[test]
 fn the_profile_chooses_the_form_of_a_declaration() {
-    let override_ = profile::ProfileOverride {
+    let change = profile::ProfileOverride {
         declaration: Some(windlass_session::model::DeclarationForm::GeminiJson),
         ..profile::ProfileOverride::default()
     };
     let declared = DeclaredTools::new(
         &[tool("f", Behavior::Blocking)],
-        &override_.apply(profile::find("gemini-3.8-live").profile),
+        &change.apply(profile::find("gemini-3.8-live").profile),
     );
     assert_eq!(
         serde_json::from_str::<Value>(declared.text()).unwrap(),
