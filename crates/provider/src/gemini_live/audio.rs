@@ -38,7 +38,7 @@ pub(super) fn decode_base64(text: &[u8], pcm: &mut Vec<u8>) -> Result<(), NotBas
         .map_err(|_| NotBase64)
 }
 
-const OPENING: [&[u8]; 15] = [
+const BEFORE_PARTS: [&[u8]; 7] = [
     b"{",
     br#""serverContent""#,
     b":",
@@ -46,6 +46,10 @@ const OPENING: [&[u8]; 15] = [
     br#""modelTurn""#,
     b":",
     b"{",
+];
+/// Vertex says whose turn it is, before or behind the parts.
+const ROLE: [&[u8]; 3] = [br#""role""#, b":", br#""model""#];
+const BEFORE_MIME_TYPE: [&[u8]; 9] = [
     br#""parts""#,
     b":",
     b"[",
@@ -54,23 +58,34 @@ const OPENING: [&[u8]; 15] = [
     b":",
     b"{",
     br#""mimeType""#,
+    b":",
 ];
 const MIME_TYPES: [&[u8]; 2] = [br#""audio/pcm;rate=24000""#, br#""audio/pcm""#];
 const DATA: [&[u8]; 4] = [b",", br#""data""#, b":", b"\""];
-const CLOSING: [&[u8]; 6] = [b"}", b"}", b"]", b"}", b"}", b"}"];
+const AFTER_DATA: [&[u8]; 3] = [b"}", b"}", b"]"];
+const CLOSING: [&[u8]; 3] = [b"}", b"}", b"}"];
 
-/// The base64 text of a frame that holds one piece of audio and nothing else, spelt as the Gemini API spells it, with
-/// any white space. `None` says only that the general decoder has to look.
+/// The base64 text of a frame that holds one piece of audio and nothing else, spelt as the service spells it, with any
+/// white space. `None` says only that the general decoder has to look.
 pub(super) fn only_audio(frame: &[u8]) -> Option<&[u8]> {
-    let rest = tokens(frame, &OPENING)?;
-    let rest = token(rest, b":")?;
+    let rest = tokens(frame, &BEFORE_PARTS)?;
+    let rest = match tokens(rest, &ROLE) {
+        Some(rest) => token(rest, b",")?,
+        None => rest,
+    };
+    let rest = tokens(rest, &BEFORE_MIME_TYPE)?;
     let rest = MIME_TYPES
         .iter()
         .find_map(|mime_type| token(rest, mime_type))?;
     let rest = tokens(rest, &DATA)?;
     let end = memchr::memchr2(b'"', b'\\', rest)?;
     let (data, rest) = rest.split_at(end);
-    let rest = tokens(rest.strip_prefix(b"\"")?, &CLOSING)?;
+    let rest = tokens(rest.strip_prefix(b"\"")?, &AFTER_DATA)?;
+    let rest = match token(rest, b",") {
+        Some(rest) => tokens(rest, &ROLE)?,
+        None => rest,
+    };
+    let rest = tokens(rest, &CLOSING)?;
     blank(rest).is_empty().then_some(data)
 }
 
@@ -142,6 +157,14 @@ mod tests {
             ),
             (
                 "{\n  \"serverContent\": {\n    \"modelTurn\": {\n \"parts\": [ {\r\n\t\"inlineData\" : { \"mimeType\" : \"audio/pcm\" , \"data\": \"AAAA\" } } ] } } }\n",
+                Some("AAAA"),
+            ),
+            (
+                r#"{"serverContent":{"modelTurn":{"role":"model","parts":[{"inlineData":{"mimeType":"audio/pcm","data":"AAAA"}}]}}}"#,
+                Some("AAAA"),
+            ),
+            (
+                r#"{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"audio/pcm","data":"AAAA"}}], "role": "model"}}}"#,
                 Some("AAAA"),
             ),
             // Escapes, neighbours, other kinds, other orders, cut frames.
