@@ -58,6 +58,10 @@ pub struct Session {
     pub(crate) deliveries: Deliveries,
     pub(crate) deadlines: Deadlines,
     pub(crate) connection: Connection,
+    /// The model has read text that others wrote.
+    pub(crate) external_in_context: bool,
+    /// Blocks that were made, or are being made, in this session.
+    pub(crate) blocks_made: u32,
     transcript: Transcript,
     told: Told,
     lifecycle: Lifecycle,
@@ -151,6 +155,8 @@ impl Session {
             deliveries: Deliveries::new(config.limits.recorded_responses_max),
             deadlines: Deadlines::default(),
             connection: Connection::default(),
+            external_in_context: false,
+            blocks_made: 0,
             transcript: Transcript::default(),
             told: Told::default(),
             lifecycle: Lifecycle::Running,

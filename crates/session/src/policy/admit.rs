@@ -6,7 +6,7 @@ use super::arguments::{self, Checked};
 use super::idempotency::{
     Delivery, DeliveryState, Effect, EffectState, arguments_hash, delivery_key, fingerprint,
 };
-use super::{DESCRIBE_TOOL, budget, confirm};
+use super::{BLOCKING_TOOL, DESCRIBE_TOOL, budget, confirm};
 use crate::calls::{Call, Phase, Slot};
 use crate::deadlines::Deadline;
 use crate::event::{CallStarted, DuplicateRule, SessionEvent};
@@ -127,12 +127,15 @@ impl Session {
         let looped = history.map_or(Ok(()), |history| {
             history.check(&call.tool.id, &call.arguments)
         });
-        if let Err(error) = looped.and_then(|()| confirm::check(&call.tool)) {
+        if let Err(error) =
+            looped.and_then(|()| confirm::check(&call.tool, self.external_in_context))
+        {
             return self.refuse_call(call, error, out);
         }
         if let Some(turn) = self.turns.get_mut(call.slot.turn) {
             turn.history.called(&call.tool.id, &call.arguments);
         }
+        self.blocks_made += u32::from(call.tool.id.as_str() == BLOCKING_TOOL);
         if !call.tool.writes() {
             return self.start(call, out);
         }
@@ -266,6 +269,7 @@ impl Session {
             return Ok(());
         }
         budget::check(&turn.summary, &limits.turn, mode, tool.category)?;
+        budget::check_cap(tool, self.blocks_made, turn.history.count(&tool.id))?;
         turn.summary.calls += 1;
         turn.summary.retrieval_calls += u32::from(tool.category == Category::Retrieval);
         Ok(())

@@ -2,8 +2,10 @@
 
 use crate::event::TurnSummary;
 use crate::limits::TurnLimits;
+use crate::policy::BLOCKING_TOOL;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::kind::{Category, Mode};
+use windlass_tool::registry::Tool;
 
 pub(crate) fn check(
     spent: &TurnSummary,
@@ -32,4 +34,24 @@ pub(crate) fn check(
         ));
     }
     Ok(())
+}
+
+/// Tools that may change something although others' text is in the model's context are capped instead: one block a
+/// session, one ticket a turn (contract section 20).
+pub(crate) fn check_cap(
+    tool: &Tool,
+    blocks_in_session: u32,
+    started_in_turn: usize,
+) -> Result<(), CallError> {
+    let refused = |span| {
+        Err(CallError::new(
+            ErrorType::BudgetExceeded,
+            format!("{} runs once a {span}", tool.id),
+        ))
+    };
+    match tool.id.as_str() {
+        BLOCKING_TOOL if blocks_in_session >= 1 => refused("session"),
+        "escalate" if started_in_turn >= 1 => refused("turn"),
+        _ => Ok(()),
+    }
 }

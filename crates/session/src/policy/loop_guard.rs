@@ -59,6 +59,11 @@ impl LoopHistory {
         Ok(())
     }
 
+    /// How often a tool was called.
+    pub(crate) fn count(&self, tool: &ToolId) -> usize {
+        self.calls.iter().filter(|(id, _)| id == tool).count()
+    }
+
     pub(crate) fn called(&mut self, tool: &ToolId, arguments: &Arc<Map<String, Value>>) {
         self.calls.push((tool.clone(), arguments.clone()));
     }

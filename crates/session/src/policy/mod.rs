@@ -21,3 +21,6 @@ pub(crate) use outcome::{Judged, judge, timed_out};
 
 /// The one tool that costs no budget: it returns a guide that the prompt had no room for (contract section 9).
 pub(crate) const DESCRIBE_TOOL: &str = "describe_tool";
+
+/// The tool that blocks a user, once a session (contract section 20).
+pub(crate) const BLOCKING_TOOL: &str = "ignore_user";

@@ -184,6 +184,7 @@ impl Session {
                 .provider_id
                 .as_ref()
                 .is_none_or(|id| self.connection.closed_ids.close(id));
+        self.external_in_context |= is_heard && settled.quoted && settled.response.is_ok();
         let answer = is_heard.then(|| ModelToolResponse {
             id: slot.provider_id.clone(),
             name: slot.name.clone(),

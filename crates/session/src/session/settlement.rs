@@ -7,7 +7,7 @@ use crate::client::Citation;
 use crate::event::{CallRecord, LatencyLimit, SessionEvent};
 use crate::io::Output;
 use crate::model::CallSupport;
-use crate::policy::{Delivery, DeliveryState, EffectState, Judged, Settled};
+use crate::policy::{BLOCKING_TOOL, Delivery, DeliveryState, EffectState, Judged, Settled};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,13 @@ impl Session {
         };
         self.record(&call, &settled, is_speakable);
         self.note_loops(&call, &settled.response);
+        let may_have_worked = settled
+            .response
+            .error_type()
+            .is_none_or(|error| error == ErrorType::OutcomeUnknown);
+        if call.tool.id.as_str() == BLOCKING_TOOL && !may_have_worked {
+            self.blocks_made = self.blocks_made.saturating_sub(1);
+        }
         if let Some(problem) = problem {
             let tool = call.tool.id.clone();
             out.push(Output::Event(SessionEvent::HandlerProblem {

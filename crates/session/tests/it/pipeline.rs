@@ -319,3 +319,66 @@ fn a_handler_may_not_speak_in_the_servers_name() {
         "#]],
     );
 }
+
+#[test]
+fn text_that_others_wrote_cannot_make_the_model_change_anything_unasked() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"before"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"before"}
+            > returns 1 {"x":1}
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 search {"query":"a"}
+            start call-2 search {"query":"a","top_k":5}
+            > returns 2 {"results":[{"id":"doc:a","title":"A"}]}
+            call-2 finished
+            to model: function-call-2 ok quoted {"results":[{"id":"doc:a","title":"A"}]}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-3 write {"text":"after"} + function-call-4 ignore_user {"text":"rude"}
+            call-3 rejected ConfirmationRequired
+            reserve call-4 ignore_user
+            start call-4 ignore_user (effect-2) {"text":"rude"}
+            > returns 4 {"x":1}
+            call-4 finished
+            to model: function-call-3 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote + function-call-4 ok {"x":1}
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_user_is_blocked_once_a_session_and_a_failed_block_does_not_count() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears rude
+            turn 1 started
+            client: User piece "rude"
+            > calls function-call-1 ignore_user {"text":"a"}
+            client: User said "rude"
+            client: ModelGenerating
+            reserve call-1 ignore_user
+            start call-1 ignore_user (effect-1) {"text":"a"}
+            > returns 1 clean_transient
+            call-1 finished Transient
+            to model: function-call-1 TRANSIENT it failed
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 ignore_user {"text":"a"} + function-call-3 ignore_user {"text":"b"}
+            reserve call-2 ignore_user
+            call-3 rejected BudgetExceeded
+            start call-2 ignore_user (effect-2) {"text":"a"}
+            > returns 2 {"x":1}
+            call-2 finished
+            to model: function-call-2 ok {"x":1} + function-call-3 BUDGET_EXCEEDED ignore_user runs once a session
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}

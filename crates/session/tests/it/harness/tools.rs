@@ -88,6 +88,7 @@ pub(crate) fn registry() -> Registry {
         make("look", Category::Utility, SideEffects::None),
         make("write", Category::Action, SideEffects::Writes),
         make("post", Category::Action, SideEffects::Writes),
+        make("ignore_user", Category::Action, SideEffects::Writes),
         Tool {
             requires_confirmation: true,
             ..make("pay", Category::Action, SideEffects::Writes)
