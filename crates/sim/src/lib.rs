@@ -1,1 +1,7 @@
-//! sim
+//! Provider servers as pure state machines, with scripts and a demo model to drive them. Knows no socket, no clock and
+//! none of our codecs: what they have in common is the protocol alone, so that they cannot share a mistake.
+
+pub mod demo;
+pub mod gemini_live;
+pub mod script;
+mod template;

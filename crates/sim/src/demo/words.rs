@@ -1,0 +1,364 @@
+//! Words of a question, and the sentences of a text that answer it best. Knows English function words, and counts; it
+//! understands nothing.
+
+use std::cmp::Reverse;
+
+/// A question as its words.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Question {
+    /// The words that carry it, as spelt.
+    content: Vec<String>,
+    /// Speaks of somebody or something named before.
+    refers_back: bool,
+    wants_number: bool,
+    wants_date: bool,
+}
+
+const STOP_WORDS: &[&str] = &[
+    "a",
+    "about",
+    "all",
+    "also",
+    "an",
+    "and",
+    "any",
+    "anything",
+    "are",
+    "as",
+    "at",
+    "be",
+    "been",
+    "but",
+    "by",
+    "can",
+    "could",
+    "describe",
+    "did",
+    "do",
+    "does",
+    "explain",
+    "find",
+    "for",
+    "from",
+    "get",
+    "give",
+    "had",
+    "has",
+    "have",
+    "he",
+    "her",
+    "hers",
+    "him",
+    "his",
+    "how",
+    "i",
+    "if",
+    "in",
+    "into",
+    "is",
+    "it",
+    "its",
+    "know",
+    "like",
+    "look",
+    "many",
+    "may",
+    "me",
+    "much",
+    "my",
+    "of",
+    "on",
+    "or",
+    "please",
+    "s",
+    "say",
+    "search",
+    "she",
+    "show",
+    "so",
+    "some",
+    "something",
+    "tell",
+    "than",
+    "that",
+    "the",
+    "their",
+    "them",
+    "then",
+    "there",
+    "these",
+    "they",
+    "this",
+    "those",
+    "to",
+    "up",
+    "us",
+    "was",
+    "we",
+    "were",
+    "what",
+    "when",
+    "where",
+    "which",
+    "who",
+    "whom",
+    "whose",
+    "why",
+    "will",
+    "with",
+    "would",
+    "you",
+    "your",
+];
+const PRONOUNS: &[&str] = &[
+    "he", "him", "his", "she", "her", "hers", "it", "its", "they", "them", "their", "there",
+];
+const QUERY_WORDS_MAX: usize = 12;
+const QUERY_CHARACTERS_MAX: usize = 120;
+/// About what fits five seconds of the demo's voice without being cut.
+const ANSWER_CHARACTERS_MAX: usize = 220;
+/// Two sentences are told where the first leaves room.
+const SECOND_SENTENCE_AT: usize = 90;
+/// Letters that decide whether two words are forms of one: `design`, `designed`, `designer`.
+const STEM_LETTERS: usize = 5;
+
+impl Question {
+    pub(super) fn new(text: &str) -> Self {
+        let words: Vec<&str> = text
+            .split(|sign: char| !sign.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+        let has = |list: &[&str]| lower.iter().any(|word| list.contains(&word.as_str()));
+        Self {
+            content: words
+                .iter()
+                .zip(&lower)
+                .filter(|(_, lower)| !STOP_WORDS.contains(&lower.as_str()))
+                .map(|(word, _)| (*word).to_owned())
+                .take(QUERY_WORDS_MAX)
+                .collect(),
+            refers_back: has(PRONOUNS),
+            wants_number: has(&["how", "many", "much"])
+                && has(&[
+                    "thick", "long", "wide", "deep", "far", "old", "many", "much", "big", "large",
+                    "heavy", "fast", "tall", "high",
+                ]),
+            wants_date: has(&["when", "year", "date"]),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.content.is_empty()
+    }
+
+    /// Whether a word is spelt like a name.
+    pub(super) fn has_name(&self) -> bool {
+        self.content
+            .iter()
+            .any(|word| word.starts_with(char::is_uppercase))
+    }
+
+    /// Takes the earlier topic's words along where the question only points at it.
+    pub(super) fn lean_on(&mut self, topic: &str) {
+        if !self.refers_back {
+            return;
+        }
+        for word in Self::new(topic).content {
+            if self.content.len() < QUERY_WORDS_MAX
+                && !self.content.iter().any(|own| alike(own, &word))
+            {
+                self.content.push(word);
+            }
+        }
+    }
+
+    pub(super) fn query(&self) -> String {
+        self.content
+            .join(" ")
+            .chars()
+            .take(QUERY_CHARACTERS_MAX)
+            .collect()
+    }
+
+    /// Whether most of its words occur in the text.
+    pub(super) fn concerns(&self, text: &str) -> bool {
+        let words = words_of(text);
+        let hits = self
+            .content
+            .iter()
+            .filter(|own| words.iter().any(|word| alike(own, word)))
+            .count();
+        hits > 0 && 2 * hits >= self.content.len()
+    }
+
+    /// One or two sentences of the text, the ones that share most with the question, and where they come from.
+    pub(super) fn answer_from(&self, title: &str, text: &str) -> String {
+        let sentences = sentences(text);
+        let heading = words_of(title);
+        let best = sentences
+            .iter()
+            .enumerate()
+            .max_by_key(|(index, sentence)| (self.score(sentence, &heading), Reverse(*index)));
+        let Some((index, first)) = best else {
+            return format!(
+                "I found the record “{title}”, but it has no text that I could read out."
+            );
+        };
+        let mut told = shortened(first);
+        if let Some(second) = sentences.get(index + 1)
+            && told.chars().count() < SECOND_SENTENCE_AT
+            && told.chars().count() + second.chars().count() < ANSWER_CHARACTERS_MAX
+        {
+            told = format!("{told} {second}");
+        }
+        if title.is_empty() {
+            return told;
+        }
+        format!("{told} That is from “{title}”.")
+    }
+
+    /// A word that the title has too tells little about a sentence below it.
+    fn score(&self, sentence: &str, heading: &[String]) -> usize {
+        let words = words_of(sentence);
+        let shared: usize = self
+            .content
+            .iter()
+            .filter(|own| words.iter().any(|word| alike(own, word)))
+            .map(|own| {
+                if heading.iter().any(|word| alike(own, word)) {
+                    1
+                } else {
+                    4
+                }
+            })
+            .sum();
+        let digits = sentence.chars().any(|sign| sign.is_ascii_digit());
+        let year = words
+            .iter()
+            .any(|word| word.len() == 4 && word.chars().all(|sign| sign.is_ascii_digit()));
+        // A kind of fact alone is no reason to tell a sentence that shares no word.
+        let fitting = (self.wants_date && year) || (self.wants_number && digits);
+        if shared > 0 && fitting {
+            shared + 3
+        } else {
+            shared
+        }
+    }
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    text.split(|sign: char| !sign.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+/// Whether two words begin alike, so that they may be forms of one.
+fn alike(one: &str, other: &str) -> bool {
+    let (one, other) = (one.to_lowercase(), other.to_lowercase());
+    let stem = |word: &str| word.chars().take(STEM_LETTERS).collect::<String>();
+    if one.chars().count() < STEM_LETTERS || other.chars().count() < STEM_LETTERS {
+        return one == other;
+    }
+    stem(&one) == stem(&other)
+}
+
+/// The sentences of a Markdown text, without its signs. A heading is no sentence.
+fn sentences(text: &str) -> Vec<String> {
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('#') || line.starts_with("---") {
+            continue;
+        }
+        let line = line.trim_start_matches(['-', '*', '>']).trim_start();
+        plain.push_str(&without_links(line));
+        // A paragraph's end is a sentence's end; a line's end within it is not.
+        plain.push(if line.is_empty() { '\n' } else { ' ' });
+    }
+    let mut sentences = Vec::new();
+    for paragraph in plain.split('\n') {
+        split_paragraph(paragraph, &mut sentences);
+    }
+    sentences
+}
+
+fn split_paragraph(paragraph: &str, sentences: &mut Vec<String>) {
+    let mut start = 0;
+    let mut add = |part: &str| {
+        let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
+        if part.chars().any(char::is_alphanumeric) {
+            sentences.push(part);
+        }
+    };
+    for (index, sign) in paragraph.char_indices() {
+        if !matches!(sign, '.' | '!' | '?') {
+            continue;
+        }
+        let rest = &paragraph[index + 1..];
+        let next = rest.trim_start().chars().next();
+        let last_word = paragraph[start..index]
+            .rsplit(' ')
+            .next()
+            .unwrap_or_default();
+        // An initial or a short form such as “St.” ends no sentence.
+        let short = last_word.chars().count() <= 2 && last_word.starts_with(char::is_uppercase);
+        let ends = rest.is_empty()
+            || rest.starts_with(' ') && next.is_none_or(|next| !next.is_lowercase());
+        if ends && !short {
+            add(&paragraph[start..=index]);
+            start = index + 1;
+        }
+    }
+    add(&paragraph[start..]);
+}
+
+/// `[text](address)` becomes its text, and signs of emphasis go.
+fn without_links(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(open) = rest.find('[') {
+        plain.push_str(&rest[..open]);
+        let tail = &rest[open + 1..];
+        let link = tail.find("](").and_then(|middle| {
+            let end = tail[middle..].find(')')? + middle;
+            Some((&tail[..middle], &tail[end + 1..]))
+        });
+        match link {
+            Some((text, after)) => {
+                plain.push_str(text);
+                rest = after;
+            }
+            None => {
+                plain.push('[');
+                rest = tail;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain.replace(['*', '`'], "")
+}
+
+/// At most what an answer has room for, cut at a word.
+pub(super) fn shortened(text: &str) -> String {
+    if text.chars().count() <= ANSWER_CHARACTERS_MAX {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(ANSWER_CHARACTERS_MAX - 1).collect();
+    let end = cut.rfind(' ').unwrap_or(cut.len());
+    format!("{}…", &cut[..end])
+}
+
+/// A message made a sentence: capital first, full stop last.
+pub(super) fn sentence(message: &str) -> String {
+    let message = shortened(message.trim());
+    let mut characters = message.chars();
+    let mut sentence: String = match characters.next() {
+        Some(first) => first.to_uppercase().chain(characters).collect(),
+        None => return "no reason was given.".to_owned(),
+    };
+    if !sentence.ends_with(['.', '!', '?', '…']) {
+        sentence.push('.');
+    }
+    sentence
+}

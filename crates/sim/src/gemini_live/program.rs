@@ -1,0 +1,88 @@
+//! What the model is about to do, step by step, and what it waits for meanwhile. Knows no frames.
+
+use super::calls::Scheduling;
+use super::speech::Speech;
+use crate::script::Action;
+use serde_json::Value;
+use std::collections::VecDeque;
+use windlass_session::time::Timestamp;
+
+/// One exchange being carried out.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// Names the program among those of its connection.
+    pub(crate) number: u64,
+    pub(crate) steps: VecDeque<Step>,
+    pub(crate) wait: Wait,
+    /// The input that it answers.
+    pub(crate) heard: String,
+    /// Results of its calls, in the order of their arrival.
+    pub(crate) results: Vec<(String, Value)>,
+    /// The most urgent wish among the results of its non-blocking calls.
+    pub(crate) scheduling: Option<Scheduling>,
+    /// Whether it made a call that does not block, so that it outlives an interruption.
+    pub(crate) in_background: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    Do(Action),
+    /// Says these words as they are; a script's `say` has places to fill.
+    Say(String),
+    /// Ask the demo model how to go on, now that the results are in.
+    Consult,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Wait {
+    Nothing,
+    Until(Timestamp),
+    Speech(Speech),
+    Responses,
+    /// The turn ends when its audio would have been played.
+    TurnEnd,
+}
+
+impl Program {
+    pub(crate) fn new(number: u64, heard: String, steps: Vec<Step>) -> Self {
+        Self {
+            number,
+            steps: steps.into(),
+            wait: Wait::Nothing,
+            heard,
+            results: Vec::new(),
+            scheduling: None,
+            in_background: false,
+        }
+    }
+
+    /// Where the program goes on once its results are there.
+    fn continuation(&self) -> Option<usize> {
+        self.steps
+            .iter()
+            .position(|step| matches!(step, Step::Do(Action::ExpectResponse)))
+    }
+
+    /// Skips to the continuation; `false` where there is none.
+    pub(crate) fn skip_to_continuation(&mut self) -> bool {
+        let waiting = matches!(self.wait, Wait::Responses);
+        self.wait = Wait::Nothing;
+        if waiting {
+            return true;
+        }
+        match self.continuation() {
+            Some(index) => {
+                self.steps.drain(..index);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Gives up what would have followed the results.
+    pub(crate) fn drop_continuation(&mut self) {
+        if let Some(index) = self.continuation() {
+            self.steps.truncate(index);
+        }
+    }
+}

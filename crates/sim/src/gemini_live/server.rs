@@ -1,0 +1,307 @@
+//! The server as its runner sees it: connections come, frames and time go in, frames and closes come out. Knows who
+//! may connect and which session a handle leads to; what a session does is its own affair.
+
+use super::address::{self, Backend, Rejection, Upgrade};
+use super::frames;
+use super::memory::{HandleProblem, Memory, Sessions};
+use super::refusal::Refusal;
+use super::session::Session;
+use super::setup::Setup;
+use super::wire;
+use crate::script::{Exchange, Script, Settings, SetupAnswer};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use windlass_session::time::Timestamp;
+
+/// What drives the server's answers.
+#[derive(Clone, Debug)]
+pub struct Options {
+    settings: Settings,
+    /// `None` for the demo model.
+    exchanges: Option<Arc<[Exchange]>>,
+}
+
+impl Options {
+    /// The demo model, speaking at the usual pace.
+    pub fn demo() -> Self {
+        Self {
+            settings: Settings::default(),
+            exchanges: None,
+        }
+    }
+
+    pub fn scripted(script: Script) -> Self {
+        Self {
+            settings: script.settings,
+            exchanges: Some(script.exchanges.into()),
+        }
+    }
+
+    /// The same with other settings.
+    pub fn with_settings(self, settings: Settings) -> Self {
+        Self { settings, ..self }
+    }
+}
+
+/// Names one connection of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// A text or binary message of the client.
+    Frame(&'a [u8]),
+    /// The client closed, or the network failed.
+    Closed,
+    /// A deadline has come.
+    Tick,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// To be sent as one binary message.
+    Send(Vec<u8>),
+    /// The connection ends with this close frame; nothing follows.
+    Close { code: u16, reason: String },
+    /// The connection ends without a close frame; nothing follows.
+    Drop,
+    /// Nothing is to be read from the socket until then.
+    StopReading { until: Timestamp },
+}
+
+/// What all connections have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) sessions: Sessions,
+    exchanges: Option<Arc<[Exchange]>>,
+    calls_minted: u64,
+}
+
+impl Shared {
+    pub(crate) fn exchanges(&self) -> Arc<[Exchange]> {
+        self.exchanges.clone().unwrap_or_default()
+    }
+
+    pub(crate) fn is_demo(&self) -> bool {
+        self.exchanges.is_none()
+    }
+
+    /// `function-call-` and up to 20 digits, as recorded; distinct within the server, and the same in every run.
+    pub(crate) fn mint_call_id(&mut self) -> String {
+        self.calls_minted += 1;
+        // One step of SplitMix64 (Steele, Lea and Flood, 2014), a bijection, so that no two numbers are alike.
+        let mut mixed = self.calls_minted.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        format!("function-call-{}", mixed ^ (mixed >> 31))
+    }
+}
+
+/// One input's surroundings.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) shared: &'a mut Shared,
+    pub(crate) out: &'a mut Vec<Output>,
+}
+
+impl Context<'_> {
+    pub(crate) fn send(&mut self, frame: Vec<u8>) {
+        debug_assert!(
+            frames::fits(&frame),
+            "a frame of the service is below 1 MiB"
+        );
+        self.out.push(Output::Send(frame));
+    }
+}
+
+#[derive(Debug)]
+enum Connection {
+    AwaitsSetup(Backend),
+    /// The setup will never be answered.
+    Deaf,
+    Live(Box<Session>),
+    /// Refused before it came to a session.
+    Over,
+}
+
+/// A simulated Gemini Live service.
+#[derive(Debug)]
+pub struct Server {
+    shared: Shared,
+    connections: BTreeMap<ConnectionId, Connection>,
+    next_connection: u64,
+}
+
+/// A client's message above this is refused with code 1009.
+const CLIENT_FRAME_BYTES_MAX: usize = 16 << 20;
+
+impl Server {
+    pub fn new(options: Options) -> Self {
+        Self {
+            shared: Shared {
+                settings: options.settings,
+                sessions: Sessions::default(),
+                exchanges: options.exchanges,
+                calls_minted: 0,
+            },
+            connections: BTreeMap::new(),
+            next_connection: 0,
+        }
+    }
+
+    /// Decides on an HTTP upgrade; the connection begins with `Ok`.
+    pub fn connect(&mut self, upgrade: &Upgrade) -> Result<ConnectionId, Rejection> {
+        if let Some(http_status) = self.shared.settings.upgrade_status {
+            return Err(Rejection {
+                http_status,
+                cause: "the script says so",
+            });
+        }
+        let backend = address::admit(upgrade)?;
+        self.next_connection += 1;
+        let id = ConnectionId(self.next_connection);
+        self.connections
+            .insert(id, Connection::AwaitsSetup(backend));
+        Ok(id)
+    }
+
+    /// Takes one input of a connection and appends what follows from it. `now` never goes back. Input for a connection
+    /// that is over does nothing.
+    pub fn handle(
+        &mut self,
+        now: Timestamp,
+        id: ConnectionId,
+        input: Input<'_>,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(mut connection) = self.connections.remove(&id) else {
+            return;
+        };
+        let mut context = Context {
+            now,
+            shared: &mut self.shared,
+            out,
+        };
+        // What was due goes out before what the new input brings.
+        if let Connection::Live(session) = &mut connection {
+            session.advance(&mut context);
+        }
+        let closed = matches!(input, Input::Closed);
+        if let Input::Frame(frame) = input
+            && !is_over(&connection)
+        {
+            take_frame(&mut context, id, &mut connection, frame);
+        }
+        if !closed && !is_over(&connection) {
+            self.connections.insert(id, connection);
+        } else if let Connection::Live(session) = connection
+            && let Some(stored) = session.stored_as
+        {
+            self.shared.sessions.release(stored, session.memory, now);
+        }
+    }
+
+    /// When the connection wants a [`Input::Tick`] at the latest.
+    pub fn next_deadline(&self, id: ConnectionId) -> Option<Timestamp> {
+        match self.connections.get(&id)? {
+            Connection::Live(session) => session.next_deadline(),
+            Connection::AwaitsSetup(_) | Connection::Deaf | Connection::Over => None,
+        }
+    }
+
+    /// Whether the connection is still open, as far as the server is concerned.
+    pub fn is_open(&self, id: ConnectionId) -> bool {
+        self.connections.contains_key(&id)
+    }
+}
+
+fn is_over(connection: &Connection) -> bool {
+    match connection {
+        Connection::Live(session) => session.over,
+        Connection::Over => true,
+        Connection::AwaitsSetup(_) | Connection::Deaf => false,
+    }
+}
+
+fn take_frame(
+    context: &mut Context<'_>,
+    id: ConnectionId,
+    connection: &mut Connection,
+    frame: &[u8],
+) {
+    let message = if frame.len() > CLIENT_FRAME_BYTES_MAX {
+        Err(Refusal::new(1009, "The message is too large."))
+    } else {
+        wire::read(frame)
+    };
+    let taken = message.and_then(|message| match connection {
+        Connection::Deaf | Connection::Over => Ok(None),
+        Connection::Live(session) => session.take(context, &message).map(|()| None),
+        Connection::AwaitsSetup(backend) => set_up(context, id, *backend, &message).map(Some),
+    });
+    match (taken, &mut *connection) {
+        (Ok(None), _) => {}
+        (Ok(Some(next)), _) => *connection = next,
+        // The session's memory is still wanted by whoever resumes it.
+        (Err(refusal), Connection::Live(session)) => session.refuse(context, refusal),
+        (Err(refusal), Connection::AwaitsSetup(_) | Connection::Deaf | Connection::Over) => {
+            let Refusal { code, reason } = refusal;
+            context.out.push(Output::Close { code, reason });
+            *connection = Connection::Over;
+        }
+    }
+}
+
+fn set_up(
+    context: &mut Context<'_>,
+    id: ConnectionId,
+    backend: Backend,
+    message: &Map<String, Value>,
+) -> Result<Connection, Refusal> {
+    let (Some(Value::Object(body)), 1) = (message.get("setup"), message.len()) else {
+        return Err(Refusal::invalid_argument());
+    };
+    let setup = Setup::read(body, backend, context.shared.settings.profile)?;
+    match &context.shared.settings.setup {
+        SetupAnswer::Answer => {}
+        SetupAnswer::Ignore => return Ok(Connection::Deaf),
+        SetupAnswer::Close(closing) => {
+            return Err(Refusal::new(closing.code, closing.reason.clone()));
+        }
+    }
+    let handle = setup
+        .resumption
+        .as_ref()
+        .and_then(|resumption| resumption.handle.clone());
+    let resumed = handle.is_some();
+    let sessions = &mut context.shared.sessions;
+    let (stored_as, memory) = match (&setup.resumption, handle) {
+        (None, _) => (None, Memory::default()),
+        (Some(_), None) => (Some(sessions.begin(id, &setup.model)), Memory::default()),
+        (Some(_), Some(handle)) => {
+            let code = context.shared.settings.unknown_handle_code;
+            let (session, memory) = sessions
+                .resume(&handle, &setup.model, id, context.now)
+                .map_err(|problem| match problem {
+                    HandleProblem::Unknown => {
+                        Refusal::new(code, "BidiGenerateContent session not found")
+                    }
+                    HandleProblem::Held => Refusal::internal(),
+                    HandleProblem::OtherModel => Refusal::invalid_argument(),
+                })?;
+            (Some(session), memory)
+        }
+    };
+    let session_id = setup.profile.vertex.then(|| session_id(id));
+    context.send(frames::setup_complete(session_id));
+    let mut session = Session::new(setup, memory, stored_as, resumed);
+    session.begin(context, resumed);
+    Ok(Connection::Live(Box::new(session)))
+}
+
+/// Vertex names its sessions with UUIDs; ours are counted.
+fn session_id(id: ConnectionId) -> String {
+    format!("00000000-0000-4000-8000-{:012x}", id.0)
+}

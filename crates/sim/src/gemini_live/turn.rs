@@ -1,0 +1,155 @@
+//! The model's turn: when it opens, how it ends, and how it is interrupted. Knows nothing of why anything is said.
+
+use super::calls::Scheduling;
+use super::frames::{self, Tally};
+use super::program::{Program, Wait};
+use super::server::{Context, Output};
+use super::session::Session;
+use serde_json::json;
+use std::time::Duration;
+use windlass_session::time::Timestamp;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) open: bool,
+    /// Whether anything was said in it.
+    pub(crate) generated: bool,
+    /// Whether an answer would begin with a thought.
+    pub(crate) thought_due: bool,
+    pub(crate) audio_ms: u64,
+    thought_characters: usize,
+    /// When the listener will have heard what was sent.
+    pub(crate) play_until: Timestamp,
+}
+
+impl Session {
+    pub(crate) fn open_turn(&mut self, context: &mut Context<'_>) {
+        if self.turn.open {
+            return;
+        }
+        self.turn = Turn {
+            open: true,
+            play_until: self.turn.play_until.max(context.now),
+            ..Turn::default()
+        };
+        // During a generation the session cannot be resumed.
+        if self.resumable {
+            self.resumable = false;
+            context.send(frames::resumption(None));
+        }
+    }
+
+    /// Audio of this length has been sent.
+    pub(crate) fn sent_audio(&mut self, context: &Context<'_>, milliseconds: u64) {
+        self.turn.audio_ms += milliseconds;
+        if context.shared.settings.await_playback {
+            self.turn.play_until =
+                self.turn.play_until.max(context.now) + Duration::from_millis(milliseconds);
+        }
+    }
+
+    pub(crate) fn think(&mut self, context: &mut Context<'_>, text: &str) {
+        self.turn.thought_characters += text.len();
+        let part = json!({ "text": text, "thought": true });
+        let beside = serde_json::Map::new();
+        context.send(frames::model_turn(&self.setup.profile, vec![part], beside));
+    }
+
+    /// The model has said all it has to say; the turn's end follows when that has been heard.
+    pub(crate) fn complete_generation(&mut self, context: &mut Context<'_>) {
+        if self.turn.open && self.turn.generated {
+            context.send(frames::content(json!({ "generationComplete": true })));
+        }
+    }
+
+    pub(crate) fn end_turn(&mut self, context: &mut Context<'_>) {
+        if !self.turn.open {
+            return;
+        }
+        self.turn.open = false;
+        let tally = Tally {
+            prompt_characters: self.setup.preamble_characters + self.memory.characters(),
+            audio_ms: self.turn.audio_ms,
+            thought_characters: self.turn.thought_characters,
+        };
+        let idle = self.parked.is_empty() && self.calls.is_empty();
+        context.send(frames::turn_complete(&self.setup.profile, &tally, idle));
+        self.offer_handle(context);
+    }
+
+    /// A new handle, where the client wants any and nothing is under way.
+    pub(crate) fn offer_handle(&mut self, context: &mut Context<'_>) {
+        let Some(session) = self.stored_as else {
+            return;
+        };
+        if !self.calls.is_empty() || self.turn.open {
+            return;
+        }
+        if let Some(handle) = context.shared.sessions.mint(session, &self.memory) {
+            self.resumable = true;
+            context.send(frames::resumption(Some(&handle)));
+        }
+    }
+
+    /// New input: what is being said stops, blocking calls are taken back, and what waits for non-blocking calls goes
+    /// on waiting.
+    pub(crate) fn interrupt(&mut self, context: &mut Context<'_>) {
+        if let Some(mut program) = self.foreground.take() {
+            self.note_unfinished(&program);
+            let cancelled = self.calls.cancel(program.number, true);
+            if !cancelled.is_empty() {
+                context.send(frames::cancellation(&cancelled));
+            }
+            if program.in_background && program.skip_to_continuation() {
+                self.parked.push(program);
+            }
+        }
+        if self.turn.open {
+            context.send(frames::content(json!({ "interrupted": true })));
+            self.turn.open = false;
+            self.turn.play_until = context.now;
+            context.send(frames::content(json!({ "turnComplete": true })));
+            self.offer_handle(context);
+        }
+    }
+
+    fn note_unfinished(&mut self, program: &Program) {
+        if let Wait::Speech(speech) = &program.wait {
+            self.memory.model_said(speech.said());
+        }
+    }
+
+    /// Takes up a program whose results have come, where its scheduling allows it now.
+    pub(crate) fn resume_parked(&mut self, context: &mut Context<'_>) -> bool {
+        self.parked.retain(|program| {
+            let silent = program.scheduling == Some(Scheduling::Silent);
+            let answered = self.calls.of_program(program.number).next().is_none();
+            !(silent && answered)
+        });
+        let idle = self.foreground.is_none() && !self.turn.open && !self.ears.is_speaking();
+        let blocked = self.foreground.as_ref().is_some_and(|program| {
+            self.calls
+                .of_program(program.number)
+                .any(|call| call.blocking)
+        });
+        let may_cut_in =
+            !blocked && (self.setup.profile.talks_over_user || !self.ears.is_speaking());
+        let ready = self.parked.iter().position(|program| {
+            let urgent = program.scheduling == Some(Scheduling::Interrupt) && may_cut_in;
+            (idle || urgent) && self.calls.of_program(program.number).next().is_none()
+        });
+        let Some(index) = ready else {
+            return false;
+        };
+        let mut program = self.parked.remove(index);
+        program.wait = Wait::Nothing;
+        self.interrupt(context);
+        self.foreground = Some(program);
+        true
+    }
+
+    pub(crate) fn close(&mut self, context: &mut Context<'_>, code: u16, reason: String) {
+        context.out.push(Output::Close { code, reason });
+        self.over = true;
+    }
+}

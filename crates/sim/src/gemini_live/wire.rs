@@ -1,0 +1,184 @@
+//! The one walk that checks a client message against the protocol's field lists and brings every field name to
+//! lowerCamelCase, as protobuf JSON allows both spellings. Knows no field and no meaning of one.
+//!
+//! The refusals are worded like the service's own protobuf JSON errors.
+
+use super::fields::CLIENT_MESSAGE;
+use super::refusal::Refusal;
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// What a field may hold.
+pub(crate) enum Kind {
+    Text,
+    Bool,
+    Number,
+    /// Protobuf JSON spells 64-bit integers as numbers or as strings.
+    Integer,
+    Enumeration(&'static [&'static str]),
+    Message(&'static Message),
+    List(&'static Kind),
+    /// Keys are data and stay as they are.
+    Map(&'static Kind),
+    /// Any JSON object, untouched.
+    Struct,
+    /// Any JSON, untouched.
+    Any,
+}
+
+/// A message type: its fields, in lowerCamelCase.
+pub(crate) struct Message {
+    pub(crate) fields: &'static [(&'static str, Kind)],
+}
+
+impl Message {
+    fn find(&self, key: &str) -> Option<(&'static str, &'static Kind)> {
+        self.fields
+            .iter()
+            .find(|(name, _)| spells(key, name))
+            .map(|(name, kind)| (*name, kind))
+    }
+}
+
+/// Whether `key` is `camel` itself or its snake_case form.
+fn spells(key: &str, camel: &str) -> bool {
+    if key == camel {
+        return true;
+    }
+    let mut key = key.bytes();
+    for expected in camel.bytes() {
+        if expected.is_ascii_uppercase() {
+            if key.next() != Some(b'_') || key.next() != Some(expected.to_ascii_lowercase()) {
+                return false;
+            }
+        } else if key.next() != Some(expected) {
+            return false;
+        }
+    }
+    key.next().is_none()
+}
+
+/// Where in a message the walk is; printed in snake_case as the service does.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(parent, name) => {
+                if !matches!(parent, Self::Root) {
+                    write!(formatter, "{parent}.")?;
+                }
+                for character in name.chars() {
+                    if character.is_ascii_uppercase() {
+                        write!(formatter, "_{}", character.to_ascii_lowercase())?;
+                    } else {
+                        write!(formatter, "{character}")?;
+                    }
+                }
+                Ok(())
+            }
+            Self::Item(parent, index) => write!(formatter, "{parent}[{index}]"),
+        }
+    }
+}
+
+/// Reads one client frame: JSON, the right shape, every known name in lowerCamelCase, unset fields left out.
+pub(crate) fn read(frame: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    let mut value: Value = serde_json::from_slice(frame)
+        .map_err(|_| Refusal::invalid("Invalid JSON payload received. Parse error."))?;
+    walk_message(&mut value, &CLIENT_MESSAGE, Path::Root)?;
+    match value {
+        Value::Object(map) => Ok(map),
+        _ => Err(Refusal::invalid_argument()),
+    }
+}
+
+fn walk(value: &mut Value, kind: &'static Kind, path: Path<'_>) -> Result<(), Refusal> {
+    let (fits, type_name) = match kind {
+        Kind::Message(message) => return walk_message(value, message, path),
+        Kind::List(item) => match value {
+            Value::Array(items) => {
+                for (index, entry) in items.iter_mut().enumerate() {
+                    walk(entry, item, Path::Item(&path, index))?;
+                }
+                (true, "")
+            }
+            _ => (false, "LIST"),
+        },
+        Kind::Map(item) => match value {
+            Value::Object(map) => {
+                for (key, entry) in map.iter_mut() {
+                    walk(entry, item, Path::Field(&path, key))?;
+                }
+                (true, "")
+            }
+            _ => (false, "MAP"),
+        },
+        Kind::Text => (value.is_string(), "TYPE_STRING"),
+        Kind::Bool => (value.is_boolean(), "TYPE_BOOL"),
+        Kind::Number => (value.is_number(), "TYPE_DOUBLE"),
+        Kind::Integer => (is_integer(value), "TYPE_INT64"),
+        Kind::Enumeration(names) => (
+            value.as_str().is_some_and(|name| names.contains(&name)),
+            "TYPE_ENUM",
+        ),
+        Kind::Struct => (value.is_object(), "google.protobuf.Struct"),
+        Kind::Any => (true, ""),
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(Refusal::invalid(format!(
+            "Invalid value at '{path}' ({type_name})"
+        )))
+    }
+}
+
+fn is_integer(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.is_i64()
+                || number.is_u64()
+                || number.as_f64().is_some_and(|float| float.fract() == 0.0)
+        }
+        Value::String(text) => text.parse::<i64>().is_ok(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+fn walk_message(value: &mut Value, message: &Message, path: Path<'_>) -> Result<(), Refusal> {
+    let Value::Object(map) = value else {
+        return Err(Refusal::invalid(format!(
+            "Invalid value at '{path}' (MESSAGE)"
+        )));
+    };
+    // Null is protobuf JSON's way to say unset.
+    map.retain(|_, entry| !entry.is_null());
+    let mut renames: Vec<(String, &'static str)> = Vec::new();
+    for (key, entry) in map.iter_mut() {
+        let Some((name, kind)) = message.find(key) else {
+            return Err(Refusal::unknown_name(key, &path));
+        };
+        walk(entry, kind, Path::Field(&path, name))?;
+        if key != name {
+            renames.push((key.clone(), name));
+        }
+    }
+    for (key, name) in renames {
+        if let Some(entry) = map.remove(&key)
+            && map.insert(name.to_owned(), entry).is_some()
+        {
+            return Err(Refusal::invalid(format!(
+                "Invalid JSON payload received. Field '{}' is set twice.",
+                Path::Field(&path, name)
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,420 @@
+//! Scripts: what a simulated provider does, exchange by exchange, as YAML. Knows the language and its mistakes; what
+//! an action does on the wire is the provider's own affair.
+
+use crate::gemini_live::Family;
+use crate::template;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+/// A parsed script. The language is described in `docs/simulator.md`.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    pub settings: Settings,
+    pub exchanges: Vec<Exchange>,
+}
+
+/// How the server behaves apart from what it says.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// How many times faster than real time audio is sent; 0 sends it at once.
+    pub speed: f64,
+    /// Whether a turn ends only when its audio would have been played.
+    pub await_playback: bool,
+    /// Follow these rules whatever the model's id is.
+    pub profile: Option<Family>,
+    /// Answer every upgrade with this HTTP status.
+    pub upgrade_status: Option<u16>,
+    pub setup: SetupAnswer,
+    /// What happens on a result for a call that was never made or is answered already.
+    pub unknown_response: Reaction,
+    /// What happens on a result for a call that was taken back.
+    pub cancelled_response: Reaction,
+    /// The close code for a resumption handle that does not exist.
+    pub unknown_handle_code: u16,
+    /// Whether a model without it refuses `scheduling` in a result.
+    pub refuse_scheduling: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            speed: 4.0,
+            await_playback: true,
+            profile: None,
+            upgrade_status: None,
+            setup: SetupAnswer::Answer,
+            unknown_response: Reaction::Close,
+            cancelled_response: Reaction::Ignore,
+            unknown_handle_code: 1008,
+            refuse_scheduling: true,
+        }
+    }
+}
+
+/// What follows a valid `setup`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SetupAnswer {
+    Answer,
+    Ignore,
+    Close(Closing),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reaction {
+    Ignore,
+    Close,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Closing {
+    pub code: u16,
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// What the user did, and what the model does then.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    pub when: When,
+    /// Only for the session's input of this number, from 1.
+    pub turn: Option<u32>,
+    pub actions: Vec<Action>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// Any input of the user.
+    Any,
+    /// Typed input that contains this, case ignored.
+    Text(String),
+    /// Spoken input, which is transcribed so.
+    Speech(String),
+    /// A new session was set up.
+    Setup,
+    /// A session was resumed.
+    Resumed,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Say(String),
+    Think(String),
+    /// Audio without words, of this length.
+    AudioMs(u64),
+    Call(CallForm),
+    /// Several calls in one message.
+    Calls(Vec<CallForm>),
+    ExpectResponse,
+    /// Takes back the open calls of this exchange.
+    Cancel,
+    EndTurn,
+    /// The exchange is over and the turn never ends.
+    LeaveOpen,
+    WaitMs(u64),
+    /// The server stops reading its socket for this long.
+    StallMs(u64),
+    /// Announces the connection's end, and ends it when the time is over.
+    GoAwayMs(u64),
+    Close(Closing),
+    /// Cuts the connection without a close frame.
+    Drop,
+    /// Sends any JSON.
+    Raw(Value),
+    /// Sends these bytes.
+    RawText(String),
+    /// Sends this many frames of audio at once.
+    Flood(u32),
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallForm {
+    pub name: String,
+    /// Any shape; `null` leaves the field out.
+    #[serde(default = "no_arguments")]
+    pub args: Value,
+    #[serde(default, deserialize_with = "call_id")]
+    pub id: CallId,
+    #[serde(default)]
+    pub deliver: Delivery,
+}
+
+/// Which id a call carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CallId {
+    /// A fresh one, as the model's profile has it.
+    #[default]
+    Minted,
+    Given(String),
+    /// The field is left out.
+    Missing,
+}
+
+/// In which frames a call is delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    #[default]
+    Call,
+    /// As a part of the model's turn only.
+    Part,
+    /// As a part, then as a call with the same id.
+    Both,
+}
+
+fn no_arguments() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+fn call_id<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<CallId, D::Error> {
+    let id = Option::<String>::deserialize(deserializer)?;
+    Ok(id.map_or(CallId::Missing, CallId::Given))
+}
+
+/// Why a text is no script. Names the file, and the line and column where there is one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct ScriptError {
+    place: String,
+    problem: String,
+}
+
+const SCRIPT_BYTES_MAX: usize = 1 << 20;
+const EXCHANGES_MAX: usize = 1_000;
+const ACTIONS_MAX: usize = 1_000;
+const WAIT_MS_MAX: u64 = 3_600_000;
+const AUDIO_MS_MAX: u64 = 60_000;
+const FLOOD_MAX: u32 = 10_000;
+/// A frame of the service stays below 1 MiB.
+pub(crate) const FRAME_BYTES_MAX: usize = (1 << 20) - 1;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    settings: Option<Spanned<Settings>>,
+    #[serde(default)]
+    exchanges: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    when: When,
+    #[serde(default)]
+    turn: Option<u32>,
+    #[serde(rename = "do")]
+    actions: Vec<Spanned<Action>>,
+}
+
+impl Script {
+    /// Reads a script. `name` is what errors call it, usually its path.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ScriptError> {
+        let whole = |problem: String| ScriptError {
+            place: name.to_owned(),
+            problem,
+        };
+        if text.len() > SCRIPT_BYTES_MAX {
+            return Err(whole(format!(
+                "the script has {} bytes; at most {SCRIPT_BYTES_MAX} are read",
+                text.len()
+            )));
+        }
+        let document: Document = serde_saphyr::from_str(text).map_err(|error| {
+            let place = error.location().map_or_else(
+                || name.to_owned(),
+                |location| format!("{name}:{}:{}", location.line(), location.column()),
+            );
+            ScriptError {
+                place,
+                problem: one_line(&error.without_snippet().to_string()),
+            }
+        })?;
+        if document.exchanges.len() > EXCHANGES_MAX {
+            return Err(whole(format!("more than {EXCHANGES_MAX} exchanges")));
+        }
+        let at = |location: serde_saphyr::Location, problem: String| ScriptError {
+            place: format!("{name}:{}:{}", location.line(), location.column()),
+            problem,
+        };
+        let settings = match document.settings {
+            Some(settings) => {
+                check_settings(&settings.value)
+                    .map_err(|problem| at(settings.referenced, problem))?;
+                settings.value
+            }
+            None => Settings::default(),
+        };
+        let mut exchanges = Vec::with_capacity(document.exchanges.len());
+        for entry in document.exchanges {
+            if entry.actions.len() > ACTIONS_MAX {
+                return Err(whole(format!(
+                    "an exchange with more than {ACTIONS_MAX} actions"
+                )));
+            }
+            for action in &entry.actions {
+                check_action(&action.value).map_err(|problem| at(action.referenced, problem))?;
+            }
+            exchanges.push(Exchange {
+                when: entry.when,
+                turn: entry.turn,
+                actions: entry
+                    .actions
+                    .into_iter()
+                    .map(|action| action.value)
+                    .collect(),
+            });
+        }
+        Ok(Self {
+            settings,
+            exchanges,
+        })
+    }
+}
+
+/// An error is one line, whatever the parser made of it.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn check_settings(settings: &Settings) -> Result<(), String> {
+    if !(0.0..=1_000.0).contains(&settings.speed) {
+        return Err(format!(
+            "speed {} is not between 0 and 1000",
+            settings.speed
+        ));
+    }
+    if let Some(status) = settings.upgrade_status
+        && !(400..=599).contains(&status)
+    {
+        return Err(format!(
+            "upgrade_status {status} is no HTTP error; use 400 to 599"
+        ));
+    }
+    check_code(settings.unknown_handle_code)?;
+    match &settings.setup {
+        SetupAnswer::Close(closing) => check_code(closing.code),
+        SetupAnswer::Answer | SetupAnswer::Ignore => Ok(()),
+    }
+}
+
+fn check_code(code: u16) -> Result<(), String> {
+    // RFC 6455 reserves these for what never travels in a close frame.
+    if !(1000..=4999).contains(&code) || [1004, 1005, 1006, 1015].contains(&code) {
+        return Err(format!(
+            "close code {code} cannot be sent; 1006 is what a `drop` looks like"
+        ));
+    }
+    Ok(())
+}
+
+fn check_action(action: &Action) -> Result<(), String> {
+    let at_most = |what: &str, value: u64, limit: u64| {
+        if value > limit {
+            return Err(format!("{what} {value} is over its limit of {limit}"));
+        }
+        Ok(())
+    };
+    match action {
+        Action::Say(text) | Action::Think(text) => template::check(text),
+        Action::Call(call) => check_call(call),
+        Action::Calls(calls) => calls.iter().try_for_each(check_call),
+        Action::AudioMs(length) => at_most("audio_ms", *length, AUDIO_MS_MAX),
+        Action::WaitMs(length) => at_most("wait_ms", *length, WAIT_MS_MAX),
+        Action::StallMs(length) => at_most("stall_ms", *length, WAIT_MS_MAX),
+        Action::GoAwayMs(length) => at_most("go_away_ms", *length, WAIT_MS_MAX),
+        Action::Flood(count) => at_most("flood", u64::from(*count), u64::from(FLOOD_MAX)),
+        Action::Close(closing) => check_code(closing.code),
+        Action::Raw(value) => at_most(
+            "raw: bytes",
+            value.to_string().len() as u64,
+            FRAME_BYTES_MAX as u64,
+        ),
+        Action::RawText(text) => {
+            at_most("raw_text: bytes", text.len() as u64, FRAME_BYTES_MAX as u64)
+        }
+        Action::ExpectResponse
+        | Action::Cancel
+        | Action::EndTurn
+        | Action::LeaveOpen
+        | Action::Drop => Ok(()),
+    }
+}
+
+fn check_call(call: &CallForm) -> Result<(), String> {
+    template::check_value(&call.args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_refused(text: &str, expected: &str) {
+        let error = Script::parse("s.yaml", text).unwrap_err().to_string();
+        assert!(
+            error.starts_with(expected),
+            "{text}\n{error}\nexpected {expected}"
+        );
+        assert!(!error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn a_script_holds_settings_and_exchanges() {
+        let script = Script::parse(
+            "s.yaml",
+            "settings: {speed: 0, await_playback: false, profile: 3.8-ext}\n\
+             exchanges:\n\
+             - when: {text: hello}\n  turn: 2\n  do:\n  - say: \"Hi {heard}\"\n  - expect_response\n\
+             - when: any\n  do:\n  - call: {name: f, args: null, id: null, deliver: both}\n  - call: {name: g}\n",
+        )
+        .unwrap();
+        assert_eq!(script.settings.profile, Some(Family::Extended38));
+        assert_eq!(script.exchanges[0].turn, Some(2));
+        assert_eq!(
+            script.exchanges[0].actions,
+            [Action::Say("Hi {heard}".into()), Action::ExpectResponse]
+        );
+        let [Action::Call(first), Action::Call(second)] = &script.exchanges[1].actions[..] else {
+            panic!("two calls");
+        };
+        assert_eq!(
+            (&first.args, &first.id, first.deliver),
+            (&Value::Null, &CallId::Missing, Delivery::Both)
+        );
+        assert_eq!(
+            (&second.args, &second.id),
+            (&no_arguments(), &CallId::Minted)
+        );
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line_and_column() {
+        check_refused("exchanges: [", "s.yaml:1:");
+        check_refused(
+            "exchanges:\n- when: any\n  do:\n  - shout: loud\n",
+            "s.yaml:4:5: unknown",
+        );
+        check_refused("settings:\n  sped: 4\n", "s.yaml:2:3: unknown field");
+        check_refused(
+            "exchanges:\n- when: any\n  do:\n  - say: \"{nothing}\"\n",
+            "s.yaml:4:5: {nothing}",
+        );
+        check_refused(
+            "exchanges:\n- when: any\n  do:\n  - say: ok\n  - close: {code: 1006}\n",
+            "s.yaml:5:5: close code 1006",
+        );
+        check_refused("settings: {speed: -1}\n", "s.yaml:1:11: speed -1");
+        check_refused(
+            "exchanges:\n- when: any\n  do:\n  - flood: 20000\n",
+            "s.yaml:4:5: flood 20000",
+        );
+        check_refused(&" ".repeat(SCRIPT_BYTES_MAX + 1), "s.yaml: the script has");
+    }
+}
