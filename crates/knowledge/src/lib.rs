@@ -8,6 +8,7 @@
 mod analysis;
 mod catalogue;
 mod date;
+pub mod eval;
 mod front_matter;
 mod index;
 mod ingest;
@@ -19,4 +20,4 @@ mod snippet;
 pub use index::IndexError;
 pub use ingest::{FolderError, IngestLimits, IngestReport, Problem};
 pub use record::{DEFAULT_NAMESPACE, RecordError};
-pub use search::{KnowledgeBase, OpenError, RecordsError};
+pub use search::{KnowledgeBase, OpenError, RecordsError, Retrieval};

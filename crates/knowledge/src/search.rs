@@ -24,6 +24,32 @@ const NEAR_IDS_MAX: usize = 5;
 /// and does not depend on the other hits. It is the lexical part of the hybrid score, so that both have one scale.
 const BM25_HALFWAY: f64 = 20.0;
 
+/// How records are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Retrieval {
+    /// By their words.
+    Lexical,
+    /// By what they mean.
+    Dense,
+    /// By both.
+    Hybrid,
+}
+
+impl Retrieval {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lexical => "lexical",
+            Self::Dense => "dense",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
+    /// Whether a base that can do this can do the other.
+    pub(crate) fn includes(self, other: Self) -> bool {
+        self == other || self == Self::Hybrid
+    }
+}
+
 /// Records in memory and the index over them. A clone is one more handle to the same base, which never changes.
 #[derive(Clone)]
 pub struct KnowledgeBase(Arc<Base>);
@@ -101,6 +127,29 @@ impl KnowledgeBase {
     /// such namespace.
     pub fn default_namespace(&self) -> &str {
         self.0.catalogue.default_namespace()
+    }
+
+    /// The best way of finding that the base has.
+    pub fn best_retrieval(&self) -> Retrieval {
+        Retrieval::Lexical
+    }
+
+    pub(crate) async fn ranked_ids(
+        &self,
+        query: &str,
+        _retrieval: Retrieval,
+        count: usize,
+    ) -> Result<Vec<String>, KnowledgeError> {
+        let terms = self.0.index.terms(query).map_err(unavailable)?;
+        let ranked = self
+            .0
+            .index
+            .rank(&terms, &Allowed::All, count)
+            .map_err(unavailable)?;
+        Ok(ranked
+            .into_iter()
+            .filter_map(|r| Some(self.0.catalogue.record(r.ordinal)?.id.clone()))
+            .collect())
     }
 
     /// All records, in the order of their ids.

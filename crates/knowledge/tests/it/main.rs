@@ -5,6 +5,8 @@ mod ingest;
 #[cfg(test)]
 mod real_base;
 #[cfg(test)]
+mod relevance;
+#[cfg(test)]
 mod search;
 #[cfg(test)]
 mod support;

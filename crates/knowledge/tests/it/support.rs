@@ -10,7 +10,7 @@ use windlass_tool::handler::{
 use windlass_tool::id::UserId;
 
 /// The output of a future that is ready at once, as the base's are.
-fn now<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("a lexical search waits for nothing"),

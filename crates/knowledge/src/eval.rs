@@ -1,0 +1,364 @@
+//! Measures how well the base finds what people judged relevant: reads a test collection, asks its questions in every
+//! mode that the base has, and averages. Knows no clock of its own; the caller's tells the latency.
+
+use crate::record::DEFAULT_NAMESPACE;
+use crate::search::{KnowledgeBase, RecordsError, Retrieval};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use windlass_tool::handler::{KnowledgeError, Record};
+
+/// Results of one question that count.
+const CUT: usize = 10;
+/// Bytes of one file of a collection.
+const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Characters of a title, or of the text that stands in for one.
+const TITLE_CHARACTERS: usize = 240;
+
+/// Documents, questions, and which documents people judged to answer which question.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Collection {
+    pub documents: Vec<Document>,
+    pub questions: Vec<Question>,
+    /// By question, then by document: how relevant, from 1.
+    pub judgements: BTreeMap<String, BTreeMap<String, u32>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Document {
+    pub id: String,
+    #[serde(default)]
+    pub title: String,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Question {
+    pub id: String,
+    pub text: String,
+}
+
+#[derive(Deserialize)]
+struct Judgement {
+    query: String,
+    doc: String,
+    rel: u32,
+}
+
+/// Where the three files of a collection lie, each of JSON Lines: `{id, title, text}`, `{id, text}` and `{query, doc,
+/// rel}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectionFiles {
+    pub corpus: PathBuf,
+    pub queries: PathBuf,
+    pub qrels: PathBuf,
+}
+
+/// Why a collection could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectionError {
+    #[error("{} cannot be read: {cause}", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        cause: std::io::Error,
+    },
+    #[error("{} is larger than {FILE_BYTES_MAX} bytes: use a part of it", .0.display())]
+    TooLarge(PathBuf),
+    #[error("{}:{line}: {cause}", .path.display())]
+    Line {
+        path: PathBuf,
+        line: usize,
+        cause: serde_json::Error,
+    },
+    #[error("none of the questions has a judgement: check that the three files belong together")]
+    Unjudged,
+}
+
+/// Why a collection could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluationError {
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    #[error(transparent)]
+    Search(#[from] KnowledgeError),
+}
+
+/// Averages over all questions that have a judgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Measures {
+    /// Discounted gain of the first ten, as a share of the best possible.
+    #[serde(rename = "ndcg@10")]
+    pub ndcg: f64,
+    /// The share of the relevant documents that is among the first ten.
+    #[serde(rename = "recall@10")]
+    pub recall: f64,
+    /// One over the rank of the first relevant document; 0 where it is not among the first ten.
+    #[serde(rename = "mrr@10")]
+    pub reciprocal_rank: f64,
+}
+
+/// Milliseconds of one question in the best mode that the base has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    pub p50: f64,
+    pub p99: f64,
+}
+
+/// What was measured, in the form in which it is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Evaluation {
+    pub lexical: Measures,
+    /// `None` without an embedding model, as is `hybrid`.
+    pub dense: Option<Measures>,
+    pub hybrid: Option<Measures>,
+    #[serde(rename = "latencyMs")]
+    pub latency_ms: Latency,
+}
+
+impl Collection {
+    pub fn read(files: &CollectionFiles) -> Result<Self, CollectionError> {
+        let judgements: Vec<Judgement> = read_lines(&files.qrels)?;
+        let mut collection = Self {
+            documents: read_lines(&files.corpus)?,
+            questions: read_lines(&files.queries)?,
+            judgements: BTreeMap::new(),
+        };
+        for Judgement { query, doc, rel } in judgements {
+            if rel > 0 {
+                let of_question = collection.judgements.entry(query).or_default();
+                of_question.insert(doc, rel);
+            }
+        }
+        collection
+            .questions
+            .retain(|question| collection.judgements.contains_key(&question.id));
+        if collection.questions.is_empty() {
+            return Err(CollectionError::Unjudged);
+        }
+        Ok(collection)
+    }
+
+    /// The documents as records, and the place of each among `documents` by its record's id.
+    pub fn records(&self) -> (Vec<Record>, HashMap<String, usize>) {
+        let mut places = HashMap::with_capacity(self.documents.len());
+        let records = self
+            .documents
+            .iter()
+            .enumerate()
+            .map(|(place, document)| {
+                // A collection's own ids need not be ids of ours.
+                let id = format!("doc:{place:08}");
+                places.insert(id.clone(), place);
+                Record {
+                    id,
+                    namespace: DEFAULT_NAMESPACE.to_owned(),
+                    record_type: "doc".to_owned(),
+                    title: title(document),
+                    body: document.text.clone(),
+                    source_type: "collection".to_owned(),
+                    ..Record::default()
+                }
+            })
+            .collect();
+        (records, places)
+    }
+}
+
+/// Asks all questions, in every mode that the base has. `clock_ms` tells the time in milliseconds since any moment; the
+/// base must hold the collection's [`records`](Collection::records).
+pub async fn evaluate(
+    collection: &Collection,
+    base: &KnowledgeBase,
+    clock_ms: &dyn Fn() -> f64,
+) -> Result<Evaluation, EvaluationError> {
+    let (_, places) = collection.records();
+    let mut times_ms = Vec::with_capacity(collection.questions.len());
+    let mut by_mode = BTreeMap::new();
+    let best = base.best_retrieval();
+    for retrieval in [Retrieval::Lexical, Retrieval::Dense, Retrieval::Hybrid] {
+        if !best.includes(retrieval) {
+            continue;
+        }
+        let mut sum = Measures::default();
+        for question in &collection.questions {
+            let begun_ms = clock_ms();
+            let ids = base.ranked_ids(&question.text, retrieval, CUT).await?;
+            if retrieval == best {
+                times_ms.push(clock_ms() - begun_ms);
+            }
+            let found = ids
+                .iter()
+                .filter_map(|id| collection.documents.get(*places.get(id)?))
+                .map(|document| document.id.as_str());
+            sum.add(measure(found, collection.judgements.get(&question.id)));
+        }
+        by_mode.insert(
+            retrieval,
+            sum.divided_by(collection.questions.len().max(1) as f64),
+        );
+    }
+    Ok(Evaluation {
+        lexical: by_mode
+            .get(&Retrieval::Lexical)
+            .copied()
+            .unwrap_or_default(),
+        dense: by_mode.get(&Retrieval::Dense).copied(),
+        hybrid: by_mode.get(&Retrieval::Hybrid).copied(),
+        latency_ms: Latency::of(times_ms),
+    })
+}
+
+impl Measures {
+    fn add(&mut self, other: Self) {
+        self.ndcg += other.ndcg;
+        self.recall += other.recall;
+        self.reciprocal_rank += other.reciprocal_rank;
+    }
+
+    fn divided_by(self, count: f64) -> Self {
+        Self {
+            ndcg: self.ndcg / count,
+            recall: self.recall / count,
+            reciprocal_rank: self.reciprocal_rank / count,
+        }
+    }
+}
+
+impl Latency {
+    /// Percentiles by the nearest rank.
+    fn of(mut times_ms: Vec<f64>) -> Self {
+        times_ms.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let rank = (share * times_ms.len() as f64).ceil() as usize;
+            times_ms
+                .get(rank.saturating_sub(1))
+                .copied()
+                .unwrap_or_default()
+        };
+        Self {
+            p50: at(0.50),
+            p99: at(0.99),
+        }
+    }
+}
+
+/// One question's measures: gains are the judgements themselves, discounted by the binary logarithm of the rank plus
+/// one (Järvelin and Kekäläinen 2002).
+fn measure<'a>(
+    found: impl Iterator<Item = &'a str>,
+    judged: Option<&BTreeMap<String, u32>>,
+) -> Measures {
+    let Some(judged) = judged.filter(|judged| !judged.is_empty()) else {
+        return Measures::default();
+    };
+    let discounted = |rank: usize, gain: u32| f64::from(gain) / (rank as f64 + 2.0).log2();
+    let mut measures = Measures::default();
+    for (rank, id) in found.take(CUT).enumerate() {
+        let Some(gain) = judged.get(id) else {
+            continue;
+        };
+        measures.ndcg += discounted(rank, *gain);
+        measures.recall += 1.0;
+        if measures.reciprocal_rank == 0.0 {
+            measures.reciprocal_rank = 1.0 / (rank as f64 + 1.0);
+        }
+    }
+    let mut gains: Vec<u32> = judged.values().copied().collect();
+    gains.sort_unstable_by(|left, right| right.cmp(left));
+    let best: f64 = gains
+        .iter()
+        .take(CUT)
+        .enumerate()
+        .map(|(rank, gain)| discounted(rank, *gain))
+        .sum();
+    measures.ndcg /= best;
+    measures.recall /= judged.len() as f64;
+    measures
+}
+
+fn title(document: &Document) -> String {
+    let title = document.title.trim();
+    if !title.is_empty() {
+        return beginning(title);
+    }
+    match document.text.trim() {
+        "" => document.id.clone(),
+        text => beginning(text),
+    }
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(TITLE_CHARACTERS).collect()
+}
+
+fn read_lines<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, CollectionError> {
+    let unreadable = |cause| CollectionError::Unreadable {
+        path: path.to_owned(),
+        cause,
+    };
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
+        .map_err(unreadable)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(CollectionError::TooLarge(path.to_owned()));
+    }
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(index, line)| {
+            serde_json::from_str(line).map_err(|cause| CollectionError::Line {
+                path: path.to_owned(),
+                line: index + 1,
+                cause,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(found: &[&str], judged: &[(&str, u32)], expected: [f64; 3]) {
+        let judged = judged
+            .iter()
+            .map(|(id, gain)| ((*id).to_owned(), *gain))
+            .collect();
+        let measured = measure(found.iter().copied(), Some(&judged));
+        let measured = [measured.ndcg, measured.recall, measured.reciprocal_rank];
+        for (measured, expected) in measured.iter().zip(expected) {
+            assert!(
+                (measured - expected).abs() < 1e-6,
+                "{found:?} {judged:?}: {measured} is not {expected}"
+            );
+        }
+    }
+
+    /// The expected figures were worked out by hand.
+    #[test]
+    fn measures_are_those_of_the_literature() {
+        check(&["a"], &[("a", 1)], [1.0, 1.0, 1.0]);
+        check(&["b", "a"], &[("a", 1)], [0.630_929_754, 1.0, 0.5]);
+        check(&["x", "y"], &[("a", 1)], [0.0, 0.0, 0.0]);
+        check(&[], &[("a", 1)], [0.0, 0.0, 0.0]);
+        check(
+            &["a", "x"],
+            &[("a", 1), ("b", 1)],
+            [0.613_147_196, 0.5, 1.0],
+        );
+        // Graded: (1 + 3/log2(3)) / (3 + 1/log2(3)).
+        check(&["a", "b"], &[("a", 1), ("b", 3)], [0.796_707_5, 1.0, 1.0]);
+        let eleventh = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a"];
+        check(&eleventh, &[("a", 1)], [0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        let latency = Latency::of((1..=200).rev().map(f64::from).collect());
+        assert_eq!((latency.p50, latency.p99), (100.0, 198.0));
+        assert_eq!(Latency::of(Vec::new()), Latency::default());
+    }
+}

@@ -1,0 +1,35 @@
+//! Relevance as a test: public collections and how well their questions must be answered.
+
+use crate::support::now;
+use std::path::{Path, PathBuf};
+use windlass_knowledge::KnowledgeBase;
+use windlass_knowledge::eval::{Collection, CollectionFiles, evaluate};
+
+/// The Cranfield collection, where this checkout has it beside it.
+fn cranfield() -> Option<Collection> {
+    let folder: PathBuf =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/ir/cranfield");
+    if !folder.is_dir() {
+        println!("skipped: there is no collection in {}", folder.display());
+        return None;
+    }
+    let files = CollectionFiles {
+        corpus: folder.join("corpus.jsonl"),
+        queries: folder.join("queries.jsonl"),
+        qrels: folder.join("qrels.jsonl"),
+    };
+    Some(Collection::read(&files).unwrap())
+}
+
+#[test]
+fn words_alone_reach_their_bar_on_cranfield() {
+    let Some(collection) = cranfield() else {
+        return;
+    };
+    let (records, _) = collection.records();
+    let base = KnowledgeBase::from_records(records).unwrap();
+    let evaluation = now(evaluate(&collection, &base, &|| 0.0)).unwrap();
+    println!("{}", serde_json::to_string(&evaluation).unwrap());
+    assert!(evaluation.lexical.ndcg >= 0.385, "{evaluation:?}");
+    assert_eq!((evaluation.dense, evaluation.hybrid), (None, None));
+}
