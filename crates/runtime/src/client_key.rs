@@ -8,6 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use windlass_tool::id::ClientId;
+use windlass_tool::json::hex;
 
 /// The file's name in the data folder.
 pub const FILE_NAME: &str = "client.key";
@@ -95,7 +96,7 @@ impl ClientKey {
     /// Mints a client id and signs it.
     pub fn mint(&self) -> Result<SignedClientId, NoRandomness> {
         let id = ids::random_hex()?;
-        let text = format!("{id}.{}", ids::hex(&self.signature(&id)));
+        let text = format!("{id}.{}", hex(&self.signature(&id)));
         Ok(SignedClientId {
             client_id: ClientId::new(id),
             text,

@@ -29,6 +29,11 @@ pub trait Codec: Send {
 
     /// Appends the message that a piece of the microphone becomes: PCM16 mono at 16 kHz.
     fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>);
+
+    /// What it means that the provider closed the connection with this code and these words.
+    fn close_reason(&self, code: u16, reason: String) -> LostReason {
+        LostReason::Closed { code, reason }
+    }
 }
 
 pub type Connecting = Pin<Box<dyn Future<Output = Result<Socket, ConnectError>> + Send>>;

@@ -2,8 +2,8 @@
 //! what is identified.
 
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use windlass_tool::id::{ConversationId, EffectId, SessionId};
+use windlass_tool::json::hex;
 use windlass_tool::sensitive::Sensitive;
 
 /// The system gives no randomness, so nothing that must be unguessable can be minted.
@@ -52,15 +52,6 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), NoRandomness> {
     getrandom::fill(bytes).map_err(|error| NoRandomness {
         problem: error.to_string(),
     })
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("writing to a string cannot fail");
-            text
-        })
 }
 
 #[cfg(test)]

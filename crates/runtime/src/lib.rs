@@ -1,15 +1,21 @@
 //! Where the core meets the machine: drivers, executor, audio pump, transports and configuration. Owns clocks, sockets,
 //! threads and randomness; knows no policy, which is the core's, and serves no HTTP, which is the app's.
 
+pub mod audit;
+pub mod call_driver;
 pub mod client_key;
 pub mod client_protocol;
 pub mod codec;
+pub mod direct;
 pub mod executor;
+pub mod gemini_live;
 pub mod ids;
+pub mod metrics;
 pub mod pump;
 pub mod rate;
 pub mod reservations;
 pub mod subscriber;
 pub mod transport;
+pub mod voice;
 
 mod redaction;

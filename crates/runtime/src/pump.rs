@@ -3,6 +3,7 @@
 //! turn, and never sees a clock.
 
 use std::collections::VecDeque;
+use std::ops::AddAssign;
 use std::time::Duration;
 use windlass_session::time::Timestamp;
 
@@ -51,6 +52,33 @@ pub struct AudioCounts {
     pub speaker_discarded_bytes: u64,
     /// Suppressed by a tool.
     pub speaker_suppressed_bytes: u64,
+}
+
+impl AudioCounts {
+    pub fn microphone_dropped_bytes(&self) -> u64 {
+        self.buffer_overflow_bytes
+            + self.microphone_overflow_bytes
+            + self.microphone_held_bytes
+            + self.provider_slow_bytes
+    }
+
+    pub fn speaker_dropped_bytes(&self) -> u64 {
+        self.client_slow_bytes + self.speaker_discarded_bytes + self.speaker_suppressed_bytes
+    }
+}
+
+impl AddAssign for AudioCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.microphone_bytes += other.microphone_bytes;
+        self.speaker_bytes += other.speaker_bytes;
+        self.buffer_overflow_bytes += other.buffer_overflow_bytes;
+        self.microphone_overflow_bytes += other.microphone_overflow_bytes;
+        self.microphone_held_bytes += other.microphone_held_bytes;
+        self.provider_slow_bytes += other.provider_slow_bytes;
+        self.client_slow_bytes += other.client_slow_bytes;
+        self.speaker_discarded_bytes += other.speaker_discarded_bytes;
+        self.speaker_suppressed_bytes += other.speaker_suppressed_bytes;
+    }
 }
 
 /// What is to become of one frame of the microphone.

@@ -1,0 +1,163 @@
+//! Calls outside any socket: one session whose model is the caller. The same core, the same executor and the same pipeline
+//! as a voice session; knows no provider and no client.
+
+use crate::call_driver::{CallDriver, Shared};
+use crate::subscriber::SessionIdentity;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_session::client::ClientEvent;
+use windlass_session::event::SessionEvent;
+use windlass_session::io::{Input, Output};
+use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
+use windlass_session::session::{Session, SessionConfig};
+use windlass_session::time::Timestamp;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::handler::World;
+use windlass_tool::id::ClientId;
+use windlass_tool::sensitive::Sensitive;
+
+/// What a direct session is made of.
+pub struct DirectRequest {
+    pub session: SessionConfig,
+    pub client_id: ClientId,
+    pub world: Arc<dyn World>,
+    pub shared: Shared,
+}
+
+/// A session without sockets.
+pub struct DirectSession {
+    core: Session,
+    calls: CallDriver,
+    started: Instant,
+    events: Vec<SessionEvent>,
+    keeps_events: bool,
+    answer: Option<Arc<ToolResponse>>,
+}
+
+/// Runs one call in a session of its own and ends it. The response, and everything that happened.
+pub async fn call_once(
+    request: DirectRequest,
+    call: IncomingCall,
+) -> (Arc<ToolResponse>, Vec<SessionEvent>) {
+    let mut session = DirectSession::begin(request);
+    session.keeps_events = true;
+    let response = session.call(call).await;
+    (response, session.end().await)
+}
+
+impl DirectSession {
+    pub fn begin(request: DirectRequest) -> Self {
+        let session = request.session;
+        let identity = SessionIdentity {
+            client_id: request.client_id,
+            session_id: session.session_id.clone(),
+            user_id: session.user_id.clone(),
+            conversation_id: session.conversation_id.clone(),
+            mode: session.mode,
+        };
+        let mut outputs = Vec::new();
+        let mut direct = Self {
+            core: Session::new(session, &mut outputs),
+            calls: CallDriver::new(identity, request.world, request.shared),
+            started: Instant::now(),
+            events: Vec::new(),
+            keeps_events: false,
+            answer: None,
+        };
+        let connected = ConnectionEvent::Connected {
+            generation: 1,
+            resumed: false,
+        };
+        let ready = ModelEvent::Ready {
+            provider_session_id: None,
+        };
+        let mut inputs = VecDeque::from([Input::Connection(connected), Input::Model(ready)]);
+        direct.obey(outputs, &mut inputs);
+        direct.feed(inputs);
+        direct
+    }
+
+    /// What a user says begins a turn, with budgets of its own.
+    pub fn user_says(&mut self, text: impl Into<String>) {
+        let text = Sensitive(text.into());
+        self.input(Input::Client(ClientEvent::Text { text }));
+    }
+
+    /// The answer that the model gives without a call ends the turn.
+    pub fn turn_ends(&mut self) {
+        self.input(Input::Model(ModelEvent::TurnComplete {
+            idle: true,
+            reason: None,
+            unplayed: Duration::ZERO,
+        }));
+    }
+
+    /// Runs one call through the whole pipeline.
+    pub async fn call(&mut self, call: IncomingCall) -> Arc<ToolResponse> {
+        self.answer = None;
+        self.input(Input::Model(ModelEvent::Calls(vec![call])));
+        loop {
+            if let Some(answer) = self.answer.take() {
+                return answer;
+            }
+            self.wait().await;
+        }
+    }
+
+    /// Waits for the next thing that happens and gives it to the core.
+    async fn wait(&mut self) {
+        let due = self.core.next_deadline();
+        let deadline = due.map(|at| self.started + Duration::from_micros(at.0));
+        let next = poll_fn(|context| self.calls.poll_input(context));
+        let input = match deadline {
+            Some(deadline) => tokio::time::timeout_at(deadline, next)
+                .await
+                .unwrap_or(Input::Tick),
+            None => next.await,
+        };
+        self.input(input);
+    }
+
+    /// Ends the session, waits for the changes it has begun, and returns what happened, if that was kept.
+    pub async fn end(mut self) -> Vec<SessionEvent> {
+        self.input(Input::Client(ClientEvent::Stop));
+        while !self.core.is_over() {
+            self.wait().await;
+        }
+        self.calls.executor.drain().await;
+        self.events
+    }
+
+    fn input(&mut self, input: Input) {
+        self.feed(VecDeque::from([input]));
+    }
+
+    fn feed(&mut self, mut inputs: VecDeque<Input>) {
+        while let Some(input) = inputs.pop_front() {
+            let at = Timestamp::default() + self.started.elapsed();
+            let mut outputs = Vec::new();
+            self.core.handle(at, input, &mut outputs);
+            self.obey(outputs, &mut inputs);
+        }
+    }
+
+    fn obey(&mut self, outputs: Vec<Output>, inputs: &mut VecDeque<Input>) {
+        for output in outputs {
+            let Some(Output::Event(event)) = self.calls.obey(output, inputs) else {
+                continue;
+            };
+            if let SessionEvent::CallFinished(record)
+            | SessionEvent::CallRejected(record)
+            | SessionEvent::CallCancelled(record) = &event
+            {
+                self.answer = Some(record.response.expose().clone());
+            }
+            if self.keeps_events {
+                self.events.push(event);
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Metrics of all sessions, in memory and bounded: per tool over its last responses, and sums. A subscriber; knows no HTTP,
+//! but both forms in which an endpoint shows them.
+
+mod samples;
+mod show;
+
+use crate::pump::AudioCounts;
+use crate::subscriber::{SessionIdentity, Subscriber};
+use samples::Samples;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_session::event::{CallRecord, SessionEvent};
+use windlass_tool::envelope::Outcome;
+use windlass_tool::error::ErrorType;
+
+/// A p95 of response characters above this is worth a warning (contract, section 16).
+const RESPONSE_CHARACTERS_WARNING: u32 = 1_500;
+/// After how many responses of a tool its p95 is looked at again.
+const RESPONSES_BETWEEN_CHECKS: u64 = 50;
+/// Calls of tools that do not exist are counted under one name, because models invent names without end.
+const NO_SUCH_TOOL: &str = "(unknown)";
+
+/// The tokens that a session begins with, estimated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextTokens {
+    pub session_init_tokens: u64,
+    pub system_prompt_tokens: u64,
+    pub tool_decl_tokens: u64,
+}
+
+/// Counts everything that sessions say.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    counted: Mutex<Counted>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    tools: BTreeMap<Arc<str>, ToolCounts>,
+    context: ContextTokens,
+    peak_tokens: u64,
+    sessions_active: u64,
+    sessions_total: u64,
+    turns_total: u64,
+    turns_wound_up: u64,
+    providers_lost: u64,
+    provider_oddities: u64,
+    silences_after_result: u64,
+    audio: AudioCounts,
+}
+
+#[derive(Debug, Default)]
+struct ToolCounts {
+    calls: u64,
+    succeeded: u64,
+    cancelled: u64,
+    duplicates: u64,
+    errors: BTreeMap<ErrorType, u64>,
+    /// Calls that took longer than the tool's own budget.
+    budget_violations: u64,
+    response_characters: Samples,
+    latency_ms: Samples,
+    is_warned: bool,
+}
+
+impl Metrics {
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a new session begins with.
+    pub fn context(&self, tokens: ContextTokens) {
+        self.lock().context = tokens;
+    }
+
+    /// The metrics as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        show::json(&self.lock())
+    }
+
+    /// The metrics in the text format of Prometheus, version 0.0.4.
+    pub fn prometheus(&self) -> String {
+        show::prometheus(&self.lock())
+    }
+}
+
+impl Subscriber for Metrics {
+    fn event(&self, _session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
+        let mut counted = self.lock();
+        match event {
+            SessionEvent::SessionStarted => {
+                counted.sessions_active += 1;
+                counted.sessions_total += 1;
+            }
+            SessionEvent::SessionEnded { .. } => {
+                counted.sessions_active = counted.sessions_active.saturating_sub(1);
+            }
+            SessionEvent::TurnStarted { .. } => counted.turns_total += 1,
+            SessionEvent::TurnEnded { summary, .. } if summary.wound_up => {
+                counted.turns_wound_up += 1;
+            }
+            SessionEvent::CallFinished(record) | SessionEvent::CallRejected(record) => {
+                counted.answered(record);
+            }
+            SessionEvent::CallCancelled(record) => {
+                counted.tool(record).cancelled += 1;
+                counted.answered(record);
+            }
+            SessionEvent::CallDeduplicated { tool, .. } => {
+                if let Some(tool) = counted.tools.get_mut(tool) {
+                    tool.duplicates += 1;
+                }
+            }
+            SessionEvent::ProviderLost { .. } => counted.providers_lost += 1,
+            SessionEvent::ProviderOddity { .. } => counted.provider_oddities += 1,
+            SessionEvent::ProviderSilentAfterResult { .. } => counted.silences_after_result += 1,
+            SessionEvent::Usage(usage) => {
+                counted.peak_tokens = counted.peak_tokens.max(usage.total_tokens);
+            }
+            _ => {}
+        }
+    }
+
+    fn audio(&self, _session: &SessionIdentity, counts: &AudioCounts) {
+        self.lock().audio += *counts;
+    }
+}
+
+impl Counted {
+    fn tool(&mut self, record: &CallRecord) -> &mut ToolCounts {
+        let name: &str = if record.tool.is_some() {
+            &record.tool_name
+        } else {
+            NO_SUCH_TOOL
+        };
+        if !self.tools.contains_key(name) {
+            self.tools.insert(name.into(), ToolCounts::default());
+        }
+        self.tools
+            .get_mut(name)
+            .expect("the tool was inserted where it was missing")
+    }
+
+    fn answered(&mut self, record: &CallRecord) {
+        let response = record.response.expose();
+        let characters = match &response.outcome {
+            Outcome::Success { data, .. } => characters(data),
+            Outcome::Failure(error) => characters(error),
+        };
+        let duration_ms = response.meta.duration_ms;
+        let latency_budget_ms = record.tool.as_ref().map(|tool| tool.latency_budget_ms);
+        let tool = self.tool(record);
+        tool.calls += 1;
+        match response.error_type() {
+            None => tool.succeeded += 1,
+            Some(error_type) => *tool.errors.entry(error_type).or_default() += 1,
+        }
+        if latency_budget_ms.is_some_and(|budget_ms| duration_ms > budget_ms) {
+            tool.budget_violations += 1;
+        }
+        tool.response_characters.add(characters);
+        tool.latency_ms
+            .add(u32::try_from(duration_ms).unwrap_or(u32::MAX));
+        if tool.calls.is_multiple_of(RESPONSES_BETWEEN_CHECKS) && !tool.is_warned {
+            let p95 = tool.response_characters.percentiles().p95;
+            tool.is_warned = p95 > RESPONSE_CHARACTERS_WARNING;
+            if tool.is_warned {
+                let tool = &record.tool_name;
+                tracing::warn!(%tool, p95, "the responses of a tool are long for a model to read");
+            }
+        }
+    }
+}
+
+/// The characters of a value's JSON, without writing it anywhere.
+fn characters(value: &impl Serialize) -> u32 {
+    struct Counter(u32);
+    impl Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // In UTF-8 every byte but those of the form 10xxxxxx begins a character.
+            let begun = bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+            self.0 = self
+                .0
+                .saturating_add(u32::try_from(begun).unwrap_or(u32::MAX));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, value)
+        .expect("responses are JSON already, and counting cannot fail");
+    counter.0
+}

@@ -1,0 +1,248 @@
+//! The two forms in which metrics are shown: the JSON of the contract's section 16, and Prometheus text.
+
+use super::{Counted, ToolCounts};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+pub(super) fn json(counted: &Counted) -> Value {
+    let per_tool = |value: fn(&ToolCounts) -> Value| -> Value {
+        let tools = counted.tools.iter();
+        Value::Object(
+            tools
+                .map(|(name, tool)| (name.to_string(), value(tool)))
+                .collect::<Map<String, Value>>(),
+        )
+    };
+    let context = &counted.context;
+    let audio = &counted.audio;
+    json!({
+        "responseSizes": per_tool(|tool| json!(tool.response_characters.percentiles())),
+        "responseTokens": per_tool(|tool| json!({
+            "avg": tool.response_characters.average().div_ceil(4),
+            "p95": tool.response_characters.percentiles().p95.div_ceil(4),
+        })),
+        "context": {
+            "sessionInitTokens": context.session_init_tokens,
+            "systemPromptTokens": context.system_prompt_tokens,
+            "toolDeclTokens": context.tool_decl_tokens,
+            "peakTokens": counted.peak_tokens,
+        },
+        "loopDetection": {
+            "activeSessions": counted.sessions_active,
+            "totalTurnsTracked": counted.turns_total,
+        },
+        "tools": per_tool(tool_json),
+        "sessions": {
+            "active": counted.sessions_active,
+            "total": counted.sessions_total,
+            "turnsWoundUp": counted.turns_wound_up,
+        },
+        "provider": {
+            "lost": counted.providers_lost,
+            "oddities": counted.provider_oddities,
+            "silencesAfterResult": counted.silences_after_result,
+        },
+        "audio": {
+            "microphoneBytes": audio.microphone_bytes,
+            "speakerBytes": audio.speaker_bytes,
+            "bufferOverflowBytes": audio.buffer_overflow_bytes,
+            "microphoneOverflowBytes": audio.microphone_overflow_bytes,
+            "microphoneHeldBytes": audio.microphone_held_bytes,
+            "providerSlowBytes": audio.provider_slow_bytes,
+            "clientSlowBytes": audio.client_slow_bytes,
+            "speakerDiscardedBytes": audio.speaker_discarded_bytes,
+            "speakerSuppressedBytes": audio.speaker_suppressed_bytes,
+        },
+    })
+}
+
+fn tool_json(tool: &ToolCounts) -> Value {
+    let errors: Map<String, Value> = tool
+        .errors
+        .iter()
+        .map(|(error_type, count)| (error_type.code().to_owned(), json!(count)))
+        .collect();
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a rate needs no more than the digits of a double"
+    )]
+    let success_rate = tool.succeeded as f64 / tool.calls.max(1) as f64;
+    json!({
+        "calls": tool.calls,
+        "cancelled": tool.cancelled,
+        "duplicates": tool.duplicates,
+        "errors": errors,
+        "successRate": success_rate,
+        "latencyMs": tool.latency_ms.percentiles(),
+        "budgetViolations": tool.budget_violations,
+    })
+}
+
+pub(super) fn prometheus(counted: &Counted) -> String {
+    let mut text = String::with_capacity(4_096);
+    let audio = &counted.audio;
+    let lines = [
+        (
+            "windlass_sessions_active",
+            "gauge",
+            "Sessions that run.",
+            counted.sessions_active,
+        ),
+        (
+            "windlass_sessions_total",
+            "counter",
+            "Sessions begun.",
+            counted.sessions_total,
+        ),
+        (
+            "windlass_turns_total",
+            "counter",
+            "Turns begun.",
+            counted.turns_total,
+        ),
+        (
+            "windlass_turns_wound_up_total",
+            "counter",
+            "Turns ended for too many refusals or repeats.",
+            counted.turns_wound_up,
+        ),
+        (
+            "windlass_provider_lost_total",
+            "counter",
+            "Provider connections lost.",
+            counted.providers_lost,
+        ),
+        (
+            "windlass_provider_oddities_total",
+            "counter",
+            "Messages of a provider that nobody understands.",
+            counted.provider_oddities,
+        ),
+        (
+            "windlass_provider_silences_total",
+            "counter",
+            "Results after which a model stayed silent.",
+            counted.silences_after_result,
+        ),
+        (
+            "windlass_context_peak_tokens",
+            "gauge",
+            "The most tokens that a provider counted in one context.",
+            counted.peak_tokens,
+        ),
+        (
+            "windlass_microphone_bytes_total",
+            "counter",
+            "Microphone audio passed on.",
+            audio.microphone_bytes,
+        ),
+        (
+            "windlass_speaker_bytes_total",
+            "counter",
+            "Model audio passed on.",
+            audio.speaker_bytes,
+        ),
+        (
+            "windlass_microphone_dropped_bytes_total",
+            "counter",
+            "Microphone audio dropped.",
+            audio.microphone_dropped_bytes(),
+        ),
+        (
+            "windlass_speaker_dropped_bytes_total",
+            "counter",
+            "Model audio dropped.",
+            audio.speaker_dropped_bytes(),
+        ),
+    ];
+    for (name, kind, help, value) in lines {
+        head(&mut text, name, kind, help);
+        line(&mut text, format_args!("{name} {value}"));
+    }
+    tools(&mut text, counted);
+    text
+}
+
+fn tools(text: &mut String, counted: &Counted) {
+    let name = "windlass_tool_calls_total";
+    head(
+        text,
+        name,
+        "counter",
+        "Calls answered, by tool and outcome.",
+    );
+    for (tool, counts) in &counted.tools {
+        let succeeded = counts.succeeded;
+        line(
+            text,
+            format_args!("{name}{{tool=\"{tool}\",outcome=\"ok\"}} {succeeded}"),
+        );
+        for (error_type, count) in &counts.errors {
+            let code = error_type.code();
+            line(
+                text,
+                format_args!("{name}{{tool=\"{tool}\",outcome=\"{code}\"}} {count}"),
+            );
+        }
+    }
+    let name = "windlass_tool_budget_violations_total";
+    head(
+        text,
+        name,
+        "counter",
+        "Calls slower than the tool's own budget.",
+    );
+    for (tool, counts) in &counted.tools {
+        let violations = counts.budget_violations;
+        line(text, format_args!("{name}{{tool=\"{tool}\"}} {violations}"));
+    }
+    let latency = "windlass_tool_latency_milliseconds";
+    head(
+        text,
+        latency,
+        "summary",
+        "Time that calls took, over the last thousand of each tool.",
+    );
+    for (tool, counts) in &counted.tools {
+        summary(text, latency, tool, &counts.latency_ms);
+    }
+    let size = "windlass_tool_response_characters";
+    head(
+        text,
+        size,
+        "summary",
+        "Length of responses, over the last thousand of each tool.",
+    );
+    for (tool, counts) in &counted.tools {
+        summary(text, size, tool, &counts.response_characters);
+    }
+}
+
+fn summary(text: &mut String, name: &str, tool: &str, samples: &super::Samples) {
+    let percentiles = samples.percentiles();
+    for (quantile, value) in [
+        ("0.5", percentiles.p50),
+        ("0.95", percentiles.p95),
+        ("0.99", percentiles.p99),
+    ] {
+        line(
+            text,
+            format_args!("{name}{{tool=\"{tool}\",quantile=\"{quantile}\"}} {value}"),
+        );
+    }
+    let (sum, count) = (samples.sum(), samples.count());
+    line(text, format_args!("{name}_sum{{tool=\"{tool}\"}} {sum}"));
+    line(
+        text,
+        format_args!("{name}_count{{tool=\"{tool}\"}} {count}"),
+    );
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    line(text, format_args!("# HELP {name} {help}"));
+    line(text, format_args!("# TYPE {name} {kind}"));
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("writing to a string cannot fail");
+}

@@ -1,0 +1,170 @@
+//! The client's socket with what belongs to it: how audio travels, how many bad messages came, when it was last heard.
+//! Knows no session.
+
+use super::VoiceSettings;
+use crate::client_protocol::{AudioMode, ServerMessage};
+use crate::transport::websocket::{AudioForm, Socket};
+use std::task::{Context, Poll};
+use tokio::time::Instant;
+use windlass_session::client::ErrorCode;
+
+pub(super) struct ClientSide {
+    socket: Socket,
+    pub(super) audio: AudioMode,
+    bad_messages: u32,
+    heard_at: Instant,
+    is_pinged: bool,
+    has_peer_closed: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Nothing more goes out, and what comes in is for nobody.
+    Closing,
+    Gone,
+}
+
+impl ClientSide {
+    pub(super) fn new(socket: Socket, now: Instant) -> Self {
+        Self {
+            socket,
+            audio: AudioMode::default(),
+            bad_messages: 0,
+            heard_at: now,
+            is_pinged: false,
+            has_peer_closed: false,
+            state: State::Open,
+        }
+    }
+
+    pub(super) fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.state == State::Gone
+    }
+
+    /// The connection is lost, or its peer is stuck; nothing more can be said to it.
+    pub(super) fn give_up(&mut self) {
+        self.state = State::Gone;
+    }
+
+    pub(super) fn say(&mut self, message: &ServerMessage<'_>) {
+        if self.is_open() && self.socket.send_text(|bytes| message.write(bytes)).is_err() {
+            self.give_up();
+        }
+    }
+
+    pub(super) fn error(&mut self, code: ErrorCode, message: impl Into<String>) {
+        self.say(&ServerMessage::error(code, message.into()));
+    }
+
+    /// Sends a piece of the model's voice; `false` where it was dropped.
+    #[must_use]
+    pub(super) fn speak(&mut self, pcm: &[u8]) -> bool {
+        if !self.is_open() {
+            return false;
+        }
+        match self.audio {
+            AudioMode::Binary => self
+                .socket
+                .send_audio(AudioForm::Binary, |bytes| bytes.extend_from_slice(pcm)),
+            AudioMode::Json => self.socket.send_audio(AudioForm::Text, |bytes| {
+                bytes.extend_from_slice(br#"{"type":"audio","data":""#);
+                base64_simd::STANDARD.encode_append(pcm, bytes);
+                bytes.extend_from_slice(br#""}"#);
+            }),
+        }
+    }
+
+    pub(super) fn pong(&mut self, payload: &[u8]) {
+        if self.is_open() && self.socket.send_pong(payload).is_err() {
+            self.give_up();
+        }
+    }
+
+    pub(super) fn heard(&mut self, now: Instant) {
+        self.heard_at = now;
+        self.is_pinged = false;
+    }
+
+    /// Counts a bad message; `true` where it is one too many.
+    pub(super) fn count_bad_message(&mut self, settings: &VoiceSettings) -> bool {
+        self.bad_messages += 1;
+        self.bad_messages >= settings.bad_messages_max
+    }
+
+    /// Says goodbye. Everything that comes from now on is read and forgotten, so that the peer gets what waits for it.
+    pub(super) fn close(&mut self, code: u16, reason: &str) {
+        if self.is_open() {
+            self.state = match self.socket.send_close(code, reason) {
+                Ok(()) => State::Closing,
+                Err(_) => State::Gone,
+            };
+        }
+    }
+
+    /// The peer has said its own goodbye, or will never be understood again.
+    pub(super) fn peer_closed(&mut self) {
+        self.has_peer_closed = true;
+    }
+
+    /// Both sides have said goodbye, and ours has left.
+    pub(super) fn has_parted(&self) -> bool {
+        self.has_peer_closed && !self.socket.has_waiting()
+    }
+
+    pub(super) fn poll_flush(&mut self, context: &mut Context<'_>) {
+        if self.state != State::Gone
+            && let Poll::Ready(Err(_)) = self.socket.poll_flush(context)
+        {
+            self.give_up();
+        }
+    }
+
+    /// When the client is next to be looked after.
+    pub(super) fn deadline(&self, settings: &VoiceSettings) -> Option<Instant> {
+        if !self.is_open() {
+            return None;
+        }
+        let silence = if self.is_pinged {
+            settings.client_silence_timeout
+        } else {
+            settings.client_ping_after
+        };
+        let stall = self
+            .socket
+            .stalled_since()
+            .map(|since| since + settings.client_stall_timeout);
+        Some(stall.map_or(self.heard_at + silence, |stall| {
+            stall.min(self.heard_at + silence)
+        }))
+    }
+
+    /// Pings a client that is silent, and gives up one that takes nothing or has been silent for too long.
+    pub(super) fn look_after(&mut self, now: Instant, settings: &VoiceSettings) {
+        if !self.is_open() {
+            return;
+        }
+        let is_stuck = self
+            .socket
+            .stalled_since()
+            .is_some_and(|since| now >= since + settings.client_stall_timeout);
+        let silence = now.saturating_duration_since(self.heard_at);
+        if is_stuck || silence >= settings.client_silence_timeout {
+            self.give_up();
+        } else if silence >= settings.client_ping_after && !self.is_pinged {
+            self.is_pinged = true;
+            if self.socket.send_ping().is_err() {
+                self.give_up();
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The task of one connected client: reads and writes both sockets, wakes at deadlines, and never waits for one of them while
+//! another has something to do. Knows the order of a connection's stages; what a session does is [`Running`]'s.
+
+use super::client_side::ClientSide;
+use super::running::Running;
+use super::timer::{ShutdownWatch, Timer};
+use super::{Connection, Refusal, VoiceService};
+use crate::client_protocol::{ClientMessage, ServerMessage, Start, parse};
+use crate::pump::Microphone;
+use crate::transport::websocket::{Message, Reading, Role, Socket};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
+use windlass_session::client::ErrorCode;
+use windlass_session::event::EndReason;
+use windlass_tool::envelope::rfc3339;
+use windlass_tool::id::ClientId;
+
+pub(super) struct Driver {
+    service: Arc<VoiceService>,
+    client_id: ClientId,
+    client: ClientSide,
+    stage: Stage,
+    timer: Timer,
+    shutdown: ShutdownWatch,
+    /// A session that has ended, and whose started changes may still run.
+    finished: Option<Box<Running>>,
+}
+
+enum Stage {
+    AwaitingStart { until: Instant },
+    Running(Box<Running>),
+    Closing { until: Instant },
+}
+
+impl Driver {
+    pub(super) fn new(service: Arc<VoiceService>, connection: Connection) -> io::Result<Self> {
+        let now = Instant::now();
+        let settings = &service.settings;
+        let socket = Socket::new(
+            connection.stream,
+            Role::Server,
+            settings.client_socket,
+            connection.already_read,
+        )?;
+        Ok(Self {
+            client_id: connection.client_id,
+            client: ClientSide::new(socket, now),
+            stage: Stage::AwaitingStart {
+                until: now + settings.start_timeout,
+            },
+            timer: Timer::new(now),
+            shutdown: ShutdownWatch::new(service.shutdown.subscribe()),
+            finished: None,
+            service,
+        })
+    }
+
+    /// Serves the client to its end.
+    pub(super) async fn run(mut self) {
+        self.client.say(&ServerMessage::Connected {
+            client_id: self.client_id.as_str(),
+            timestamp: rfc3339(unix_ms()),
+        });
+        if let Some(reading) = self.client.socket().already_read() {
+            self.read(reading, Instant::now());
+        }
+        poll_fn(|context| self.poll(context)).await;
+        // Both sockets are closed before the last changes are waited for.
+        let Self {
+            client, finished, ..
+        } = self;
+        drop(client);
+        if let Some(running) = finished {
+            running.finish().await;
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let now = Instant::now();
+            if self.shutdown.poll_begins(context) {
+                self.shut_down(now);
+            }
+            self.look_after(now);
+            let mut progressed = self.poll_client(context, now);
+            if let Stage::Running(running) = &mut self.stage {
+                progressed |= running.poll(context, &mut self.client, now);
+                progressed |= running.poll_flush(context, &mut self.client, now);
+            }
+            progressed |= self.change_stage(context, now);
+            self.client.poll_flush(context);
+            progressed |= self.change_stage(context, now);
+            if self.is_over(now) {
+                return Poll::Ready(());
+            }
+            if progressed {
+                continue;
+            }
+            let deadline = self.deadline();
+            if self.timer.poll_until(context, now, deadline).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Reads from the client once; whether anything came.
+    fn poll_client(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
+        if self.client.is_gone() {
+            return false;
+        }
+        match self.client.socket().poll_read(context) {
+            Poll::Pending => false,
+            Poll::Ready(Ok(reading)) => {
+                self.read(reading, now);
+                true
+            }
+            Poll::Ready(Err(_)) => {
+                self.client.give_up();
+                true
+            }
+        }
+    }
+
+    fn read(&mut self, mut reading: Reading, now: Instant) {
+        self.client.heard(now);
+        loop {
+            match reading.next() {
+                Ok(None) => break,
+                Ok(Some(message)) => self.client_message(message, now),
+                Err(error) => {
+                    self.client.close(error.close_code(), &error.to_string());
+                    self.client.peer_closed();
+                    break;
+                }
+            }
+        }
+        self.client.socket().finish(reading);
+    }
+
+    fn client_message(&mut self, message: Message<'_>, now: Instant) {
+        match message {
+            Message::Close(_) => {
+                self.client.close(1000, "");
+                self.client.peer_closed();
+            }
+            _ if !self.client.is_open() => {}
+            Message::Binary(pcm) => self.microphone(&pcm, now),
+            Message::Text(text) => match parse(&text) {
+                Ok(message) => self.parsed_message(message, now),
+                Err(rejection) => self.bad_message(rejection.code, rejection.message),
+            },
+            Message::Ping(payload) => self.client.pong(payload),
+            Message::Pong => {}
+            Message::TooLarge { is_binary } => {
+                let limits = self.service.settings.client_socket.messages;
+                let (kind, limit) = if is_binary {
+                    ("audio", limits.binary_bytes_max)
+                } else {
+                    ("text", limits.text_bytes_max)
+                };
+                let message = format!("{kind} messages may have at most {limit} bytes");
+                self.bad_message(ErrorCode::TooLarge, message);
+            }
+        }
+    }
+
+    fn parsed_message(&mut self, message: ClientMessage, now: Instant) {
+        if message == ClientMessage::Ping {
+            let timestamp = rfc3339(unix_ms());
+            return self.client.say(&ServerMessage::Pong { timestamp });
+        }
+        if let ClientMessage::Audio(pcm) = &message {
+            return self.microphone(pcm, now);
+        }
+        match (&mut self.stage, message) {
+            (Stage::AwaitingStart { .. }, ClientMessage::Start(start)) => self.start(start, now),
+            (Stage::AwaitingStart { .. }, ClientMessage::Stop) => {
+                self.client.say(&ServerMessage::Stopped);
+                self.close(1000, "", now);
+            }
+            (Stage::AwaitingStart { .. }, _) => {
+                self.bad_message(ErrorCode::NotStarted, "the first message must be start");
+            }
+            (Stage::Running(running), message) => {
+                if running.message(message, &mut self.client, now).is_err() {
+                    self.bad_message(ErrorCode::SessionActive, "the session has started already");
+                }
+            }
+            (Stage::Closing { .. }, _) => {}
+        }
+    }
+
+    fn microphone(&mut self, pcm: &[u8], now: Instant) {
+        let Stage::Running(running) = &mut self.stage else {
+            return self.bad_message(ErrorCode::NotStarted, "the first message must be start");
+        };
+        match running.microphone(pcm, now) {
+            Microphone::Pass | Microphone::Held | Microphone::Overflow { is_news: false } => {}
+            Microphone::Overflow { is_news: true } => {
+                let message =
+                    "audio comes faster than it can have been spoken, so some was dropped";
+                self.client.error(ErrorCode::AudioOverflow, message);
+            }
+            Microphone::Odd => {
+                let message = "audio must be whole samples of 16 bits";
+                self.bad_message(ErrorCode::BadAudio, message);
+            }
+        }
+    }
+
+    fn bad_message(&mut self, code: ErrorCode, message: impl Into<String>) {
+        self.client.error(code, message);
+        if self.client.count_bad_message(&self.service.settings) {
+            self.client.close(1008, "too many bad messages");
+        }
+    }
+
+    fn start(&mut self, start: Start, now: Instant) {
+        let audio = start.audio;
+        match self.service.host.start(&self.client_id, start) {
+            Ok(admission) => {
+                self.client.audio = audio;
+                self.stage = Stage::Running(Running::begin(
+                    self.service.clone(),
+                    self.client_id.clone(),
+                    admission,
+                    &mut self.client,
+                    now,
+                ));
+            }
+            Err(Refusal::Blocked {
+                now_unix_ms,
+                until_unix_ms,
+                farewell_message,
+            }) => {
+                self.client.say(&ServerMessage::Timeout {
+                    duration_seconds: until_unix_ms.saturating_sub(now_unix_ms).div_ceil(1_000),
+                    timeout_until: until_unix_ms,
+                    farewell_message: &farewell_message,
+                });
+                self.close(1000, "", now);
+            }
+            Err(Refusal::Error { code, message }) => {
+                self.client.error(code, message);
+                self.close(1008, code.as_str(), now);
+            }
+        }
+    }
+
+    fn shut_down(&mut self, now: Instant) {
+        match &mut self.stage {
+            Stage::AwaitingStart { .. } => {
+                self.client
+                    .error(ErrorCode::ShuttingDown, "the server is shutting down");
+                self.close(1001, "the server is shutting down", now);
+            }
+            Stage::Running(running) => running.shut_down(&mut self.client, now),
+            Stage::Closing { .. } => {}
+        }
+    }
+
+    fn close(&mut self, code: u16, reason: &str, now: Instant) {
+        self.client.close(code, reason);
+        self.stage = Stage::Closing {
+            until: now + self.service.settings.close_timeout,
+        };
+    }
+
+    /// Draws the consequences of a client that is gone and of a session that has ended; whether there were any.
+    fn change_stage(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
+        let Stage::Running(running) = &mut self.stage else {
+            if matches!(self.stage, Stage::AwaitingStart { .. }) && !self.client.is_open() {
+                self.close(1000, "", now);
+                return true;
+            }
+            return false;
+        };
+        if !self.client.is_open() {
+            running.client_lost(&mut self.client, now);
+        }
+        let Some(reason) = running.ended() else {
+            return false;
+        };
+        let (code, text) = match reason {
+            EndReason::Stopped | EndReason::Intent(_) | EndReason::ClientLost => (1000, ""),
+            EndReason::ProviderLost => (1011, "the model's provider is gone"),
+            EndReason::Shutdown => (1001, "the server is shutting down"),
+        };
+        self.client.close(code, text);
+        let until = now + self.service.settings.close_timeout;
+        if let Stage::Running(mut running) =
+            std::mem::replace(&mut self.stage, Stage::Closing { until })
+        {
+            running.say_goodbye(context);
+            self.finished = Some(running);
+        }
+        true
+    }
+
+    /// The farewell has been said, and the peer has answered it or had its time.
+    fn is_over(&mut self, now: Instant) -> bool {
+        match &self.stage {
+            Stage::AwaitingStart { .. } | Stage::Running(_) => false,
+            Stage::Closing { until } => {
+                now >= *until || self.client.is_gone() || self.client.has_parted()
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let of_stage = match &self.stage {
+            Stage::AwaitingStart { until } | Stage::Closing { until } => Some(*until),
+            Stage::Running(running) => running.deadline(),
+        };
+        let of_client = self.client.deadline(&self.service.settings);
+        of_stage.into_iter().chain(of_client).min()
+    }
+
+    fn look_after(&mut self, now: Instant) {
+        self.client.look_after(now, &self.service.settings);
+        match &mut self.stage {
+            Stage::AwaitingStart { until } if now >= *until => {
+                let seconds = self.service.settings.start_timeout.as_secs();
+                let message = format!("no start came within {seconds} seconds");
+                self.client.error(ErrorCode::NotStarted, message);
+                self.close(1008, "no start", now);
+            }
+            Stage::Running(running) => running.look_after(&mut self.client, now),
+            Stage::AwaitingStart { .. } | Stage::Closing { .. } => {}
+        }
+    }
+}
+
+/// The wall clock, for what clients are told; sessions get theirs from the world that they are given.
+fn unix_ms() -> u64 {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,163 @@
+//! The voice endpoint behind its upgrade: one task per session that owns both sockets, the core, the codec and the audio.
+//! Knows neither HTTP nor configuration files; who may start what session is decided by the [`Host`].
+
+mod client_side;
+mod driver;
+mod link;
+mod running;
+mod timer;
+
+use crate::call_driver::Shared;
+use crate::client_protocol::{self, Start};
+use crate::codec::LiveProvider;
+use crate::pump::AudioLimits;
+use crate::transport::Stream;
+use crate::transport::websocket::SocketLimits;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use windlass_session::client::ErrorCode;
+use windlass_session::session::SessionConfig;
+use windlass_tool::handler::World;
+use windlass_tool::id::ClientId;
+use windlass_tool::sensitive::Sensitive;
+
+/// Limits of voice sessions. The defaults are the documented ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoiceSettings {
+    /// How long a client may take to send `start`.
+    pub start_timeout: Duration,
+    /// How long the provider may take from the first byte to accepting the setup.
+    pub setup_timeout: Duration,
+    /// After this many bad messages the client is disconnected.
+    pub bad_messages_max: u32,
+    pub client_socket: SocketLimits,
+    /// How long a client may take nothing of what waits for it.
+    pub client_stall_timeout: Duration,
+    /// After this long without a byte a client is pinged.
+    pub client_ping_after: Duration,
+    /// After this long without a byte a client is lost.
+    pub client_silence_timeout: Duration,
+    /// How long a closing handshake may take.
+    pub close_timeout: Duration,
+    /// How long a session may go on when the server shuts down.
+    pub shutdown_timeout: Duration,
+    pub audio: AudioLimits,
+}
+
+impl Default for VoiceSettings {
+    fn default() -> Self {
+        Self {
+            start_timeout: Duration::from_secs(10),
+            setup_timeout: Duration::from_secs(10),
+            bad_messages_max: 20,
+            client_socket: SocketLimits {
+                messages: client_protocol::LIMITS,
+                queued_audio_bytes_max: 512 * 1024,
+                queued_bytes_max: 1024 * 1024,
+            },
+            client_stall_timeout: Duration::from_secs(10),
+            client_ping_after: Duration::from_secs(30),
+            client_silence_timeout: Duration::from_secs(90),
+            close_timeout: Duration::from_secs(2),
+            shutdown_timeout: Duration::from_secs(30),
+            audio: AudioLimits::default(),
+        }
+    }
+}
+
+/// Decides what session a client gets.
+pub trait Host: Send + Sync {
+    /// Called once per connection, on its task, so it must not block for long.
+    fn start(&self, client_id: &ClientId, start: Start) -> Result<Admission, Refusal>;
+}
+
+/// A session as a client gets it.
+pub struct Admission {
+    pub session: SessionConfig,
+    pub world: Arc<dyn World>,
+    pub provider: Box<dyn LiveProvider>,
+    /// Told to the client; whoever resumes the session keeps its hash.
+    pub resume_token: Sensitive<String>,
+    /// Dropped when the session has ended: its place among the sessions of its conversation and of the server.
+    pub lease: Box<dyn Send>,
+}
+
+/// Why a client gets no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The user is not served until a time.
+    Blocked {
+        now_unix_ms: u64,
+        until_unix_ms: u64,
+        farewell_message: String,
+    },
+    Error {
+        code: ErrorCode,
+        message: String,
+    },
+}
+
+/// A client whose upgrade to WebSocket is done.
+pub struct Connection {
+    pub stream: Box<dyn Stream>,
+    /// What the upgrade read beyond its own end.
+    pub already_read: Vec<u8>,
+    pub client_id: ClientId,
+}
+
+/// Serves voice sessions until it is told to shut down.
+pub struct VoiceService {
+    settings: VoiceSettings,
+    host: Arc<dyn Host>,
+    shared: Shared,
+    shutdown: watch::Sender<bool>,
+    connections: watch::Sender<usize>,
+}
+
+impl VoiceService {
+    pub fn new(settings: VoiceSettings, host: Arc<dyn Host>, shared: Shared) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            host,
+            shared,
+            shutdown: watch::Sender::new(false),
+            connections: watch::Sender::new(0),
+        })
+    }
+
+    /// Serves one client to its end. Spawn it: everything of the session lives in this one future.
+    pub async fn serve(self: Arc<Self>, connection: Connection) {
+        self.connections.send_modify(|count| *count += 1);
+        let _counted = Counted(self.clone());
+        match driver::Driver::new(self, connection) {
+            Ok(driver) => driver.run().await,
+            Err(problem) => tracing::error!(%problem, "a voice session could not begin"),
+        }
+    }
+
+    /// Connected clients.
+    pub fn connections(&self) -> usize {
+        *self.connections.borrow()
+    }
+
+    /// Tells every session that the server is shutting down. Each ends within the shutdown timeout.
+    pub fn shut_down(&self) {
+        self.shutdown.send_replace(true);
+    }
+
+    /// Waits until no client is connected.
+    pub async fn drained(&self) {
+        let mut connections = self.connections.subscribe();
+        // The sender is ours, so the wait cannot fail.
+        let _ = connections.wait_for(|count| *count == 0).await;
+    }
+}
+
+struct Counted(Arc<VoiceService>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.send_modify(|count| *count -= 1);
+    }
+}

@@ -1,0 +1,382 @@
+//! A voice session between its start and its end: feeds the core, obeys it, and passes audio by it. Knows no policy; what
+//! happens is the core's decision.
+
+use super::client_side::ClientSide;
+use super::link::{Link, Progress};
+use super::{Admission, VoiceService};
+use crate::call_driver::CallDriver;
+use crate::client_protocol::{ClientMessage, ServerMessage, of_event, of_update};
+use crate::codec::Sink;
+use crate::ids::token_hash;
+use crate::pump::{Microphone, Pump};
+use crate::subscriber::SessionIdentity;
+use crate::transport::websocket::Reading;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_session::client::ClientEvent;
+use windlass_session::event::EndReason;
+use windlass_session::io::{Input, Output};
+use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
+use windlass_session::session::Session;
+use windlass_session::time::Timestamp;
+use windlass_tool::id::ClientId;
+
+pub(super) struct Running {
+    service: Arc<VoiceService>,
+    calls: CallDriver,
+    core: Session,
+    link: Link,
+    pump: Pump,
+    started: Instant,
+    is_client_lost: bool,
+    shutdown_deadline: Option<Instant>,
+    ended: Option<EndReason>,
+    _lease: Box<dyn Send>,
+}
+
+impl Running {
+    /// Begins a session: the client is told, and the provider is called.
+    pub(super) fn begin(
+        service: Arc<VoiceService>,
+        client_id: ClientId,
+        admission: Admission,
+        client: &mut ClientSide,
+        now: Instant,
+    ) -> Box<Self> {
+        let session = admission.session;
+        let identity = SessionIdentity {
+            client_id,
+            session_id: session.session_id.clone(),
+            user_id: session.user_id.clone(),
+            conversation_id: session.conversation_id.clone(),
+            mode: session.mode,
+        };
+        client.say(&ServerMessage::Started {
+            session_id: session.session_id.as_str(),
+            conversation_id: session.conversation_id.as_str(),
+            resume_token: admission.resume_token.expose(),
+            mode: session.mode,
+            registry_version: session.registry.version(),
+            tools: session
+                .registry
+                .declared(session.mode)
+                .map(|tool| &tool.id)
+                .collect(),
+        });
+        let deadline = now + service.settings.setup_timeout;
+        let link = Link::open(admission.provider.as_ref(), &session, 1, deadline);
+        let mut outputs = Vec::new();
+        let mut running = Box::new(Self {
+            calls: CallDriver::new(identity, admission.world, service.shared.clone()),
+            core: Session::new(session, &mut outputs),
+            link,
+            pump: Pump::new(service.settings.audio),
+            started: now,
+            is_client_lost: false,
+            shutdown_deadline: None,
+            ended: None,
+            service,
+            _lease: admission.lease,
+        });
+        let mut inputs = VecDeque::from([Input::Client(ClientEvent::Connected)]);
+        running.obey(outputs, &mut inputs, client, now);
+        running.feed(inputs, client, now);
+        running
+    }
+
+    pub(super) fn ended(&self) -> Option<&EndReason> {
+        self.ended.as_ref()
+    }
+
+    fn timestamp(&self, now: Instant) -> Timestamp {
+        Timestamp::default() + now.saturating_duration_since(self.started)
+    }
+
+    fn input(&mut self, input: Input, client: &mut ClientSide, now: Instant) {
+        self.feed(VecDeque::from([input]), client, now);
+    }
+
+    /// Feeds the core, and whatever obeying it causes, until nothing more follows.
+    fn feed(&mut self, mut inputs: VecDeque<Input>, client: &mut ClientSide, now: Instant) {
+        let at = self.timestamp(now);
+        while let Some(input) = inputs.pop_front() {
+            let mut outputs = Vec::new();
+            self.core.handle(at, input, &mut outputs);
+            self.obey(outputs, &mut inputs, client, now);
+        }
+    }
+
+    fn obey(
+        &mut self,
+        outputs: Vec<Output>,
+        inputs: &mut VecDeque<Input>,
+        client: &mut ClientSide,
+        now: Instant,
+    ) {
+        for output in outputs {
+            match self.calls.obey(output, inputs) {
+                None => {}
+                Some(Output::SendModel(command)) => {
+                    if let Err(reason) = self.link.command(command) {
+                        inputs.push_back(self.lose_link(reason));
+                    }
+                }
+                Some(Output::SendClient(update)) => client.say(&of_update(&update)),
+                Some(Output::Event(event)) => {
+                    if let Some(message) = of_event(&event) {
+                        client.say(&message);
+                    }
+                }
+                Some(Output::DiscardAudio) => {
+                    self.pump.discard(self.timestamp(now));
+                    client.socket().discard_audio();
+                }
+                Some(Output::AcceptAudio) => self.pump.accept(),
+                Some(Output::SuppressAudio(is_suppressed)) => {
+                    self.pump.suppress_speech(is_suppressed);
+                }
+                Some(Output::HoldMicrophone(is_held)) => self.pump.hold_microphone(is_held),
+                Some(Output::Close(reason)) => self.ended = Some(reason),
+                Some(
+                    Output::Reserve { .. }
+                    | Output::CheckRate { .. }
+                    | Output::StartCall(_)
+                    | Output::AbortCall { .. },
+                ) => unreachable!("the call driver obeys these itself"),
+            }
+        }
+    }
+
+    /// Gives a client's message to the core, or answers it where the core has no say in it. `Err` gives back a message
+    /// that has no place in a running session.
+    pub(super) fn message(
+        &mut self,
+        message: ClientMessage,
+        client: &mut ClientSide,
+        now: Instant,
+    ) -> Result<(), ClientMessage> {
+        let event = match message {
+            ClientMessage::Text(text) => ClientEvent::Text { text },
+            ClientMessage::Image { mime_type, data } => ClientEvent::Image { mime_type, data },
+            ClientMessage::TurnComplete => ClientEvent::TurnComplete,
+            ClientMessage::Interrupt => ClientEvent::Interrupt,
+            ClientMessage::PlaybackDone => {
+                self.pump.playback_done(self.timestamp(now));
+                ClientEvent::PlaybackDone
+            }
+            ClientMessage::Stop => ClientEvent::Stop,
+            ClientMessage::Confirm { token, approved } => ClientEvent::Confirm {
+                token_hash: token_hash(token.expose()),
+                approved,
+            },
+            ClientMessage::Start(_) | ClientMessage::Audio(_) | ClientMessage::Ping => {
+                return Err(message);
+            }
+        };
+        self.input(Input::Client(event), client, now);
+        Ok(())
+    }
+
+    /// Passes a piece of the microphone on, and says what became of it.
+    pub(super) fn microphone(&mut self, pcm: &[u8], now: Instant) -> Microphone {
+        let verdict = self.pump.microphone(self.timestamp(now), pcm.len());
+        if verdict == Microphone::Pass && !pcm.is_empty() {
+            self.link.send_audio(pcm, &mut self.pump);
+        }
+        verdict
+    }
+
+    /// The client is gone; the core hears of it once.
+    pub(super) fn client_lost(&mut self, client: &mut ClientSide, now: Instant) {
+        if !std::mem::replace(&mut self.is_client_lost, true) {
+            self.input(Input::Client(ClientEvent::Lost), client, now);
+        }
+    }
+
+    pub(super) fn shut_down(&mut self, client: &mut ClientSide, now: Instant) {
+        self.shutdown_deadline = Some(now + self.service.settings.shutdown_timeout);
+        self.input(Input::Shutdown, client, now);
+    }
+
+    /// Looks at the provider and at running calls, once each; whether anything happened.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        client: &mut ClientSide,
+        now: Instant,
+    ) -> bool {
+        let link_progressed = match self.link.poll(context) {
+            Poll::Pending => false,
+            Poll::Ready(Progress::Connected) => true,
+            Poll::Ready(Progress::Read(reading)) => {
+                self.read(reading, client, now);
+                true
+            }
+            Poll::Ready(Progress::Lost(reason)) => {
+                self.link_lost(reason, client, now);
+                true
+            }
+        };
+        let calls_progressed = match self.calls.poll_input(context) {
+            Poll::Pending => false,
+            Poll::Ready(input) => {
+                self.input(input, client, now);
+                true
+            }
+        };
+        link_progressed || calls_progressed
+    }
+
+    pub(super) fn poll_flush(
+        &mut self,
+        context: &mut Context<'_>,
+        client: &mut ClientSide,
+        now: Instant,
+    ) -> bool {
+        match self.link.poll_flush(context) {
+            None => false,
+            Some(reason) => {
+                self.link_lost(reason, client, now);
+                true
+            }
+        }
+    }
+
+    fn read(&mut self, mut reading: Reading, client: &mut ClientSide, now: Instant) {
+        let at = self.timestamp(now);
+        while self.ended.is_none() {
+            let message = match reading.next() {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(error) => {
+                    let problem = error.to_string();
+                    return self.link_lost(LostReason::Network { problem }, client, now);
+                }
+            };
+            let mut sink = FrameSink {
+                pump: &mut self.pump,
+                client,
+                at,
+                events: Vec::new(),
+            };
+            let outcome = self.link.take(message, &mut sink);
+            for event in sink.events {
+                self.model_event(event, client, now);
+            }
+            if let Err(reason) = outcome {
+                return self.link_lost(reason, client, now);
+            }
+        }
+        self.link.finish(reading);
+    }
+
+    fn model_event(&mut self, event: ModelEvent, client: &mut ClientSide, now: Instant) {
+        match event {
+            ModelEvent::Ready { .. } if self.link.is_ready() => {}
+            ModelEvent::Ready { .. } => {
+                self.link.becomes_ready();
+                let connected = ConnectionEvent::Connected {
+                    generation: self.link.generation(),
+                    resumed: false,
+                };
+                let inputs = [Input::Connection(connected), Input::Model(event)];
+                self.feed(VecDeque::from(inputs), client, now);
+                if let Err(reason) = self.link.send_held(&mut self.pump) {
+                    self.link_lost(reason, client, now);
+                }
+            }
+            ModelEvent::TurnComplete { idle, reason, .. } => {
+                let unplayed = self.pump.unplayed(self.timestamp(now));
+                let event = ModelEvent::TurnComplete {
+                    idle,
+                    reason,
+                    unplayed,
+                };
+                self.input(Input::Model(event), client, now);
+            }
+            other => self.input(Input::Model(other), client, now),
+        }
+    }
+
+    fn link_lost(&mut self, reason: LostReason, client: &mut ClientSide, now: Instant) {
+        let input = self.lose_link(reason);
+        self.input(input, client, now);
+    }
+
+    fn lose_link(&mut self, reason: LostReason) -> Input {
+        self.link.close();
+        let session = &self.calls.identity.session_id;
+        tracing::warn!(%session, ?reason, "the provider's connection is lost");
+        Input::Connection(ConnectionEvent::Lost {
+            generation: self.link.generation(),
+            reason,
+        })
+    }
+
+    /// The earliest moment at which something is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let core = self.core.next_deadline();
+        [
+            core.map(|at| self.started + Duration::from_micros(at.0)),
+            self.link.setup_deadline(),
+            self.shutdown_deadline,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    pub(super) fn look_after(&mut self, client: &mut ClientSide, now: Instant) {
+        let at = self.timestamp(now);
+        if self.core.next_deadline().is_some_and(|due| due <= at) {
+            self.input(Input::Tick, client, now);
+        }
+        if self.link.setup_deadline().is_some_and(|due| due <= now) {
+            self.link_lost(LostReason::SetupTimeout, client, now);
+        }
+        let is_overdue = self.shutdown_deadline.is_some_and(|due| due <= now);
+        if is_overdue && self.ended.is_none() {
+            self.ended = Some(EndReason::Shutdown);
+        }
+    }
+
+    pub(super) fn say_goodbye(&mut self, context: &mut Context<'_>) {
+        self.link.say_goodbye(context);
+    }
+
+    /// Ends what is left of the session. Waits for changes that have begun and have time left.
+    pub(super) async fn finish(self) {
+        for subscriber in self.calls.subscribers() {
+            subscriber.audio(&self.calls.identity, self.pump.counts());
+        }
+        self.calls.executor.drain().await;
+    }
+}
+
+/// Sends the audio of one provider message on its way and keeps its events for the core.
+struct FrameSink<'a> {
+    pump: &'a mut Pump,
+    client: &'a mut ClientSide,
+    at: Timestamp,
+    events: Vec<ModelEvent>,
+}
+
+impl Sink for FrameSink<'_> {
+    fn event(&mut self, event: ModelEvent) {
+        self.events.push(event);
+    }
+
+    fn audio(&mut self, pcm: &[u8]) {
+        if !self.pump.admits_speech(pcm.len()) {
+            return;
+        }
+        if self.client.speak(pcm) {
+            self.pump.spoken(self.at, pcm.len());
+        } else {
+            self.pump.client_slow(pcm.len());
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Waking a task at the earliest of many deadlines, and at the server's shutdown, at no cost to the wakes between. Knows no
+//! deadline's meaning.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
+
+/// One timer, moved only when an earlier deadline comes up. A deadline that has moved further away costs one wake for
+/// nothing instead of a reset for every frame.
+pub(super) struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    armed: Option<(Instant, Waker)>,
+}
+
+impl Timer {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            sleep: Box::pin(tokio::time::sleep_until(now)),
+            armed: None,
+        }
+    }
+
+    /// Ready where the deadline, or an earlier one that was asked for before, has come.
+    pub(super) fn poll_until(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        deadline: Option<Instant>,
+    ) -> Poll<()> {
+        let Some(deadline) = deadline else {
+            return Poll::Pending;
+        };
+        if let Some((armed_for, waker)) = &self.armed {
+            let is_armed = *armed_for <= deadline && waker.will_wake(context.waker());
+            if is_armed && now < *armed_for {
+                return Poll::Pending;
+            }
+            if !is_armed {
+                self.armed = None;
+            }
+        }
+        if self.armed.is_none() {
+            self.sleep.as_mut().reset(deadline);
+            self.armed = Some((deadline, context.waker().clone()));
+        }
+        if self.sleep.as_mut().poll(context).is_ready() {
+            self.armed = None;
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+/// The server's shutdown, as one session sees it.
+pub(super) struct ShutdownWatch {
+    flag: watch::Receiver<bool>,
+    wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    waker: Option<Waker>,
+}
+
+impl ShutdownWatch {
+    pub(super) fn new(flag: watch::Receiver<bool>) -> Self {
+        let mut waiting = flag.clone();
+        Self {
+            flag,
+            wait: Some(Box::pin(async move {
+                // A sender that is gone shuts nothing down any more, which is a shutdown too.
+                let _ = waiting.wait_for(|is_down| *is_down).await;
+            })),
+            waker: None,
+        }
+    }
+
+    /// `true` once, when the shutdown begins.
+    pub(super) fn poll_begins(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(wait) = &mut self.wait else {
+            return false;
+        };
+        let is_registered = self
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(context.waker()));
+        if is_registered && !*self.flag.borrow() {
+            return false;
+        }
+        self.waker = Some(context.waker().clone());
+        if wait.as_mut().poll(context).is_pending() {
+            return false;
+        }
+        self.wait = None;
+        true
+    }
+}
