@@ -1,0 +1,52 @@
+//! What can be wrong with a configuration, each in one line that names the key, the cause and the cure.
+
+use super::layers::Origin;
+use std::path::PathBuf;
+
+/// Why there is no configuration. Never shows a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("the configuration {} cannot be read: {cause}; name another file with --config", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        cause: std::io::Error,
+    },
+    #[error("the configuration {} is over {bytes_max} bytes long; it is meant to be written by hand", .path.display())]
+    TooLong { path: PathBuf, bytes_max: u64 },
+    #[error("the configuration {} is no UTF-8 text; save it as such", .path.display())]
+    NotText { path: PathBuf },
+    #[error("{}:{line}:{column}: {problem}", .path.display())]
+    Syntax {
+        path: PathBuf,
+        line: usize,
+        column: usize,
+        problem: String,
+    },
+    #[error("there is no key {key} ({origin}); the nearest one is {nearest}")]
+    UnknownKey {
+        key: String,
+        origin: Origin,
+        nearest: String,
+    },
+    #[error(
+        "there is no setting for the environment variable {name}; the nearest one is {nearest}"
+    )]
+    UnknownVariable { name: String, nearest: String },
+    #[error("the environment variable {name} is no UTF-8 text; set it anew or remove it")]
+    VariableNotText { name: String },
+    #[error("{key} has the value {value} ({origin}), which {cause}; {cure}")]
+    BadValue {
+        key: String,
+        /// As TOML; `…` in place of a secret.
+        value: String,
+        origin: Origin,
+        cause: String,
+        cure: String,
+    },
+    #[error(
+        "{key} names no tool; ids have small letters, digits and underscores, as in tools.kb_search"
+    )]
+    BadTool { key: String },
+    #[error("{key} is half a limit; set both calls and window_ms in it")]
+    HalfRateLimit { key: String },
+}

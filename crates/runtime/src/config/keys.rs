@@ -1,0 +1,198 @@
+//! The list of all keys with their defaults: what a file, the environment and `docs/configuration.md` may speak of.
+
+use super::path::{KeyPath, segment_text};
+use toml::Value;
+use windlass_provider::gemini_live::profile::DEFAULT_MODEL;
+use windlass_session::limits::Limits;
+use windlass_tool::kind::Mode;
+
+/// One key. A segment `*` of its path stands for any name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    pub path: String,
+    pub kind: Kind,
+    /// `None` where the key is not set unless somebody sets it.
+    pub default: Option<Value>,
+    pub is_secret: bool,
+}
+
+/// What a value looks like, so that the text of an environment variable can be read as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    Whole,
+    Fraction,
+    Flag,
+    List,
+}
+
+/// A default as it is written below.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Preset {
+    Unset(Kind),
+    Secret,
+    Text(&'static str),
+    Whole(i64),
+    Flag(bool),
+    EmptyList,
+}
+
+use Preset::{EmptyList, Flag, Secret, Text, Unset, Whole};
+
+const ROWS: &[(&str, Preset)] = &[
+    ("server.listen", Text("127.0.0.1:8080")),
+    ("server.allowed_origins", EmptyList),
+    ("server.sessions_max", Whole(1_000)),
+    ("server.connections_max", Whole(4_096)),
+    ("server.shutdown_seconds", Whole(30)),
+    ("server.worker_threads", Unset(Kind::Whole)),
+    ("folders.tools", Text("tools")),
+    ("folders.knowledge", Text("kb")),
+    ("folders.data", Text("data")),
+    ("folders.prompts", Text("prompts")),
+    ("provider.kind", Text("auto")),
+    ("provider.model", Text(DEFAULT_MODEL)),
+    ("provider.url", Unset(Kind::Text)),
+    ("provider.api_version", Unset(Kind::Text)),
+    ("provider.api_key", Secret),
+    ("provider.api_key_env", Unset(Kind::Text)),
+    ("provider.ephemeral_token", Secret),
+    ("provider.temperature", Unset(Kind::Fraction)),
+    ("provider.output_tokens_max", Unset(Kind::Whole)),
+    ("provider.thinking_level", Unset(Kind::Text)),
+    ("provider.thinking_budget_tokens", Unset(Kind::Whole)),
+    ("provider.context_compression", Flag(true)),
+    ("provider.compression_trigger_tokens", Unset(Kind::Whole)),
+    ("provider.compression_target_tokens", Unset(Kind::Whole)),
+    ("provider.vertex.location", Unset(Kind::Text)),
+    ("provider.vertex.project", Unset(Kind::Text)),
+    ("provider.vertex.access_token", Secret),
+    ("provider.vertex.quota_project", Unset(Kind::Text)),
+    ("voice.name", Unset(Kind::Text)),
+    ("voice.language", Unset(Kind::Text)),
+    ("voice.transcribe_input", Flag(true)),
+    ("voice.transcribe_output", Flag(true)),
+    ("voice.barge_in", Flag(true)),
+    ("voice.start_sensitivity", Unset(Kind::Text)),
+    ("voice.end_sensitivity", Unset(Kind::Text)),
+    ("voice.prefix_padding_ms", Unset(Kind::Whole)),
+    ("voice.silence_ms", Unset(Kind::Whole)),
+    ("voice.guides_tokens_max", Whole(4_000)),
+    ("text.guides_tokens_max", Whole(12_000)),
+    ("models.*.calls", Unset(Kind::Text)),
+    ("models.*.scheduling", Unset(Kind::Flag)),
+    ("models.*.declaration", Unset(Kind::Text)),
+    ("models.*.answers", Unset(Kind::Text)),
+    ("models.*.text_input", Unset(Kind::Text)),
+    ("models.*.history", Unset(Kind::Text)),
+    ("models.*.resumption", Unset(Kind::Flag)),
+    ("models.*.hold_microphone", Unset(Kind::Flag)),
+    ("models.*.thinking", Unset(Kind::Text)),
+    ("models.*.vision", Unset(Kind::Flag)),
+    ("models.*.context_tokens_max", Unset(Kind::Whole)),
+    ("tools.*.requires_confirmation", Unset(Kind::Flag)),
+    ("tools.*.allowed_modes", Unset(Kind::List)),
+    ("tools.*.timeout_ms", Unset(Kind::Whole)),
+    ("tools.*.rate_limit.calls", Unset(Kind::Whole)),
+    ("tools.*.rate_limit.window_ms", Unset(Kind::Whole)),
+    ("audit.enabled", Flag(true)),
+    ("audit.path", Unset(Kind::Text)),
+    ("audit.arguments", Flag(false)),
+    ("log.level", Text("info")),
+    ("log.format", Text("text")),
+];
+
+/// All keys, section by section.
+pub fn keys() -> Vec<Key> {
+    let mut keys = Vec::with_capacity(ROWS.len() + 48);
+    for (path, default) in ROWS {
+        keys.push(key(path, *default));
+        // The session core owns its limits; their keys and defaults follow it by themselves.
+        match *path {
+            "voice.guides_tokens_max" => limits("voice.limits", Mode::Voice, &mut keys),
+            "text.guides_tokens_max" => limits("text.limits", Mode::Text, &mut keys),
+            _ => {}
+        }
+    }
+    keys
+}
+
+fn key(path: &str, default: Preset) -> Key {
+    let (kind, value, is_secret) = match default {
+        Unset(kind) => (kind, None, false),
+        Secret => (Kind::Text, None, true),
+        Text(text) => (Kind::Text, Some(Value::String(text.to_owned())), false),
+        Whole(number) => (Kind::Whole, Some(Value::Integer(number)), false),
+        Flag(flag) => (Kind::Flag, Some(Value::Boolean(flag)), false),
+        EmptyList => (Kind::List, Some(Value::Array(Vec::new())), false),
+    };
+    Key {
+        path: path.to_owned(),
+        kind,
+        default: value,
+        is_secret,
+    }
+}
+
+fn limits(path: &str, mode: Mode, keys: &mut Vec<Key>) {
+    let limits = Value::try_from(Limits::of(mode)).expect("limits are a tree of numbers");
+    leaves(path, &limits, keys);
+}
+
+/// Numbers before tables, as TOML has to have them.
+fn leaves(path: &str, value: &Value, keys: &mut Vec<Key>) {
+    let Value::Table(table) = value else {
+        keys.push(Key {
+            path: path.to_owned(),
+            kind: Kind::Whole,
+            default: Some(value.clone()),
+            is_secret: false,
+        });
+        return;
+    };
+    let (tables, numbers): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_table());
+    for (name, value) in numbers.into_iter().chain(tables) {
+        leaves(&format!("{path}.{name}"), value, keys);
+    }
+}
+
+impl Key {
+    /// The environment variable that sets it; `None` for keys whose path holds a name of the user's.
+    pub fn variable(&self) -> Option<String> {
+        (!self.path.contains('*')).then(|| {
+            format!(
+                "WINDLASS_{}",
+                self.path.replace('.', "_").to_ascii_uppercase()
+            )
+        })
+    }
+
+    /// Whether a path is one of this key's.
+    pub(super) fn matches(&self, path: &KeyPath) -> bool {
+        self.beyond(path) == Some(0)
+    }
+
+    /// Whether a path leads towards this key.
+    pub(super) fn is_beneath(&self, path: &KeyPath) -> bool {
+        self.beyond(path).is_some_and(|segments| segments > 0)
+    }
+
+    /// How many segments the key has beyond a path that leads to it.
+    fn beyond(&self, path: &KeyPath) -> Option<usize> {
+        let mut own = self.path.split('.');
+        path.segments()
+            .iter()
+            .all(|segment| own.next().is_some_and(|own| own == "*" || own == segment))
+            .then(|| own.count())
+    }
+
+    /// The key's path with the user's own names in place of its stars.
+    pub(super) fn named_after(&self, path: &KeyPath) -> String {
+        let own = self.path.split('.').enumerate();
+        let named = own.map(|(index, own)| match path.segments().get(index) {
+            Some(segment) if own == "*" => segment_text(segment),
+            _ => own.to_owned(),
+        });
+        named.collect::<Vec<_>>().join(".")
+    }
+}

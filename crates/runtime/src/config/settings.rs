@@ -1,0 +1,409 @@
+//! The typed tree: what each section holds once it has been read and checked. Knows the rules between keys; opens
+//! nothing that it names.
+
+use super::error::ConfigError;
+use super::layers::Values;
+use super::path::KeyPath;
+use super::values::{
+    AllowedOrigin, ListenAddress, Name, Problem, ProviderUrl, Secret, Setting, Temperature, Whole,
+    Words, choices,
+};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use toml::{Table, Value};
+use windlass_provider::gemini_live::profile::ProfileOverride;
+use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
+use windlass_session::limits::Limits;
+use windlass_tool::artifact::Tightening;
+use windlass_tool::id::ToolId;
+use windlass_tool::kind::RateLimit;
+
+/// Everything that can be configured.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub server: Server,
+    pub folders: Folders,
+    pub provider: Provider,
+    pub voice: Voice,
+    pub text: Text,
+    /// By model id.
+    pub models: BTreeMap<String, ProfileOverride>,
+    /// Makes tools stricter.
+    pub tools: BTreeMap<ToolId, Tightening>,
+    pub audit: Audit,
+    pub log: Log,
+}
+
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub listen: ListenAddress,
+    /// Besides the server's own.
+    pub allowed_origins: BTreeSet<AllowedOrigin>,
+    pub sessions_max: Whole<1, 1_000_000>,
+    pub connections_max: Whole<1, 1_000_000>,
+    pub shutdown_seconds: Whole<0, 3_600>,
+    /// `None` for one per core.
+    pub worker_threads: Option<Whole<1, 1_024>>,
+}
+
+/// Relative ones are relative to the working directory.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    pub tools: PathBuf,
+    pub knowledge: PathBuf,
+    pub data: PathBuf,
+    pub prompts: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProviderKind {
+    /// Gemini Live where there are credentials or an address of its own, else the demo model.
+    Auto,
+    GeminiLive,
+    Demo,
+}
+
+choices!(ProviderKind {
+    "auto" => Self::Auto,
+    "gemini-live" => Self::GeminiLive,
+    "demo" => Self::Demo,
+});
+
+#[derive(Clone, Debug)]
+pub struct Provider {
+    pub kind: ProviderKind,
+    pub model: Name,
+    pub url: Option<ProviderUrl>,
+    pub api_version: Option<Name>,
+    pub api_key: Option<Secret>,
+    pub ephemeral_token: Option<Secret>,
+    /// Set where sessions go to Vertex AI.
+    pub vertex: Option<Vertex>,
+    pub temperature: Option<Temperature>,
+    pub output_tokens_max: Option<Whole<1, 1_000_000>>,
+    pub thinking_level: Option<ThinkingLevel>,
+    pub thinking_budget_tokens: Option<Whole<0, 1_000_000>>,
+    pub context_compression: bool,
+    pub compression_trigger_tokens: Option<Whole<1, 10_000_000>>,
+    pub compression_target_tokens: Option<Whole<1, 10_000_000>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Vertex {
+    pub location: Name,
+    pub project: Option<Name>,
+    pub access_token: Option<Secret>,
+    pub quota_project: Option<Name>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Voice {
+    pub name: Option<Words>,
+    /// A BCP 47 tag.
+    pub language: Option<Name>,
+    pub transcribe_input: bool,
+    pub transcribe_output: bool,
+    /// Whether speech interrupts the model.
+    pub barge_in: bool,
+    pub speech: SpeechSettings,
+    pub guides_tokens_max: Whole<0, 1_000_000>,
+    pub limits: Limits,
+}
+
+/// How speech is found; `None` leaves a value to the provider.
+#[derive(Clone, Copy, Debug)]
+pub struct SpeechSettings {
+    pub start_sensitivity: Option<Sensitivity>,
+    pub end_sensitivity: Option<Sensitivity>,
+    pub prefix_padding_ms: Option<Whole<0, 10_000>>,
+    pub silence_ms: Option<Whole<0, 10_000>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Text {
+    pub guides_tokens_max: Whole<0, 1_000_000>,
+    pub limits: Limits,
+}
+
+#[derive(Clone, Debug)]
+pub struct Audit {
+    pub enabled: bool,
+    /// `None` for `audit.jsonl` in the data folder.
+    pub path: Option<PathBuf>,
+    /// Whether arguments are written, without the sensitive ones.
+    pub arguments: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+choices!(LogLevel {
+    "error" => Self::Error,
+    "warn" => Self::Warn,
+    "info" => Self::Info,
+    "debug" => Self::Debug,
+    "trace" => Self::Trace,
+});
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+choices!(LogFormat {
+    "text" => Self::Text,
+    "json" => Self::Json,
+});
+
+#[derive(Clone, Copy, Debug)]
+pub struct Log {
+    pub level: LogLevel,
+    pub format: LogFormat,
+}
+
+impl Config {
+    pub(super) fn read(values: &mut Values) -> Result<Self, ConfigError> {
+        Ok(Self {
+            provider: provider(values)?,
+            server: Server {
+                listen: values.need("server.listen")?,
+                allowed_origins: values.need("server.allowed_origins")?,
+                sessions_max: values.need("server.sessions_max")?,
+                connections_max: values.need("server.connections_max")?,
+                shutdown_seconds: values.need("server.shutdown_seconds")?,
+                worker_threads: set(values, "server.worker_threads")?,
+            },
+            folders: Folders {
+                tools: values.need("folders.tools")?,
+                knowledge: values.need("folders.knowledge")?,
+                data: values.need("folders.data")?,
+                prompts: values.need("folders.prompts")?,
+            },
+            voice: voice(values)?,
+            text: Text {
+                guides_tokens_max: values.need("text.guides_tokens_max")?,
+                limits: limits(values, "text.limits")?,
+            },
+            models: models(values)?,
+            tools: tools(values)?,
+            audit: Audit {
+                enabled: values.need("audit.enabled")?,
+                path: set(values, "audit.path")?,
+                arguments: values.need("audit.arguments")?,
+            },
+            log: Log {
+                level: values.need("log.level")?,
+                format: values.need("log.format")?,
+            },
+        })
+    }
+}
+
+fn set<T: Setting>(values: &Values, path: &str) -> Result<Option<T>, ConfigError> {
+    values.get(&path.into())
+}
+
+fn voice(values: &Values) -> Result<Voice, ConfigError> {
+    Ok(Voice {
+        name: set(values, "voice.name")?,
+        language: set(values, "voice.language")?,
+        transcribe_input: values.need("voice.transcribe_input")?,
+        transcribe_output: values.need("voice.transcribe_output")?,
+        barge_in: values.need("voice.barge_in")?,
+        speech: SpeechSettings {
+            start_sensitivity: set(values, "voice.start_sensitivity")?,
+            end_sensitivity: set(values, "voice.end_sensitivity")?,
+            prefix_padding_ms: set(values, "voice.prefix_padding_ms")?,
+            silence_ms: set(values, "voice.silence_ms")?,
+        },
+        guides_tokens_max: values.need("voice.guides_tokens_max")?,
+        limits: limits(values, "voice.limits")?,
+    })
+}
+
+fn provider(values: &mut Values) -> Result<Provider, ConfigError> {
+    if let Some(variable) = set::<Name>(values, "provider.api_key_env")? {
+        values.fall_back_to_variable("provider.api_key", variable.as_str())?;
+    }
+    for variable in ["GEMINI_API_KEY", "GOOGLE_API_KEY"] {
+        values.fall_back_to_variable("provider.api_key", variable)?;
+    }
+    let provider = Provider {
+        kind: values.need("provider.kind")?,
+        model: values.need("provider.model")?,
+        url: set(values, "provider.url")?,
+        api_version: set(values, "provider.api_version")?,
+        api_key: set(values, "provider.api_key")?,
+        ephemeral_token: set(values, "provider.ephemeral_token")?,
+        vertex: vertex(values)?,
+        temperature: set(values, "provider.temperature")?,
+        output_tokens_max: set(values, "provider.output_tokens_max")?,
+        thinking_level: set(values, "provider.thinking_level")?,
+        thinking_budget_tokens: set(values, "provider.thinking_budget_tokens")?,
+        context_compression: values.need("provider.context_compression")?,
+        compression_trigger_tokens: set(values, "provider.compression_trigger_tokens")?,
+        compression_target_tokens: set(values, "provider.compression_target_tokens")?,
+    };
+    if let (Some(trigger), Some(target)) = (
+        provider.compression_trigger_tokens,
+        provider.compression_target_tokens,
+    ) && target.get() >= trigger.get()
+    {
+        let problem = Problem::new(
+            "is not below provider.compression_trigger_tokens",
+            "make it smaller, or leave it out",
+        );
+        return Err(values.refuse_found("provider.compression_target_tokens", problem));
+    }
+    if provider.vertex.is_some() && provider.ephemeral_token.is_some() {
+        let problem = Problem::new(
+            "cannot be used with Vertex AI",
+            "set provider.vertex.access_token in its place",
+        );
+        return Err(values.refuse_found("provider.ephemeral_token", problem));
+    }
+    Ok(provider)
+}
+
+fn vertex(values: &Values) -> Result<Option<Vertex>, ConfigError> {
+    let location = set(values, "provider.vertex.location")?;
+    let project = set(values, "provider.vertex.project")?;
+    let access_token = set(values, "provider.vertex.access_token")?;
+    let quota_project = set(values, "provider.vertex.quota_project")?;
+    let Some(location) = location else {
+        let stray = [
+            ("provider.vertex.project", project.is_some()),
+            ("provider.vertex.access_token", access_token.is_some()),
+            ("provider.vertex.quota_project", quota_project.is_some()),
+        ];
+        return match stray.into_iter().find(|(_, is_set)| *is_set) {
+            Some((path, _)) => {
+                let problem = Problem::new(
+                    "is of no use without provider.vertex.location",
+                    "set the location too, such as europe-west4",
+                );
+                Err(values.refuse_found(path, problem))
+            }
+            None => Ok(None),
+        };
+    };
+    Ok(Some(Vertex {
+        location,
+        project,
+        access_token,
+        quota_project,
+    }))
+}
+
+/// The core's limits: each a number that its key's own rule passes, put together as the core names them.
+fn limits(values: &Values, section: &str) -> Result<Limits, ConfigError> {
+    let mut whole = Table::new();
+    let prefix = KeyPath::from(section);
+    let paths: Vec<KeyPath> = values
+        .found()
+        .keys()
+        .filter(|path| path.behind(&prefix).is_some())
+        .cloned()
+        .collect();
+    for path in paths {
+        let limit = values.get::<Whole<0, 1_000_000_000>>(&path)?;
+        let number = limit.map_or(0, Whole::get);
+        let rest = path.behind(&prefix).unwrap_or_default();
+        let Some((name, tables)) = rest.split_last() else {
+            continue;
+        };
+        let mut table = &mut whole;
+        for name in tables {
+            table = table
+                .entry(name.clone())
+                .or_insert_with(|| Value::Table(Table::new()))
+                .as_table_mut()
+                .expect("no key of the limits is beneath another one");
+        }
+        let number = i64::try_from(number).expect("the rule above keeps limits below this");
+        table.insert(name.clone(), Value::Integer(number));
+    }
+    Ok(Limits::deserialize(Value::Table(whole))
+        .expect("the keys of the limits are those of the core, each with a small whole number"))
+}
+
+fn models(values: &Values) -> Result<BTreeMap<String, ProfileOverride>, ConfigError> {
+    let mut models = BTreeMap::new();
+    for model in values.names("models") {
+        let section = KeyPath::from("models").child(&model);
+        let mut change = ProfileOverride::default();
+        for (path, found) in values.found() {
+            let Some([field]) = path.behind(&section) else {
+                continue;
+            };
+            let one = Table::from_iter([(field.clone(), found.value.clone())]);
+            let read = ProfileOverride::deserialize(Value::Table(one)).map_err(|error| {
+                let cause = error.message().trim().replace('\n', ", ");
+                let cause = format!("does not fit: {cause}");
+                values.refuse_at(path, Problem::new(cause, "see docs/configuration.md"))
+            })?;
+            change = merged(change, read);
+        }
+        models.insert(model, change);
+    }
+    Ok(models)
+}
+
+fn merged(one: ProfileOverride, other: ProfileOverride) -> ProfileOverride {
+    ProfileOverride {
+        calls: other.calls.or(one.calls),
+        scheduling: other.scheduling.or(one.scheduling),
+        declaration: other.declaration.or(one.declaration),
+        answers: other.answers.or(one.answers),
+        text_input: other.text_input.or(one.text_input),
+        history: other.history.or(one.history),
+        resumption: other.resumption.or(one.resumption),
+        hold_microphone: other.hold_microphone.or(one.hold_microphone),
+        thinking: other.thinking.or(one.thinking),
+        vision: other.vision.or(one.vision),
+        context_tokens_max: other.context_tokens_max.or(one.context_tokens_max),
+    }
+}
+
+fn tools(values: &Values) -> Result<BTreeMap<ToolId, Tightening>, ConfigError> {
+    let mut tools = BTreeMap::new();
+    for name in values.names("tools") {
+        let section = KeyPath::from("tools").child(&name);
+        let Some(id) = ToolId::parse(&name) else {
+            let key = section.to_string();
+            return Err(ConfigError::BadTool { key });
+        };
+        let rate_limit = section.child("rate_limit");
+        let calls: Option<Whole<1, 1_000_000>> = values.get(&rate_limit.child("calls"))?;
+        let window: Option<Whole<1, 86_400_000>> = values.get(&rate_limit.child("window_ms"))?;
+        let rate_limit = match (calls, window) {
+            (Some(calls), Some(window)) => Some(RateLimit {
+                calls: u32::try_from(calls.get()).unwrap_or(u32::MAX),
+                window_ms: window.get(),
+            }),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => {
+                return Err(ConfigError::HalfRateLimit {
+                    key: rate_limit.to_string(),
+                });
+            }
+        };
+        let timeout: Option<Whole<1, 60_000>> = values.get(&section.child("timeout_ms"))?;
+        let tightening = Tightening {
+            requires_confirmation: values.get(&section.child("requires_confirmation"))?,
+            allowed_modes: values.get(&section.child("allowed_modes"))?,
+            timeout_ms: timeout.map(Whole::get),
+            rate_limit,
+        };
+        tools.insert(id, tightening);
+    }
+    Ok(tools)
+}

@@ -1,0 +1,285 @@
+//! The system instruction: base text, mode text, today, the tools' guides and the order of working. A pure function of its
+//! inputs, apart from reading the texts' folder. Knows no provider and no clock.
+
+use serde::Serialize;
+use std::fmt::Write;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use windlass_tool::kind::{Category, Mode};
+use windlass_tool::registry::{Registry, Tool};
+
+/// The longest text that is read from the folder.
+const TEXT_BYTES_MAX: u64 = 256 * 1024;
+
+/// The part of a model's window, in percent, above which a context is worth a warning.
+const WINDOW_PERCENT_WARNED: u64 = 90;
+
+/// The texts that are the same whatever the tools are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Texts {
+    pub core: String,
+    pub voice: String,
+    pub text: String,
+}
+
+/// Where the texts came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextsOrigin {
+    Folder,
+    /// There is no such folder, so the built-in ones serve.
+    BuiltIn,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TextsError {
+    #[error("the prompt {} cannot be read: {cause}; write it, or remove the folder to use the built-in prompts", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        cause: std::io::Error,
+    },
+    #[error("the prompt {} is over {bytes_max} bytes long or no UTF-8 text", .path.display())]
+    Unfit { path: PathBuf, bytes_max: u64 },
+}
+
+impl Texts {
+    pub fn built_in() -> Self {
+        Self {
+            core: include_str!("../../../prompts/core.md").to_owned(),
+            voice: include_str!("../../../prompts/voice.md").to_owned(),
+            text: include_str!("../../../prompts/text.md").to_owned(),
+        }
+    }
+
+    /// Reads `core.md`, `voice.md` and `text.md` of a folder, or takes the built-in ones where there is no folder.
+    pub fn load(folder: &Path) -> Result<(Self, TextsOrigin), TextsError> {
+        if !folder.exists() {
+            return Ok((Self::built_in(), TextsOrigin::BuiltIn));
+        }
+        let texts = Self {
+            core: read(folder.join("core.md"))?,
+            voice: read(folder.join("voice.md"))?,
+            text: read(folder.join("text.md"))?,
+        };
+        Ok((texts, TextsOrigin::Folder))
+    }
+}
+
+fn read(path: PathBuf) -> Result<String, TextsError> {
+    let mut bytes = Vec::new();
+    let outcome = std::fs::File::open(&path)
+        .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes));
+    if let Err(cause) = outcome {
+        return Err(TextsError::Unreadable { path, cause });
+    }
+    let fits = bytes.len() as u64 <= TEXT_BYTES_MAX;
+    match String::from_utf8(bytes) {
+        Ok(text) if fits => Ok(text),
+        Ok(_) | Err(_) => Err(TextsError::Unfit {
+            path,
+            bytes_max: TEXT_BYTES_MAX,
+        }),
+    }
+}
+
+/// What a prompt is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub texts: &'a Texts,
+    pub mode: Mode,
+    pub registry: &'a Registry,
+    /// Tokens that full guides may take; the other tools have their summaries.
+    pub guides_tokens_max: u64,
+    /// How many retrieval calls a turn has.
+    pub retrieval_calls_max: u32,
+}
+
+/// The moment at which a session begins, in words.
+#[derive(Clone, Copy, Debug)]
+pub struct Now<'a> {
+    /// `Friday, 20 November 2026`.
+    pub date: &'a str,
+    /// `18:25`.
+    pub time: &'a str,
+    /// `Europe/Oslo, UTC+01:00`.
+    pub zone: &'a str,
+}
+
+/// The prompt of one registry and mode, ready for the date. Made once and shared by all sessions of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    before_date: String,
+    after_date: String,
+}
+
+/// How much of the model's window a session takes before anybody has said a word. A token is reckoned as four
+/// characters, as the contract does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextEstimate {
+    pub session_init_tokens: u64,
+    pub system_prompt_tokens: u64,
+    pub tool_decl_tokens: u64,
+}
+
+/// Characters divided by four, rounded up.
+pub fn tokens(text: &str) -> u64 {
+    (text.chars().count() as u64).div_ceil(4)
+}
+
+/// Whether the guides of all tools of the mode fit. Where they do not, the registry needs `describe_tool`.
+pub fn guides_fit(registry: &Registry, mode: Mode, guides_tokens_max: u64) -> bool {
+    Plan::of(registry, mode, guides_tokens_max)
+        .summarised
+        .is_empty()
+}
+
+/// Which tools are documented in full.
+struct Plan<'r> {
+    full: Vec<&'r Tool>,
+    summarised: Vec<&'r Tool>,
+}
+
+impl<'r> Plan<'r> {
+    /// Retrieval tools have their guides first, because nearly every turn uses them; then whichever still fits.
+    fn of(registry: &'r Registry, mode: Mode, guides_tokens_max: u64) -> Self {
+        let mut tools: Vec<&Tool> = registry.declared(mode).map(Arc::as_ref).collect();
+        tools.sort_by_key(|tool| (tool.category, tool.id.clone()));
+        let mut left = guides_tokens_max;
+        let (full, summarised) = tools.into_iter().partition(|tool| {
+            let cost = tokens(&tool.documentation);
+            let fits = cost <= left;
+            if fits {
+                left -= cost;
+            }
+            fits
+        });
+        Self { full, summarised }
+    }
+}
+
+impl Prompt {
+    pub fn new(request: &Request<'_>) -> Self {
+        let mode_text = match request.mode {
+            Mode::Voice => &request.texts.voice,
+            Mode::Text => &request.texts.text,
+        };
+        Self {
+            before_date: format!(
+                "{}\n\n{}\n\n# Today\n\n",
+                request.texts.core.trim(),
+                mode_text.trim()
+            ),
+            after_date: tools_part(request),
+        }
+    }
+
+    /// The system instruction of a session that begins now.
+    pub fn at(&self, now: &Now<'_>) -> String {
+        let Now { date, time, zone } = now;
+        let length = self.before_date.len() + self.after_date.len() + 128;
+        let mut text = String::with_capacity(length);
+        text.push_str(&self.before_date);
+        write!(text, "It is {date}, {time} ({zone}).\n\n").expect("a string takes every text");
+        text.push_str(&self.after_date);
+        text
+    }
+}
+
+impl ContextEstimate {
+    /// `declarations` is the text of the tools' declarations as the provider is sent it.
+    pub fn of(system_instruction: &str, declarations: &str) -> Self {
+        let system_prompt_tokens = tokens(system_instruction);
+        let tool_decl_tokens = tokens(declarations);
+        Self {
+            session_init_tokens: system_prompt_tokens + tool_decl_tokens,
+            system_prompt_tokens,
+            tool_decl_tokens,
+        }
+    }
+
+    /// Whether so little of the window is left that a conversation can hardly be held.
+    pub fn crowds(&self, context_tokens_max: u64) -> bool {
+        self.session_init_tokens.saturating_mul(100)
+            > context_tokens_max.saturating_mul(WINDOW_PERCENT_WARNED)
+    }
+}
+
+fn tools_part(request: &Request<'_>) -> String {
+    let plan = Plan::of(request.registry, request.mode, request.guides_tokens_max);
+    let mut text = format!("# Available Tools (v{})\n", request.registry.version());
+    if plan.full.is_empty() && plan.summarised.is_empty() {
+        text.push_str("\nThere are none in this conversation.\n");
+    }
+    for tool in &plan.full {
+        text.push('\n');
+        push_guide(tool, &mut text);
+    }
+    if !plan.summarised.is_empty() {
+        text.push_str(
+            "\n## More tools\n\nOf these you see one line each. Call `describe_tool` for a tool's guide before you use \
+             it for the first time; that costs nothing.\n\n",
+        );
+        for tool in &plan.summarised {
+            writeln!(text, "- `{}`: {}", tool.id, tool.summary).expect("a string takes every text");
+        }
+    }
+    let retrieves = request
+        .registry
+        .declared(request.mode)
+        .any(|tool| tool.category == Category::Retrieval);
+    if retrieves {
+        text.push('\n');
+        text.push_str(&working_order(request.mode, request.retrieval_calls_max));
+    }
+    text
+}
+
+/// A guide under its tool's id, its own headings one level down so that they stay beneath it.
+fn push_guide(tool: &Tool, text: &mut String) {
+    writeln!(text, "## {}", tool.id).expect("a string takes every text");
+    let mut is_fenced = false;
+    let mut is_before_title = true;
+    for line in tool.documentation.trim().lines() {
+        if line.starts_with("```") {
+            is_fenced = !is_fenced;
+        }
+        if !is_fenced && line.starts_with('#') {
+            if std::mem::take(&mut is_before_title) {
+                continue;
+            }
+            text.push('#');
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+fn working_order(mode: Mode, retrieval_calls_max: u32) -> String {
+    let calls = match retrieval_calls_max {
+        1 => "one look-up".to_owned(),
+        calls => format!("{calls} look-ups"),
+    };
+    match mode {
+        Mode::Voice => format!(
+            "# How you work\n\n\
+             1. Hear what is asked. Small talk and what is plain from the conversation need no tool.\n\
+             2. For everything else look it up before you answer: one search, and the best record in full only where \
+             its passage does not say enough. A turn has {calls}; plan for fewer.\n\
+             3. Answer from what was found, shortly, and name the record. If nothing was found, say so.\n\
+             4. Act, where the user asked for it, only after you know enough; then say what the result says.\n"
+        ),
+        Mode::Text => format!(
+            "# How you work\n\n\
+             1. Read what is asked, and split it where it holds several questions. What is plain from the conversation \
+             needs no tool.\n\
+             2. For everything else look it up before you answer: search first, read records in full where their \
+             passages do not say enough, search again in other words where a part is still open. A turn has {calls}.\n\
+             3. Weigh what was found, and answer from it with the records' titles. Say which part it does not answer.\n\
+             4. Act, where the user asked for it, only after you know enough; then say what the result says.\n"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! The prompt's rules, over registries whose tools are made for them.
+
+use super::*;
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::id::ToolId;
+use windlass_tool::kind::{Behavior, OnInterrupt, Reach, Scheduling, SideEffects};
+use windlass_tool::registry::Declarations;
+use windlass_tool::validate::Validator;
+
+struct Silent;
+
+impl Handler for Silent {
+    fn execute(&self, _: Invocation) -> Execution {
+        Execution::Ready(Ok(Success::default()))
+    }
+}
+
+fn tool(id: &str, category: Category, modes: &[Mode], documentation: &str) -> Tool {
+    let raw = || serde_json::value::to_raw_value(&serde_json::json!({"name": id})).unwrap();
+    Tool {
+        id: ToolId::parse(id).unwrap(),
+        version: "1.0.0".into(),
+        description: "d".to_owned(),
+        category,
+        side_effects: SideEffects::None,
+        idempotent: true,
+        requires_confirmation: false,
+        allowed_modes: modes.to_vec(),
+        latency_budget_ms: 100,
+        timeout_ms: 1_000,
+        behavior: Behavior::Blocking,
+        scheduling: Scheduling::WhenIdle,
+        on_interrupt: OnInterrupt::Finish,
+        reach: Reach::Internal,
+        confirmation_preview: None,
+        rate_limit: None,
+        sensitive: Vec::new(),
+        status: None,
+        parameters: Validator::compile(&serde_json::json!({"type": "object"})).unwrap(),
+        response: None,
+        declarations: Declarations {
+            openai: raw(),
+            openai_realtime: raw(),
+            gemini_native: raw(),
+            gemini_json: raw(),
+        },
+        summary: format!("what {id} does"),
+        documentation: documentation.to_owned(),
+        handler: Arc::new(Silent),
+    }
+}
+
+fn registry(tools: Vec<Tool>) -> Registry {
+    Registry::new("1.0.00000000", None, tools)
+}
+
+const BOTH: [Mode; 2] = [Mode::Text, Mode::Voice];
+
+fn prompt(registry: &Registry, mode: Mode, guides_tokens_max: u64) -> String {
+    let texts = Texts {
+        core: "CORE\n".to_owned(),
+        voice: "VOICE\n".to_owned(),
+        text: "TEXT\n".to_owned(),
+    };
+    let request = Request {
+        texts: &texts,
+        mode,
+        registry,
+        guides_tokens_max,
+        retrieval_calls_max: 2,
+    };
+    Prompt::new(&request).at(&Now {
+        date: "Friday, 20 November 2026",
+        time: "18:25",
+        zone: "Europe/Oslo, UTC+01:00",
+    })
+}
+
+#[test]
+fn the_parts_come_in_the_contracts_order() {
+    let registry = registry(vec![tool(
+        "find",
+        Category::Retrieval,
+        &BOTH,
+        "# Find\n\nFinds.\n\n## Examples\n\n```sh\n# no heading\n```\n",
+    )]);
+    let text = prompt(&registry, Mode::Voice, 4_000);
+    let parts = [
+        "CORE\n\nVOICE\n\n# Today\n\nIt is Friday, 20 November 2026, 18:25 (Europe/Oslo, UTC+01:00).\n\n",
+        "# Available Tools (v1.0.00000000)\n\n## find\n\nFinds.\n\n### Examples\n\n```sh\n# no heading\n```\n\n",
+        "# How you work\n\n",
+    ];
+    assert!(text.starts_with(&parts.concat()), "{text}");
+    assert!(text.contains("A turn has 2 look-ups"), "{text}");
+    assert!(prompt(&registry, Mode::Text, 4_000).starts_with("CORE\n\nTEXT\n"));
+}
+
+#[test]
+fn guides_are_full_as_long_as_they_fit_and_retrieval_tools_come_first() {
+    let registry = registry(vec![
+        tool("act", Category::Action, &BOTH, &"a".repeat(40)),
+        tool("find", Category::Retrieval, &BOTH, &"f".repeat(41)),
+        tool("odd", Category::Utility, &BOTH, &"o".repeat(8)),
+    ]);
+    for (budget, full, summarised) in [
+        (23, vec!["act", "find", "odd"], vec![]),
+        (22, vec!["act", "find"], vec!["odd"]),
+        (20, vec!["find", "odd"], vec!["act"]),
+        (11, vec!["find"], vec!["act", "odd"]),
+        (10, vec!["act"], vec!["find", "odd"]),
+        (0, vec![], vec!["act", "find", "odd"]),
+    ] {
+        let text = prompt(&registry, Mode::Voice, budget);
+        for id in full {
+            assert!(
+                text.contains(&format!("## {id}\n")),
+                "{budget}: {id} in\n{text}"
+            );
+        }
+        for id in &summarised {
+            let line = format!("- `{id}`: what {id} does\n");
+            assert!(text.contains(&line), "{budget}: {id} in\n{text}");
+        }
+        assert_eq!(text.contains("describe_tool"), !summarised.is_empty());
+        assert_eq!(
+            guides_fit(&registry, Mode::Voice, budget),
+            summarised.is_empty()
+        );
+    }
+}
+
+#[test]
+fn only_tools_that_the_mode_allows_are_documented() {
+    let registry = registry(vec![
+        tool(
+            "leave",
+            Category::Action,
+            &[Mode::Voice],
+            "# Leave\n\nLeaves.\n",
+        ),
+        tool(
+            "write",
+            Category::Action,
+            &[Mode::Text],
+            "# Write\n\nWrites.\n",
+        ),
+    ]);
+    let (voice, text) = (
+        prompt(&registry, Mode::Voice, 100),
+        prompt(&registry, Mode::Text, 100),
+    );
+    assert!(voice.contains("## leave") && !voice.contains("write"));
+    assert!(text.contains("## write") && !text.contains("leave"));
+    // Without a retrieval tool there is nothing to look up with.
+    assert!(!voice.contains("# How you work"));
+}
+
+#[test]
+fn a_conversation_without_tools_says_so() {
+    let text = prompt(&registry(Vec::new()), Mode::Voice, 100);
+    assert!(
+        text.ends_with(
+            "# Available Tools (v1.0.00000000)\n\nThere are none in this conversation.\n"
+        )
+    );
+}
+
+#[test]
+fn tokens_are_characters_by_four_rounded_up() {
+    for (text, count) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éééé", 1)] {
+        assert_eq!(tokens(text), count, "{text}");
+    }
+    let estimate = ContextEstimate::of(&"s".repeat(40), &"d".repeat(5));
+    assert_eq!(
+        serde_json::to_value(estimate).unwrap(),
+        serde_json::json!({"sessionInitTokens": 12, "systemPromptTokens": 10, "toolDeclTokens": 2})
+    );
+    for (window, crowded) in [(14, false), (13, true), (0, true), (u64::MAX, false)] {
+        assert_eq!(estimate.crowds(window), crowded, "{window}");
+    }
+}
+
+#[test]
+fn texts_come_from_the_folder_or_where_there_is_none_from_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    assert_eq!(
+        Texts::load(&missing).unwrap(),
+        (Texts::built_in(), TextsOrigin::BuiltIn)
+    );
+    for name in ["core", "voice"] {
+        std::fs::write(folder.path().join(format!("{name}.md")), name).unwrap();
+    }
+    let error = Texts::load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("text.md cannot be read"), "{error}");
+    std::fs::write(folder.path().join("text.md"), [0xff]).unwrap();
+    let error = Texts::load(folder.path()).unwrap_err().to_string();
+    assert!(error.ends_with("no UTF-8 text"), "{error}");
+    std::fs::write(folder.path().join("text.md"), "text").unwrap();
+    let (texts, origin) = Texts::load(folder.path()).unwrap();
+    assert_eq!((texts.core.as_str(), origin), ("core", TextsOrigin::Folder));
+}
