@@ -54,7 +54,14 @@ impl DecoderState {
             self.audio(data, sink);
             return;
         }
-        match serde_json::from_slice::<ServerMessage<'_>>(frame) {
+        // Checked once as a whole, which is cheaper than string by string.
+        let Ok(frame) = std::str::from_utf8(frame) else {
+            sink.event(ModelEvent::Malformed {
+                problem: "the provider's frame is no UTF-8 text".to_owned(),
+            });
+            return;
+        };
+        match serde_json::from_str::<ServerMessage<'_>>(frame) {
             Ok(message) => {
                 self.report_unknown(&message, sink);
                 self.message(message, sink);
