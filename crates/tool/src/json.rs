@@ -158,27 +158,44 @@ pub fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
             bytes.push(b']');
         }
         Value::Object(map) => {
-            // The map iterates in byte order, which is UTF-16 order unless a key leaves the basic plane.
-            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
-            if entries.iter().any(|(key, _)| !key.is_ascii()) {
-                entries
-                    .sort_by(|(left, _), (right, _)| left.encode_utf16().cmp(right.encode_utf16()));
-            }
             bytes.push(b'{');
-            for (index, (key, item)) in entries.into_iter().enumerate() {
-                if index > 0 {
-                    bytes.push(b',');
-                }
-                write_string(key, bytes);
-                bytes.push(b':');
-                write_canonical(item, bytes);
+            // The map iterates in byte order, which is UTF-16 order unless a key leaves the basic plane.
+            if map.keys().all(|key| key.is_ascii()) {
+                write_members(map.iter(), bytes);
+            } else {
+                let mut members: Vec<(&String, &Value)> = map.iter().collect();
+                members
+                    .sort_by(|(left, _), (right, _)| left.encode_utf16().cmp(right.encode_utf16()));
+                write_members(members.into_iter(), bytes);
             }
             bytes.push(b'}');
         }
     }
 }
 
+fn write_members<'v>(members: impl Iterator<Item = (&'v String, &'v Value)>, bytes: &mut Vec<u8>) {
+    for (index, (key, item)) in members.enumerate() {
+        if index > 0 {
+            bytes.push(b',');
+        }
+        write_string(key, bytes);
+        bytes.push(b':');
+        write_canonical(item, bytes);
+    }
+}
+
 fn write_string(text: &str, bytes: &mut Vec<u8>) {
+    // Most texts need no escape and are copied in one go.
+    if text
+        .bytes()
+        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+    {
+        bytes.reserve(text.len() + 2);
+        bytes.push(b'"');
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.push(b'"');
+        return;
+    }
     // serde_json escapes exactly what RFC 8785 asks for: the two-character escapes, and \u00xx for other controls.
     serde_json::to_writer(&mut *bytes, text).expect("a string always serializes into memory");
 }
