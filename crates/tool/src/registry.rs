@@ -115,6 +115,19 @@ impl Registry {
         }
     }
 
+    /// The same registry with one tool more, or with another one in its place. Its version stays: what is added is the
+    /// program's own.
+    #[must_use]
+    pub fn with(&self, tool: Tool) -> Self {
+        let mut tools = self.tools.clone();
+        tools.insert(tool.id.clone(), Arc::new(tool));
+        Self {
+            version: self.version.clone(),
+            git_commit: self.git_commit.clone(),
+            tools,
+        }
+    }
+
     /// `1.0.` and eight hexadecimal digits.
     pub fn version(&self) -> &Arc<str> {
         &self.version

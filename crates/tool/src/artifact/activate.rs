@@ -200,7 +200,8 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
     Ok(())
 }
 
-fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
+/// Joins one tool with its handler.
+pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
     let manifest = entry.manifest;
     // The compiler has compiled the schemas, and the version says that they are still the same.
     let validator = |schema| Validator::trusting(Arc::new(schema));

@@ -9,6 +9,8 @@ pub use activate::{ActivationError, Script, ScriptLoader, Tightening};
 pub use load::LoadError;
 pub use write::{WriteError, write_artifact};
 
+pub(crate) use activate::tool;
+
 use crate::guide::Guide;
 use crate::id::ToolId;
 use crate::json;

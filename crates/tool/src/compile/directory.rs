@@ -228,17 +228,21 @@ fn read_file(tool: &str, path: &Path, problems: &mut Vec<Problem>) -> File {
             Some(rest) => rest.to_owned(),
             None => text,
         }),
-        Err(error) => {
-            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
-            let column = 1 + good.iter().rev().take_while(|byte| **byte != b'\n').count();
-            problem(
-                "the file is not UTF-8".to_owned(),
-                "save it as UTF-8",
-                Some((line, column)),
-            )
-        }
+        Err(error) => problem(
+            "the file is not UTF-8".to_owned(),
+            "save it as UTF-8",
+            Some(end_of(
+                &error.as_bytes()[..error.utf8_error().valid_up_to()],
+            )),
+        ),
     }
+}
+
+/// The line and column right behind a text.
+fn end_of(text: &[u8]) -> (usize, usize) {
+    let line = 1 + text.iter().filter(|byte| **byte == b'\n').count();
+    let column = 1 + text.iter().rev().take_while(|byte| **byte != b'\n').count();
+    (line, column)
 }
 
 /// The path of a file relative to the folder of the artifact, with forward slashes, so that both can be moved together.

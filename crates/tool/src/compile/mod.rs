@@ -2,8 +2,11 @@
 //! any of them. Knows no clock and runs no tool; the artifact that is there already is never touched by an error.
 
 mod directory;
+mod embedded;
 mod git;
 mod script;
+
+pub use embedded::compile_embedded;
 
 use crate::artifact::{Artifact, Entry, HandlerCode};
 use crate::id::ToolId;

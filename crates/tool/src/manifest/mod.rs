@@ -188,11 +188,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Option<M
         requires_confirmation: requires_confirmation?,
         allowed_modes: allowed_modes?,
         latency_budget_ms,
-        timeout_ms: timeout_ms.unwrap_or_else(|| {
-            latency_budget_ms
-                .saturating_mul(10)
-                .clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end())
-        }),
+        timeout_ms: timeout_ms.unwrap_or_else(|| default_timeout_ms(latency_budget_ms)),
         behavior: behavior.unwrap_or_default(),
         scheduling,
         on_interrupt: on_interrupt.unwrap_or_default(),
@@ -204,6 +200,13 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Option<M
         parameters: parameters?,
         response_schema,
     })
+}
+
+/// Ten times what a call should take, within what is allowed at all.
+fn default_timeout_ms(latency_budget_ms: u64) -> u64 {
+    latency_budget_ms
+        .saturating_mul(10)
+        .clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end())
 }
 
 /// The name nearest to one that does not exist, if any is near.

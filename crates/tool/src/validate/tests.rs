@@ -126,45 +126,46 @@ impl Choices {
     }
 }
 
+const TEXTS: [&str; 36] = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "é",
+    "日本語",
+    "2026-02-28T10:00:00Z",
+    "2026-02-29T10:00:00Z",
+    "2024-02-29",
+    "2026-13-01",
+    "2026-01-31",
+    "2026-04-31",
+    "23:59:60Z",
+    "12:00:00.5+01:00",
+    "12:00:00+24:00",
+    "a@b.org",
+    "a..b@c.org",
+    "a@b",
+    "a@-b.org",
+    "A-1",
+    "a-9",
+    "12",
+    "1.2",
+    "a b",
+    "https://x.org/a?b=c",
+    "https://",
+    "http://a_b",
+    "http://x.org/\u{e9}",
+    "urn:x",
+    "00000000-0000-0000-0000-00000000000A",
+    "00000000-0000-0000-0000-00000000000g",
+    "a\nb",
+    "]",
+    "^",
+    "0-9",
+    "9",
+];
+
 fn any_value(choices: &mut Choices, depth: usize) -> Value {
-    let texts = [
-        "",
-        "a",
-        "ab",
-        "abc",
-        "é",
-        "日本語",
-        "2026-02-28T10:00:00Z",
-        "2026-02-29T10:00:00Z",
-        "2024-02-29",
-        "2026-13-01",
-        "2026-01-31",
-        "2026-04-31",
-        "23:59:60Z",
-        "12:00:00.5+01:00",
-        "12:00:00+24:00",
-        "a@b.org",
-        "a..b@c.org",
-        "a@b",
-        "a@-b.org",
-        "A-1",
-        "a-9",
-        "12",
-        "1.2",
-        "a b",
-        "https://x.org/a?b=c",
-        "https://",
-        "http://a_b",
-        "http://x.org/\u{e9}",
-        "urn:x",
-        "00000000-0000-0000-0000-00000000000A",
-        "00000000-0000-0000-0000-00000000000g",
-        "a\nb",
-        "]",
-        "^",
-        "0-9",
-        "9",
-    ];
     match choices.below(if depth == 0 { 6 } else { 8 }) {
         0 => Value::Null,
         1 => Value::Bool(choices.below(2) == 0),
@@ -190,7 +191,7 @@ fn any_value(choices: &mut Choices, depth: usize) -> Value {
                 json!(7.0),
             ])
             .clone(),
-        4 | 5 => Value::String((*choices.pick(&texts)).to_owned()),
+        4 | 5 => Value::String((*choices.pick(&TEXTS)).to_owned()),
         6 => (0..choices.below(4))
             .map(|_| any_value(choices, depth - 1))
             .collect(),
@@ -209,110 +210,57 @@ fn any_value(choices: &mut Choices, depth: usize) -> Value {
 fn any_schema(choices: &mut Choices, depth: usize) -> Value {
     let mut schema = Map::new();
     for _ in 0..choices.below(4) {
-        let small = json!(choices.below(4));
-        let nested = depth > 0;
-        let (keyword, value) = match choices.below(if nested { 24 } else { 17 }) {
-            0 => (
-                "type",
-                json!(choices.pick(&[
-                    "string", "integer", "number", "object", "array", "null", "boolean"
-                ])),
-            ),
-            1 => (
-                "type",
-                json!(choices.pick(&[
-                    ["string", "null"],
-                    ["integer", "string"],
-                    ["object", "array"]
-                ])),
-            ),
-            2 => ("minLength", small),
-            3 => ("maxLength", small),
-            4 => (
-                "format",
-                json!(choices.pick(&[
-                    "date",
-                    "time",
-                    "date-time",
-                    "email",
-                    "uuid",
-                    "uri",
-                    "ipv4",
-                    "hostname"
-                ])),
-            ),
-            5 => (
-                "pattern",
-                json!(choices.pick(&[
-                    "^[a-z]+$",
-                    "^\\d+$",
-                    "[0-9-]",
-                    "a|b",
-                    "^a.c$",
-                    "[\\d\\-]x?",
-                    "^[^]]",
-                    "\\w",
-                    "]",
-                    "[a&&b]",
-                    "^(ab)?c{0,2}$",
-                    "é",
-                    "[]^]"
-                ])),
-            ),
-            6 => (
-                "minimum",
-                choices
-                    .pick(&[json!(1), json!(0.5), json!(9_007_199_254_740_992_u64)])
-                    .clone(),
-            ),
-            7 => (
-                "maximum",
-                choices.pick(&[json!(5), json!(2.5), json!(-1)]).clone(),
-            ),
-            8 => ("exclusiveMinimum", json!(0)),
-            9 => ("exclusiveMaximum", json!(7)),
-            10 => (
-                "multipleOf",
-                choices.pick(&[json!(2), json!(0.5), json!(3)]).clone(),
-            ),
-            11 => (
-                "enum",
-                json!([any_value(choices, 1), any_value(choices, 1), 3, "a"]),
-            ),
-            12 => ("const", any_value(choices, 1)),
-            13 => ("minItems", small),
-            14 => ("maxItems", small),
-            15 => ("minProperties", small),
-            16 => (
-                "required",
-                json!(choices.pick(&[vec!["a"], vec!["a", "b"], vec![], vec!["z"]])),
-            ),
-            17 | 18 => (
-                "properties",
-                json!({"a": any_schema(choices, depth - 1), "b": any_schema(choices, depth - 1), "c": true}),
-            ),
-            19 => (
-                "additionalProperties",
-                if choices.below(2) == 0 {
-                    json!(false)
-                } else {
-                    any_schema(choices, depth - 1)
-                },
-            ),
-            20 => ("items", any_schema(choices, depth - 1)),
-            21 => (
-                "anyOf",
-                json!([
-                    any_schema(choices, depth - 1),
-                    any_schema(choices, depth - 1)
-                ]),
-            ),
-            22 => ("allOf", json!([any_schema(choices, depth - 1)])),
-            _ => ("not", any_schema(choices, depth - 1)),
+        let (keyword, value) = match choices.below(if depth > 0 { 3 } else { 2 }) {
+            0 | 1 => any_assertion(choices),
+            _ => any_applicator(choices, depth - 1),
         };
         schema.insert(keyword.to_owned(), value);
     }
     Value::Object(schema)
+}
+
+/// A keyword that judges a value itself.
+#[rustfmt::skip]
+fn any_assertion(choices: &mut Choices) -> (&'static str, Value) {
+    let small = json!(choices.below(4));
+    match choices.below(17) {
+        0 => ("type", json!(choices.pick(&["string", "integer", "number", "object", "array", "null", "boolean"]))),
+        1 => ("type", json!(choices.pick(&[["string", "null"], ["integer", "string"], ["object", "array"]]))),
+        2 => ("minLength", small),
+        3 => ("maxLength", small),
+        4 => ("format", json!(choices.pick(&["date", "time", "date-time", "email", "uuid", "uri", "ipv4", "hostname"]))),
+        5 => ("pattern", json!(choices.pick(&[
+            "^[a-z]+$", "^\\d+$", "[0-9-]", "a|b", "^a.c$", "[\\d\\-]x?", "^[^]]", "\\w", "]", "[a&&b]",
+            "^(ab)?c{0,2}$", "é", "[]^]",
+        ]))),
+        6 => ("minimum", choices.pick(&[json!(1), json!(0.5), json!(9_007_199_254_740_992_u64)]).clone()),
+        7 => ("maximum", choices.pick(&[json!(5), json!(2.5), json!(-1)]).clone()),
+        8 => ("exclusiveMinimum", json!(0)),
+        9 => ("exclusiveMaximum", json!(7)),
+        10 => ("multipleOf", choices.pick(&[json!(2), json!(0.5), json!(3)]).clone()),
+        11 => ("enum", json!([any_value(choices, 1), any_value(choices, 1), 3, "a"])),
+        12 => ("const", any_value(choices, 1)),
+        13 => ("minItems", small),
+        14 => ("maxItems", small),
+        15 => ("minProperties", small),
+        _ => ("required", json!(choices.pick(&[vec!["a"], vec!["a", "b"], vec![], vec!["z"]]))),
+    }
+}
+
+/// A keyword that applies other schemas.
+fn any_applicator(choices: &mut Choices, depth: usize) -> (&'static str, Value) {
+    let one = any_schema(choices, depth);
+    let other = any_schema(choices, depth);
+    match choices.below(8) {
+        0..=2 => ("properties", json!({"a": one, "b": other, "c": true})),
+        3 => ("additionalProperties", json!(false)),
+        4 => ("additionalProperties", one),
+        5 => ("items", one),
+        6 => ("anyOf", json!([one, other])),
+        _ => choices
+            .pick(&[("allOf", json!([one])), ("not", other)])
+            .clone(),
+    }
 }
 
 #[test]

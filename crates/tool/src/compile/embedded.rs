@@ -1,0 +1,87 @@
+//! Tools whose files are part of the program: compiled by the same rules as directories, one at a time. Knows no folder.
+
+use crate::artifact::{Entry, HandlerCode, tool};
+use crate::handler::Handler;
+use crate::problem::{Problem, Report, Severity};
+use crate::registry::Tool;
+use crate::validate::Validator;
+use crate::{dialect, guide, manifest};
+use std::sync::Arc;
+
+/// Makes a tool of the texts of its `schema.json` and its `guide.md`.
+///
+/// # Errors
+///
+/// Every problem of the two texts, where one of them is an error.
+pub fn compile_embedded(
+    schema: &str,
+    guide: &str,
+    handler: Arc<dyn Handler>,
+) -> Result<Tool, Vec<Problem>> {
+    let mut report = Report::new("(built in)", "schema.json", schema);
+    let manifest = manifest::read(schema, &mut report);
+    let declarations = manifest
+        .as_ref()
+        .and_then(|manifest| dialect::declare(manifest, &mut report));
+    let mut problems = report.into_problems();
+    let parameters = manifest
+        .as_ref()
+        .and_then(|manifest| Validator::compile(&manifest.parameters).ok());
+    let mut report = Report::new("(built in)", "guide.md", "");
+    let guide = guide::read(guide, parameters.as_ref(), &mut report);
+    problems.extend(report.into_problems());
+    let is_sound = problems
+        .iter()
+        .all(|problem| problem.severity != Severity::Error);
+    match (manifest, declarations, guide) {
+        (Some(manifest), Some(declarations), Some(guide)) if is_sound => {
+            let entry = Entry {
+                manifest,
+                declarations,
+                guide,
+                handler: HandlerCode::Builtin,
+            };
+            Ok(tool(entry, handler))
+        }
+        _ => Err(problems),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::{Execution, Invocation, Success};
+
+    struct Silent;
+
+    impl Handler for Silent {
+        fn execute(&self, _: Invocation) -> Execution {
+            Execution::Ready(Ok(Success::default()))
+        }
+    }
+
+    const SCHEMA: &str = r#"{
+        "toolId": "describe", "version": "1.0.0", "description": "Describes.", "category": "utility",
+        "sideEffects": "none", "idempotent": true, "requiresConfirmation": false, "allowedModes": ["text"],
+        "latencyBudgetMs": 100,
+        "parameters": {"type": "object", "additionalProperties": false, "properties": {}}
+    }"#;
+
+    #[test]
+    fn texts_of_the_program_are_compiled_by_the_rules_for_directories() {
+        let tool =
+            compile_embedded(SCHEMA, "# Describe\n\nDescribes.\n", Arc::new(Silent)).unwrap();
+        assert_eq!(
+            (tool.id.as_str(), tool.summary.as_str()),
+            ("describe", "Describes.")
+        );
+        let wrong = SCHEMA.replace("\"utility\"", "\"gadget\"");
+        let problems = compile_embedded(&wrong, "Describes.\n", Arc::new(Silent)).unwrap_err();
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.message.contains("gadget")),
+            "{problems:?}"
+        );
+    }
+}
