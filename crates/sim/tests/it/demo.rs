@@ -1,0 +1,98 @@
+//! The demo model over the wire: calls, words and sound as a client gets them.
+
+use crate::dialogue::{Dialogue, Do, LIVE, gemini, output, setup_with, text};
+use serde_json::{Value, json};
+use windlass_sim::gemini_live::{Options, Server};
+
+fn begun(behavior: &str) -> Dialogue {
+    let mut dialogue = Dialogue::connect(Server::new(Options::demo()), &gemini()).unwrap();
+    let property = |name: &str| json!({"type": "OBJECT", "required": [name], "properties": {name: {"type": "STRING"}}});
+    let tool = |name: &str, parameters: Value| json!({"name": name, "behavior": behavior, "parameters": parameters});
+    let tools = json!([{"functionDeclarations": [tool("kb_search", property("query")), tool("kb_get", property("id"))]}]);
+    dialogue.act(&Do::Send(setup_with(
+        LIVE,
+        json!({"tools": tools, "outputAudioTranscription": {}, "inputAudioTranscription": {}}),
+    )));
+    dialogue
+}
+
+#[test]
+fn a_question_is_answered_through_two_calls_in_under_five_seconds_of_sound() {
+    let mut dialogue = begun("BLOCKING");
+    dialogue.act(&text("Who designed the ship Fram?"));
+    let hits = json!({"status": "ok", "data": {"results": [{"id": "person:colin_archer", "title": "Colin Archer"}]}});
+    dialogue.act(&Do::Answer(0, output(hits)));
+    let record = json!({"status": "ok", "data": {"title": "Colin Archer", "full_text": "Colin Archer designed the ship Fram. He built her."}});
+    dialogue.act(&Do::Answer(1, output(record)));
+    dialogue.act(&Do::WaitMs(5_000));
+    assert_eq!(
+        dialogue.lines,
+        [
+            "ready",
+            "call kb_search {\"query\":\"designed ship Fram\"}",
+            "call kb_get {\"id\":\"person:colin_archer\"}",
+            "says: Colin Archer designed the ship Fram. He built her. That is from “Colin Archer”.",
+            "generated",
+            "turn over",
+        ]
+    );
+}
+
+#[test]
+fn a_search_that_does_not_block_is_bridged_and_voiced_later() {
+    let mut dialogue = begun("NON_BLOCKING");
+    dialogue.act(&text("Who designed the ship Fram?"));
+    dialogue.act(&Do::WaitMs(5_000));
+    assert_eq!(
+        dialogue.lines[2..],
+        [
+            "says: One moment, I am looking that up.",
+            "generated",
+            "turn over"
+        ]
+    );
+    dialogue.act(&Do::Answer(0, output(json!({"data": {"results": []}}))));
+    dialogue.act(&Do::WaitMs(5_000));
+    assert!(
+        dialogue.lines[5].starts_with("says: I found nothing"),
+        "{:?}",
+        dialogue.lines
+    );
+}
+
+#[test]
+fn speech_is_answered_with_what_the_demo_cannot_do() {
+    let mut dialogue = begun("BLOCKING");
+    dialogue.act(&Do::SpeakMs(500));
+    dialogue.act(&Do::WaitMs(5_000));
+    assert!(
+        dialogue.lines[1].starts_with("hears: (speech"),
+        "{:?}",
+        dialogue.lines
+    );
+    assert!(
+        dialogue.lines[2].contains("cannot recognise speech"),
+        "{:?}",
+        dialogue.lines
+    );
+}
+
+#[test]
+fn braces_in_a_record_are_said_as_they_are() {
+    let mut dialogue = begun("BLOCKING");
+    dialogue.act(&text("Who designed the ship Fram?"));
+    dialogue.act(&Do::Answer(
+        0,
+        output(json!({"results": [{"id": "x", "title": "X"}]})),
+    ));
+    dialogue.act(&Do::Answer(
+        1,
+        output(json!({"title": "X", "full_text": "A {heard} ship."})),
+    ));
+    dialogue.act(&Do::WaitMs(5_000));
+    assert!(
+        dialogue.lines[3].starts_with("says: A {heard} ship."),
+        "{:?}",
+        dialogue.lines
+    );
+}

@@ -1,0 +1,14 @@
+//! The simulated Gemini Live server, driven by frames and a virtual clock through its public face. Every item of what a
+//! faithful simulator has to do is a named test.
+
+mod answers;
+mod calls;
+mod demo;
+mod dialogue;
+mod faults;
+mod profiles;
+mod recordings;
+mod resumption;
+mod scripts;
+mod setup;
+mod speech;
