@@ -80,6 +80,11 @@ const PLACES: &[Place] = &[
         world: World::Reached,
     },
     Place {
+        package: "windlass-benches",
+        may_use: &["windlass-provider", "windlass-session", "windlass-tool"],
+        world: World::Reached,
+    },
+    Place {
         package: "xtask",
         may_use: &[],
         world: World::Fenced,

@@ -1,0 +1,131 @@
+//! Guards the path of one call against growing dearer: counts its instructions with valgrind, which gives the same number
+//! on a busy machine as on an idle one, and compares with the number that was committed. Never looks at a clock.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "telling a developer what happened is this program's purpose"
+)]
+
+use crate::kit::{Ids, Kit};
+use crate::path::CallPath;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Calls of the two runs whose difference is taken, so that starting up does not count.
+const CALLS_FEW: u64 = 2_000;
+const CALLS_MANY: u64 = 6_000;
+/// What a change may cost, in percent of the committed number, before it has to be looked at. Cheaper by more than that
+/// fails too: a number that is too high guards nothing.
+const TOLERANCE_PERCENT: f64 = 10.0;
+/// The key of the committed number.
+const KEY: &str = "dispatch_instructions_per_call";
+
+/// Why the gate says nothing, or no.
+pub(crate) enum Stop {
+    Skipped(String),
+    Failed(String),
+}
+
+/// Counts, and fails where the number is off by more than the tolerance.
+pub(crate) fn check() -> Result<(), Stop> {
+    compare(count()?)
+}
+
+/// Counts, and writes the number down.
+pub(crate) fn update() -> Result<(), Stop> {
+    write_down(count()?)
+}
+
+fn failed(problem: impl fmt::Display) -> Stop {
+    Stop::Failed(problem.to_string())
+}
+
+fn committed_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.toml")
+}
+
+/// What valgrind runs: a fixed number of calls and nothing else.
+pub(crate) fn run(kit: &Kit, calls: usize) -> Result<(), Stop> {
+    let mut path = CallPath::new(kit.registry().map_err(failed)?);
+    let frames = kit.frames(Ids::Gemini);
+    for number in 0..calls {
+        std::hint::black_box(path.call(number, &frames[number % frames.len()]));
+    }
+    Ok(())
+}
+
+/// Instructions of one call.
+fn count() -> Result<u64, Stop> {
+    let few = instructions(CALLS_FEW)?;
+    let many = instructions(CALLS_MANY)?;
+    Ok(many.saturating_sub(few) / (CALLS_MANY - CALLS_FEW))
+}
+
+/// Instructions of a whole run.
+fn instructions(calls: u64) -> Result<u64, Stop> {
+    let program = std::env::current_exe().map_err(failed)?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["calls", &calls.to_string()])
+        .output();
+    let output = match output {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Stop::Skipped("valgrind is not installed".to_owned()));
+        }
+        other => other.map_err(failed)?,
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(failed(format!("the run under valgrind failed: {said}")));
+    }
+    // The line is `==PID== Collected : 123456`.
+    said.lines()
+        .find_map(|line| line.split_once("Collected :"))
+        .and_then(|(_, number)| number.trim().parse().ok())
+        .ok_or_else(|| failed(format!("valgrind gave no number: {said}")))
+}
+
+fn compare(found: u64) -> Result<(), Stop> {
+    let path = committed_path();
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| failed(format!("{} cannot be read: {error}", path.display())))?;
+    let committed = number_in(&text).ok_or_else(|| {
+        failed(format!(
+            "{} has no {KEY}; run `gate update`",
+            path.display()
+        ))
+    })?;
+    let change = (found as f64 / committed as f64 - 1.0) * 100.0;
+    println!("one call: {found} instructions; committed: {committed}; change: {change:+.1} %");
+    if change.abs() <= TOLERANCE_PERCENT {
+        return Ok(());
+    }
+    let direction = if change > 0.0 { "dearer" } else { "cheaper" };
+    Err(failed(format!(
+        "one call became {direction} by more than {TOLERANCE_PERCENT} %; find out why, or accept it with \
+         `cargo run --release -p windlass-benches -- gate update` and commit the file"
+    )))
+}
+
+fn write_down(found: u64) -> Result<(), Stop> {
+    let path = committed_path();
+    let text = format!(
+        "# Instructions that one call takes through the whole path, counted by `gate`. Written by `gate update`.\n{KEY} = {found}\n"
+    );
+    std::fs::write(&path, text)
+        .map_err(|error| failed(format!("{} cannot be written: {error}", path.display())))?;
+    println!(
+        "one call: {found} instructions, written to {}",
+        path.display()
+    );
+    Ok(())
+}
+
+fn number_in(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let number = line.strip_prefix(KEY)?.trim_start().strip_prefix('=')?;
+        number.trim().parse().ok()
+    })
+}

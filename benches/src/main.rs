@@ -1,0 +1,79 @@
+//! What the in-process path costs, measured; one JSON object a line. Knows nothing of targets.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "telling what was measured is this program's purpose"
+)]
+
+mod audio;
+mod core_steps;
+mod dispatch;
+mod gate;
+mod kit;
+mod measure;
+mod path;
+mod startup;
+
+use gate::Stop;
+use kit::Kit;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo run --release -p windlass-benches -- <measurement>
+
+  dispatch [VARIANT...]   one validated call through the whole path, and its parts
+  core                    inputs that the session core takes in a second
+  audio                   frames of audio through the codec
+  startup                 loading the registry with 5 and 200 tools
+  gate [update]           instructions of one call, compared with the committed number (needs valgrind)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let Some(kit) = Kit::load() else {
+        println!(
+            "skipped: the kit of the peers is not at {}",
+            Kit::folder().display()
+        );
+        return ExitCode::SUCCESS;
+    };
+    let outcome = match arguments.as_slice() {
+        ["dispatch", variants @ ..] => dispatch::run(&kit, variants),
+        ["core"] => core_steps::run(&kit),
+        ["audio"] => {
+            audio::run();
+            Ok(())
+        }
+        ["startup"] => startup::run(&kit),
+        ["gate"] => said(gate::check()),
+        ["gate", "update"] => said(gate::update()),
+        ["calls", calls] => calls
+            .parse()
+            .map_err(|_| format!("{calls} is no number"))
+            .and_then(|calls| said(gate::run(&kit, calls))),
+        _ => {
+            print!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            println!("failed: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A gate that cannot look has no objection, and says so.
+fn said(outcome: Result<(), Stop>) -> Result<(), String> {
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(Stop::Skipped(reason)) => {
+            println!("skipped: {reason}");
+            Ok(())
+        }
+        Err(Stop::Failed(problem)) => Err(problem),
+    }
+}
