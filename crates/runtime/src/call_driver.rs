@@ -85,7 +85,7 @@ impl CallDriver {
         None
     }
 
-    fn publish(&self, event: &SessionEvent) {
+    pub(crate) fn publish(&self, event: &SessionEvent) {
         if let SessionEvent::HandlerProblem {
             call,
             tool,

@@ -32,8 +32,8 @@ pub struct DirectSession {
     core: Session,
     calls: CallDriver,
     started: Instant,
-    events: Vec<SessionEvent>,
-    keeps_events: bool,
+    /// Kept only where somebody wants to see them.
+    events: Option<Vec<SessionEvent>>,
     answer: Option<Arc<ToolResponse>>,
 }
 
@@ -42,14 +42,18 @@ pub async fn call_once(
     request: DirectRequest,
     call: IncomingCall,
 ) -> (Arc<ToolResponse>, Vec<SessionEvent>) {
-    let mut session = DirectSession::begin(request);
-    session.keeps_events = true;
+    let mut session = DirectSession::open(request, Some(Vec::new()));
     let response = session.call(call).await;
-    (response, session.end().await)
+    let events = session.finish().await;
+    (response, events.unwrap_or_default())
 }
 
 impl DirectSession {
     pub fn begin(request: DirectRequest) -> Self {
+        Self::open(request, None)
+    }
+
+    fn open(request: DirectRequest, events: Option<Vec<SessionEvent>>) -> Self {
         let session = request.session;
         let identity = SessionIdentity {
             client_id: request.client_id,
@@ -63,8 +67,7 @@ impl DirectSession {
             core: Session::new(session, &mut outputs),
             calls: CallDriver::new(identity, request.world, request.shared),
             started: Instant::now(),
-            events: Vec::new(),
-            keeps_events: false,
+            events,
             answer: None,
         };
         let connected = ConnectionEvent::Connected {
@@ -121,8 +124,12 @@ impl DirectSession {
         self.input(input);
     }
 
-    /// Ends the session, waits for the changes it has begun, and returns what happened, if that was kept.
-    pub async fn end(mut self) -> Vec<SessionEvent> {
+    /// Ends the session and waits for the changes it has begun.
+    pub async fn end(self) {
+        self.finish().await;
+    }
+
+    async fn finish(mut self) -> Option<Vec<SessionEvent>> {
         self.input(Input::Client(ClientEvent::Stop));
         while !self.core.is_over() {
             self.wait().await;
@@ -155,8 +162,8 @@ impl DirectSession {
             {
                 self.answer = Some(record.response.expose().clone());
             }
-            if self.keeps_events {
-                self.events.push(event);
+            if let Some(events) = &mut self.events {
+                events.push(event);
             }
         }
     }

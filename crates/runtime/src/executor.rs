@@ -7,6 +7,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -197,22 +198,37 @@ impl Executor {
     }
 
     /// Waits until every started change has ended or run out of time, and drops the rest. Nothing of the session's calls
-    /// is left afterwards.
+    /// is left afterwards, but for work on a blocking thread that does not heed its cancellation.
     pub async fn drain(mut self) {
         self.abort_reads();
         let last = self.running.iter().map(|running| running.deadline).max();
-        let Some(last) = last else {
-            return;
-        };
-        let settled = async { while self.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout_at(last, settled).await.is_err() {
+        if let Some(last) = last
+            && tokio::time::timeout_at(last, self.settle()).await.is_err()
+        {
             tracing::warn!(
                 session = %self.identity.session_id,
                 "a call that changes something did not end within its time"
             );
         }
+        self.tasks.abort_all();
+        if tokio::time::timeout(ABORT_GRACE, self.settle())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                session = %self.identity.session_id,
+                "a call holds its thread although nobody waits for it"
+            );
+        }
+    }
+
+    async fn settle(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
 }
+
+/// How long dropped calls may take to be gone. Only work on blocking threads takes any time.
+const ABORT_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs code of a tool. A panic becomes a failure of the call, and nothing else is harmed: what it was given is dropped.
 fn contain<T>(run: impl FnOnce() -> T) -> Result<T, Failure> {

@@ -6,6 +6,7 @@ use super::running::Running;
 use super::timer::{ShutdownWatch, Timer};
 use super::{Connection, Refusal, VoiceService};
 use crate::client_protocol::{ClientMessage, ServerMessage, Start, parse};
+use crate::ids::token_hash;
 use crate::pump::Microphone;
 use crate::transport::websocket::{Message, Reading, Role, Socket};
 use std::future::poll_fn;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
-use windlass_session::client::ErrorCode;
+use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::event::EndReason;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::id::ClientId;
@@ -128,7 +129,7 @@ impl Driver {
     fn read(&mut self, mut reading: Reading, now: Instant) {
         self.client.heard(now);
         loop {
-            match reading.next() {
+            match reading.next_message() {
                 Ok(None) => break,
                 Ok(Some(message)) => self.client_message(message, now),
                 Err(error) => {
@@ -169,28 +170,34 @@ impl Driver {
     }
 
     fn parsed_message(&mut self, message: ClientMessage, now: Instant) {
-        if message == ClientMessage::Ping {
-            let timestamp = rfc3339(unix_ms());
-            return self.client.say(&ServerMessage::Pong { timestamp });
-        }
-        if let ClientMessage::Audio(pcm) = &message {
-            return self.microphone(pcm, now);
-        }
-        match (&mut self.stage, message) {
-            (Stage::AwaitingStart { .. }, ClientMessage::Start(start)) => self.start(start, now),
-            (Stage::AwaitingStart { .. }, ClientMessage::Stop) => {
+        let event = match message {
+            ClientMessage::Ping => {
+                let timestamp = rfc3339(unix_ms());
+                return self.client.say(&ServerMessage::Pong { timestamp });
+            }
+            ClientMessage::Audio(pcm) => return self.microphone(&pcm, now),
+            ClientMessage::Start(start) => return self.start(start, now),
+            ClientMessage::Text(text) => ClientEvent::Text { text },
+            ClientMessage::Image { mime_type, data } => ClientEvent::Image { mime_type, data },
+            ClientMessage::TurnComplete => ClientEvent::TurnComplete,
+            ClientMessage::Interrupt => ClientEvent::Interrupt,
+            ClientMessage::PlaybackDone => ClientEvent::PlaybackDone,
+            ClientMessage::Stop => ClientEvent::Stop,
+            ClientMessage::Confirm { token, approved } => ClientEvent::Confirm {
+                token_hash: token_hash(token.expose()),
+                approved,
+            },
+        };
+        match &mut self.stage {
+            Stage::Running(running) => running.client_event(event, &mut self.client, now),
+            Stage::AwaitingStart { .. } if event == ClientEvent::Stop => {
                 self.client.say(&ServerMessage::Stopped);
                 self.close(1000, "", now);
             }
-            (Stage::AwaitingStart { .. }, _) => {
+            Stage::AwaitingStart { .. } => {
                 self.bad_message(ErrorCode::NotStarted, "the first message must be start");
             }
-            (Stage::Running(running), message) => {
-                if running.message(message, &mut self.client, now).is_err() {
-                    self.bad_message(ErrorCode::SessionActive, "the session has started already");
-                }
-            }
-            (Stage::Closing { .. }, _) => {}
+            Stage::Closing { .. } => {}
         }
     }
 
@@ -220,6 +227,10 @@ impl Driver {
     }
 
     fn start(&mut self, start: Start, now: Instant) {
+        if !matches!(self.stage, Stage::AwaitingStart { .. }) {
+            let message = "the session has started already";
+            return self.bad_message(ErrorCode::SessionActive, message);
+        }
         let audio = start.audio;
         match self.service.host.start(&self.client_id, start) {
             Ok(admission) => {

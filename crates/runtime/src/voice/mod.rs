@@ -53,8 +53,9 @@ impl Default for VoiceSettings {
             bad_messages_max: 20,
             client_socket: SocketLimits {
                 messages: client_protocol::LIMITS,
-                queued_audio_bytes_max: 512 * 1024,
-                queued_bytes_max: 1024 * 1024,
+                // 22 seconds of speech, which providers make faster than it is heard.
+                queued_audio_bytes_max: 1024 * 1024,
+                queued_bytes_max: 1536 * 1024,
             },
             client_stall_timeout: Duration::from_secs(10),
             client_ping_after: Duration::from_secs(30),

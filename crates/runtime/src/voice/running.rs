@@ -5,9 +5,8 @@ use super::client_side::ClientSide;
 use super::link::{Link, Progress};
 use super::{Admission, VoiceService};
 use crate::call_driver::CallDriver;
-use crate::client_protocol::{ClientMessage, ServerMessage, of_event, of_update};
+use crate::client_protocol::{ServerMessage, of_event, of_update};
 use crate::codec::Sink;
-use crate::ids::token_hash;
 use crate::pump::{Microphone, Pump};
 use crate::subscriber::SessionIdentity;
 use crate::transport::websocket::Reading;
@@ -17,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_session::client::ClientEvent;
-use windlass_session::event::EndReason;
+use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::Session;
@@ -66,6 +65,7 @@ impl Running {
                 .map(|tool| &tool.id)
                 .collect(),
         });
+        tracing::info!(session = %session.session_id, "a voice session begins");
         let deadline = now + service.settings.setup_timeout;
         let link = Link::open(admission.provider.as_ref(), &session, 1, deadline);
         let mut outputs = Vec::new();
@@ -150,34 +150,17 @@ impl Running {
         }
     }
 
-    /// Gives a client's message to the core, or answers it where the core has no say in it. `Err` gives back a message
-    /// that has no place in a running session.
-    pub(super) fn message(
+    /// Tells the core what the client did.
+    pub(super) fn client_event(
         &mut self,
-        message: ClientMessage,
+        event: ClientEvent,
         client: &mut ClientSide,
         now: Instant,
-    ) -> Result<(), ClientMessage> {
-        let event = match message {
-            ClientMessage::Text(text) => ClientEvent::Text { text },
-            ClientMessage::Image { mime_type, data } => ClientEvent::Image { mime_type, data },
-            ClientMessage::TurnComplete => ClientEvent::TurnComplete,
-            ClientMessage::Interrupt => ClientEvent::Interrupt,
-            ClientMessage::PlaybackDone => {
-                self.pump.playback_done(self.timestamp(now));
-                ClientEvent::PlaybackDone
-            }
-            ClientMessage::Stop => ClientEvent::Stop,
-            ClientMessage::Confirm { token, approved } => ClientEvent::Confirm {
-                token_hash: token_hash(token.expose()),
-                approved,
-            },
-            ClientMessage::Start(_) | ClientMessage::Audio(_) | ClientMessage::Ping => {
-                return Err(message);
-            }
-        };
+    ) {
+        if event == ClientEvent::PlaybackDone {
+            self.pump.playback_done(self.timestamp(now));
+        }
         self.input(Input::Client(event), client, now);
-        Ok(())
     }
 
     /// Passes a piece of the microphone on, and says what became of it.
@@ -248,7 +231,7 @@ impl Running {
     fn read(&mut self, mut reading: Reading, client: &mut ClientSide, now: Instant) {
         let at = self.timestamp(now);
         while self.ended.is_none() {
-            let message = match reading.next() {
+            let message = match reading.next_message() {
                 Ok(Some(message)) => message,
                 Ok(None) => break,
                 Err(error) => {
@@ -339,7 +322,11 @@ impl Running {
         }
         let is_overdue = self.shutdown_deadline.is_some_and(|due| due <= now);
         if is_overdue && self.ended.is_none() {
-            self.ended = Some(EndReason::Shutdown);
+            let reason = EndReason::Shutdown;
+            self.calls.publish(&SessionEvent::SessionEnded {
+                reason: reason.clone(),
+            });
+            self.ended = Some(reason);
         }
     }
 
@@ -349,10 +336,24 @@ impl Running {
 
     /// Ends what is left of the session. Waits for changes that have begun and have time left.
     pub(super) async fn finish(self) {
+        let session = &self.calls.identity.session_id;
+        let reason = self.ended.as_ref().map_or("unknown", reason_name);
+        tracing::info!(%session, reason, "a voice session has ended");
         for subscriber in self.calls.subscribers() {
             subscriber.audio(&self.calls.identity, self.pump.counts());
         }
         self.calls.executor.drain().await;
+    }
+}
+
+/// For the log: without the reason that a tool gave, which may be the user's words.
+fn reason_name(reason: &EndReason) -> &'static str {
+    match reason {
+        EndReason::Stopped => "stopped",
+        EndReason::Intent(_) => "intent",
+        EndReason::ClientLost => "client_lost",
+        EndReason::ProviderLost => "provider_lost",
+        EndReason::Shutdown => "shutdown",
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Reading {
 
 impl Reading {
     /// The next whole message, or `None` where more must be read first.
-    pub fn next(&mut self) -> Result<Option<Message<'_>>, FrameError> {
+    pub fn next_message(&mut self) -> Result<Option<Message<'_>>, FrameError> {
         self.decoder.next(&mut self.buffer, &mut self.position)
     }
 }

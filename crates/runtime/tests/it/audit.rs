@@ -1,0 +1,104 @@
+//! The audit's lines, as a direct session causes them.
+
+use crate::support::tools::{echo, ready, registry, tool};
+use crate::support::{StillWorld, session_config, shared};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_runtime::audit::{Audit, AuditedArguments};
+use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_session::model::IncomingCall;
+use windlass_tool::id::ClientId;
+use windlass_tool::json::{hash, hex};
+use windlass_tool::kind::Mode;
+
+/// The lines that one call of a tool leaves.
+async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/audit.jsonl");
+    let audit = Arc::new(Audit::open(&path, audited).unwrap());
+    let noting = tool("noting", |invocation| {
+        let context = invocation.context;
+        context.audit("looked_up", json!({ "rows": 3 })).unwrap();
+        ready(json!({}))
+    });
+    let request = DirectRequest {
+        session: session_config(Mode::Voice, registry(vec![echo(), noting])),
+        client_id: ClientId::new("shell"),
+        world: Arc::new(StillWorld),
+        shared: shared(vec![audit.clone()]),
+    };
+    let call = IncomingCall {
+        id: Some("delivery-1".into()),
+        name: Some(name.into()),
+        arguments: Ok(arguments.as_object().unwrap().clone()),
+    };
+    call_once(request, call).await;
+    audit.close();
+    let text = std::fs::read_to_string(&path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_finished_call_is_one_line_with_a_hash_in_place_of_its_arguments() {
+    let arguments = json!({ "text": "tea", "pin": "1234" });
+    let lines = lines("echo", arguments.clone(), AuditedArguments::Hash).await;
+    let mut line = lines[0].clone();
+    let key = line["idempotencyKey"].take();
+    assert!(key.as_str().unwrap().contains("delivery-1"), "{key}");
+    assert_eq!(
+        (lines.len(), line),
+        (
+            1,
+            json!({
+                "event": "tool_execution", "sequence": 1, "timestamp": "2023-11-14T22:13:20.000Z",
+                "sessionId": "s-1", "userId": "ada", "conversationId": "c-1", "mode": "voice",
+                "turn": 1, "toolId": "echo", "toolVersion": "1.0.0",
+                "registryVersion": "1.0.test0000", "category": "utility", "callId": "call-1",
+                "idempotencyKey": null, "durationMs": 0, "ok": true, "retryCount": 0,
+                "argsHash": hex(&hash(&arguments)), "intents": []
+            })
+        )
+    );
+}
+
+#[tokio::test]
+async fn arguments_are_written_only_where_configured_and_never_the_sensitive_ones() {
+    let arguments = json!({ "text": "tea", "pin": "1234" });
+    let lines = lines("echo", arguments, AuditedArguments::Visible).await;
+    assert_eq!(lines[0]["arguments"], json!({ "text": "tea" }));
+}
+
+#[tokio::test]
+async fn a_refused_call_is_a_line_too() {
+    let lines = lines("nothing_like_it", json!({}), AuditedArguments::Hash).await;
+    assert_eq!(lines[0]["event"], "tool_rejection");
+    assert_eq!(lines[0]["errorType"], "NOT_FOUND");
+    assert_eq!(lines[0]["toolVersion"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_handlers_own_lines_come_in_their_place() {
+    let lines = lines("noting", json!({}), AuditedArguments::Hash).await;
+    assert_eq!(lines[0]["event"], "looked_up");
+    assert_eq!(lines[0]["data"], json!({ "rows": 3 }));
+    assert_eq!(lines[1]["event"], "tool_execution");
+    assert_eq!(lines[1]["sequence"], 2);
+}
+
+#[test]
+fn a_path_that_cannot_be_written_is_named_with_its_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = Audit::open(&file.join("audit.jsonl"), AuditedArguments::Hash)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.starts_with("the audit "), "{error}");
+    assert!(
+        error.ends_with("make its folder writable or set audit.path"),
+        "{error}"
+    );
+}

@@ -1,0 +1,15 @@
+//! The runtime through its public entry points: sessions over streams in memory with a scripted client and a scripted
+//! provider, both of them spoken by another WebSocket implementation than ours.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod audit;
+mod direct;
+mod metrics;
+mod provider_faults;
+mod support;
+mod voice_calls;
+mod voice_flow;
+mod voice_input;
+mod voice_limits;
+mod websocket;

@@ -1,0 +1,98 @@
+//! Metrics in both forms, as direct sessions cause them.
+
+use crate::support::tools::{echo, registry};
+use crate::support::{StillWorld, session_config, shared};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_runtime::metrics::{ContextTokens, Metrics};
+use windlass_session::model::IncomingCall;
+use windlass_tool::id::ClientId;
+use windlass_tool::kind::Mode;
+
+async fn measured() -> Arc<Metrics> {
+    let metrics = Arc::new(Metrics::default());
+    metrics.context(ContextTokens {
+        session_init_tokens: 3,
+        system_prompt_tokens: 2,
+        tool_decl_tokens: 1,
+    });
+    for (name, arguments) in [
+        ("echo", json!({ "text": "12345678" })),
+        ("echo", json!({ "text": 7 })),
+        ("invented_1", json!({})),
+        ("invented_2", json!({})),
+    ] {
+        let request = DirectRequest {
+            session: session_config(Mode::Voice, registry(vec![echo()])),
+            client_id: ClientId::new("shell"),
+            world: Arc::new(StillWorld),
+            shared: shared(vec![metrics.clone()]),
+        };
+        let call = IncomingCall {
+            id: Some("delivery-1".into()),
+            name: Some(name.into()),
+            arguments: Ok(arguments.as_object().unwrap().clone()),
+        };
+        call_once(request, call).await;
+    }
+    metrics
+}
+
+#[tokio::test]
+async fn metrics_have_the_documented_shape() {
+    let metrics = measured().await.json();
+    let echo = &metrics["tools"]["echo"];
+    assert_eq!(echo["calls"], 2);
+    assert_eq!(echo["errors"], json!({ "VALIDATION": 1 }));
+    assert_eq!(echo["successRate"], 0.5);
+    assert_eq!(echo["latencyMs"], json!({ "p50": 0, "p95": 0, "p99": 0 }));
+    assert_eq!(
+        metrics["context"],
+        json!({
+            "sessionInitTokens": 3, "systemPromptTokens": 2, "toolDeclTokens": 1, "peakTokens": 0
+        })
+    );
+    assert_eq!(metrics["loopDetection"]["activeSessions"], 0);
+    assert!(metrics["responseSizes"]["echo"]["p50"].as_u64().unwrap() >= 19);
+    assert!(metrics["responseTokens"]["echo"]["avg"].as_u64().unwrap() >= 5);
+    assert_eq!(metrics["sessions"]["total"], 4);
+}
+
+#[tokio::test]
+async fn tools_that_a_model_invents_share_one_place() {
+    let metrics = measured().await.json();
+    let names: Vec<&String> = metrics["tools"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["(unknown)", "echo"]);
+    assert_eq!(
+        metrics["tools"]["(unknown)"]["errors"],
+        json!({ "NOT_FOUND": 2 })
+    );
+}
+
+#[tokio::test]
+async fn prometheus_reads_the_same_numbers() {
+    let text = measured().await.prometheus();
+    for line in [
+        "# TYPE windlass_sessions_total counter",
+        "windlass_sessions_total 4",
+        "windlass_tool_calls_total{tool=\"echo\",outcome=\"ok\"} 1",
+        "windlass_tool_calls_total{tool=\"echo\",outcome=\"VALIDATION\"} 1",
+        "windlass_tool_latency_milliseconds_count{tool=\"echo\"} 2",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    let is_well_formed = |line: &str| {
+        line.starts_with("# ")
+            || line
+                .rsplit_once(' ')
+                .is_some_and(|(_, n)| n.parse::<f64>().is_ok())
+    };
+    assert!(text.lines().all(is_well_formed), "{text}");
+}
+
+#[test]
+fn nothing_measured_is_no_error() {
+    assert_eq!(Metrics::default().json()["responseSizes"], json!({}));
+    assert_ne!(Value::Null, Metrics::default().json());
+}

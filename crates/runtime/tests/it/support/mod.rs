@@ -1,0 +1,108 @@
+//! What all tests here share: a world, tools, sessions, and the two peers of a voice session.
+
+pub(crate) mod peers;
+pub(crate) mod tools;
+
+use std::sync::{Arc, Mutex};
+use windlass_runtime::call_driver::Shared;
+use windlass_runtime::rate::MemoryRateLimiter;
+use windlass_runtime::reservations::MemoryReservations;
+use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
+use windlass_session::event::SessionEvent;
+use windlass_session::limits::Limits;
+use windlass_session::session::SessionConfig;
+use windlass_tool::handler::{
+    Block, Blocks, BlocksUnavailable, CapabilityFuture, Facets, GetRequest, Knowledge,
+    KnowledgeError, Record, SearchAnswer, SearchRequest, World,
+};
+use windlass_tool::id::{ConversationId, SessionId, UserId};
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Registry;
+
+/// 2023-11-14T22:13:20Z.
+pub(crate) const NOW_UNIX_MS: u64 = 1_700_000_000_000;
+
+/// A world in which it is always the same moment and nothing is known.
+pub(crate) struct StillWorld;
+
+impl World for StillWorld {
+    fn now_unix_ms(&self) -> u64 {
+        NOW_UNIX_MS
+    }
+
+    fn knowledge(&self) -> Arc<dyn Knowledge> {
+        Arc::new(Self)
+    }
+
+    fn blocks(&self) -> Arc<dyn Blocks> {
+        Arc::new(Self)
+    }
+}
+
+impl Knowledge for StillWorld {
+    fn search(&self, _: SearchRequest) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>> {
+        Box::pin(async { Err(KnowledgeError::Unavailable("nothing is known".into())) })
+    }
+
+    fn get(
+        &self,
+        _: GetRequest,
+    ) -> CapabilityFuture<Result<Result<Record, Vec<String>>, KnowledgeError>> {
+        Box::pin(async { Ok(Err(Vec::new())) })
+    }
+
+    fn facets(&self) -> Facets {
+        Facets::default()
+    }
+}
+
+impl Blocks for StillWorld {
+    fn block(&self, _: Block) -> Result<(), BlocksUnavailable> {
+        Ok(())
+    }
+
+    fn blocked(&self, _: &UserId, _: u64) -> Result<Option<Block>, BlocksUnavailable> {
+        Ok(None)
+    }
+}
+
+/// Keeps the names of all events.
+#[derive(Default)]
+pub(crate) struct Recorder(Mutex<Vec<String>>);
+
+impl Recorder {
+    /// Whether an event was seen whose debug form begins so.
+    pub(crate) fn saw(&self, beginning: &str) -> bool {
+        let events = self.0.lock().unwrap();
+        events.iter().any(|event| event.starts_with(beginning))
+    }
+}
+
+impl Subscriber for Recorder {
+    fn event(&self, _: &SessionIdentity, _: u64, event: &SessionEvent) {
+        self.0.lock().unwrap().push(format!("{event:?}"));
+    }
+}
+
+pub(crate) fn shared(subscribers: Vec<Arc<dyn Subscriber>>) -> Shared {
+    Shared {
+        reservations: Arc::new(MemoryReservations),
+        rate_limiter: Arc::new(MemoryRateLimiter::default()),
+        subscribers: subscribers.into(),
+    }
+}
+
+pub(crate) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConfig {
+    SessionConfig {
+        session_id: SessionId::new("s-1"),
+        user_id: UserId::new("ada"),
+        conversation_id: ConversationId::new("c-1"),
+        mode,
+        registry,
+        limits: Arc::new(Limits::of(mode)),
+        profile: Arc::new(tools::profile()),
+        started_unix_ms: NOW_UNIX_MS,
+        history: Vec::new(),
+        pending_request: None,
+    }
+}

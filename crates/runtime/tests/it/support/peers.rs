@@ -1,0 +1,286 @@
+//! The client and the provider of one voice session, both as a test speaks them.
+
+use super::{Recorder, StillWorld, session_config, shared, tools};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{Message, protocol};
+use windlass_provider::gemini_live::{DeclaredTools, SpeechDetection};
+use windlass_runtime::client_protocol::Start;
+use windlass_runtime::codec::{LiveProvider, OpenRequest, Opening};
+use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings};
+use windlass_runtime::transport::websocket::{
+    ConnectError, MessageLimits, Role, Socket, SocketLimits, Target,
+};
+use windlass_runtime::voice::{Admission, Connection, Host, Refusal, VoiceService, VoiceSettings};
+use windlass_session::model::HistoryEntry;
+use windlass_tool::id::ClientId;
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::sensitive::Sensitive;
+
+/// Bytes that a stream in memory holds before its writer has to wait.
+const STREAM_BYTES: usize = 64 * 1024;
+
+/// One end of a WebSocket, spoken by an implementation that is not ours.
+pub(crate) struct Peer(WebSocketStream<DuplexStream>);
+
+impl Peer {
+    async fn over(stream: DuplexStream, role: protocol::Role) -> Self {
+        Self(WebSocketStream::from_raw_socket(stream, role, None).await)
+    }
+
+    pub(crate) async fn send(&mut self, message: Value) {
+        self.send_raw(Message::text(message.to_string())).await;
+    }
+
+    pub(crate) async fn send_raw(&mut self, message: Message) {
+        self.0.send(message).await.unwrap();
+    }
+
+    /// Sends as long as the other end listens.
+    pub(crate) async fn try_send(&mut self, message: Message) -> bool {
+        self.0.send(message).await.is_ok()
+    }
+
+    /// The next message: JSON as it is, audio as `{"pcm": bytes}`, a close as `{"close": code}`, the end as null.
+    pub(crate) async fn next(&mut self) -> Value {
+        loop {
+            return match self.0.next().await {
+                None | Some(Err(_)) => Value::Null,
+                Some(Ok(Message::Text(text))) => serde_json::from_str(&text).unwrap(),
+                Some(Ok(Message::Binary(pcm))) => match serde_json::from_slice(&pcm) {
+                    Ok(json @ Value::Object(_)) => json,
+                    _ => json!({ "pcm": pcm.len() }),
+                },
+                Some(Ok(Message::Close(frame))) => {
+                    json!({ "close": frame.map(|frame| u16::from(frame.code)) })
+                }
+                Some(Ok(_)) => continue,
+            };
+        }
+    }
+
+    /// Reads until a message has this type, or this key.
+    pub(crate) async fn until(&mut self, name: &str) -> Value {
+        loop {
+            let message = self.next().await;
+            assert_ne!(message, Value::Null, "the connection ended before {name}");
+            if message["type"] == name || message.get(name).is_some() {
+                return message;
+            }
+        }
+    }
+
+    /// Everything until the connection ends.
+    pub(crate) async fn rest(&mut self) -> Vec<Value> {
+        let mut messages = Vec::new();
+        loop {
+            match self.next().await {
+                Value::Null => return messages,
+                message => messages.push(message),
+            }
+        }
+    }
+}
+
+/// A provider in memory. Each connection that a session opens comes out at the other side.
+struct MemoryProvider {
+    registry: Arc<Registry>,
+    connections: mpsc::UnboundedSender<DuplexStream>,
+    refusal: Option<ConnectError>,
+}
+
+impl LiveProvider for MemoryProvider {
+    fn open(&self, request: OpenRequest<'_>) -> Opening {
+        let provider = gemini(&self.registry);
+        let codec = provider.open(request).codec;
+        let limits = SocketLimits {
+            messages: MessageLimits {
+                text_bytes_max: 1 << 20,
+                binary_bytes_max: 1 << 20,
+            },
+            queued_audio_bytes_max: 512 * 1024,
+            queued_bytes_max: 1 << 20,
+        };
+        let refusal = self.refusal.clone();
+        let connections = self.connections.clone();
+        Opening {
+            connecting: Box::pin(async move {
+                if let Some(refusal) = refusal {
+                    return Err(refusal);
+                }
+                let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
+                connections.send(theirs).unwrap();
+                Ok(Socket::new(Box::new(ours), Role::Client, limits, Vec::new()).unwrap())
+            }),
+            codec,
+        }
+    }
+}
+
+fn gemini(registry: &Registry) -> GeminiLive {
+    let settings = GeminiLiveSettings {
+        target: Target {
+            url: "ws://provider.invalid/".to_owned(),
+            headers: Vec::new(),
+        },
+        model: "models/test".to_owned(),
+        connect_timeout: Duration::from_secs(10),
+        voice: None,
+        language: None,
+        temperature: None,
+        output_tokens_max: None,
+        thinking_level: None,
+        thinking_budget: None,
+        transcribe_input: true,
+        transcribe_output: true,
+        speech_detection: SpeechDetection::default(),
+        barge_in: true,
+        compression: None,
+    };
+    GeminiLive {
+        settings: Arc::new(settings),
+        system_instruction: "Be brief.".into(),
+        tools: DeclaredTools::new(registry.declared(Mode::Voice), &tools::profile()),
+    }
+}
+
+struct OneSession {
+    registry: Arc<Registry>,
+    connections: mpsc::UnboundedSender<DuplexStream>,
+    refusal: Option<ConnectError>,
+    start_refusal: Option<Refusal>,
+    lease: Mutex<Option<Arc<()>>>,
+}
+
+impl Host for OneSession {
+    fn start(&self, _: &ClientId, start: Start) -> Result<Admission, Refusal> {
+        if let Some(refusal) = &self.start_refusal {
+            return Err(refusal.clone());
+        }
+        let mut session = session_config(Mode::Voice, self.registry.clone());
+        session.history = start.history.into_iter().collect::<Vec<HistoryEntry>>();
+        session.pending_request = start.pending_request.map(Sensitive::into_inner);
+        Ok(Admission {
+            session,
+            world: Arc::new(StillWorld),
+            provider: Box::new(MemoryProvider {
+                registry: self.registry.clone(),
+                connections: self.connections.clone(),
+                refusal: self.refusal.clone(),
+            }),
+            resume_token: Sensitive("resume-me".to_owned()),
+            lease: Box::new(self.lease.lock().unwrap().take()),
+        })
+    }
+}
+
+/// How a session's surroundings differ from the ordinary.
+#[derive(Default)]
+pub(crate) struct Setting {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) settings: VoiceSettings,
+    pub(crate) provider_refuses: Option<ConnectError>,
+    pub(crate) host_refuses: Option<Refusal>,
+}
+
+/// A voice service with one client that has connected.
+pub(crate) struct Stage {
+    pub(crate) service: Arc<VoiceService>,
+    pub(crate) client: Peer,
+    pub(crate) served: JoinHandle<()>,
+    pub(crate) events: Arc<Recorder>,
+    /// Gone once the session's lease is.
+    pub(crate) lease: std::sync::Weak<()>,
+    connections: mpsc::UnboundedReceiver<DuplexStream>,
+}
+
+impl Stage {
+    pub(crate) async fn set(setting: Setting) -> Self {
+        let (sender, connections) = mpsc::unbounded_channel();
+        let events = Arc::new(Recorder::default());
+        let lease = Arc::new(());
+        let watched = Arc::downgrade(&lease);
+        let host = OneSession {
+            registry: tools::registry(setting.tools),
+            connections: sender,
+            refusal: setting.provider_refuses,
+            start_refusal: setting.host_refuses,
+            lease: Mutex::new(Some(lease)),
+        };
+        let service = VoiceService::new(
+            setting.settings,
+            Arc::new(host),
+            shared(vec![events.clone()]),
+        );
+        let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
+        let connection = Connection {
+            stream: Box::new(ours),
+            already_read: Vec::new(),
+            client_id: ClientId::new("client-1"),
+        };
+        let served = tokio::spawn(service.clone().serve(connection));
+        Self {
+            service,
+            client: Peer::over(theirs, protocol::Role::Client).await,
+            served,
+            events,
+            lease: watched,
+            connections,
+        }
+    }
+
+    pub(crate) async fn start(&mut self) {
+        self.client.send(json!({ "type": "start" })).await;
+        self.client.until("started").await;
+    }
+
+    /// The provider's side of the next connection.
+    pub(crate) async fn provider(&mut self) -> Peer {
+        let stream = self.connections.recv().await.unwrap();
+        Peer::over(stream, protocol::Role::Server).await
+    }
+
+    /// A session whose provider has accepted the setup.
+    pub(crate) async fn running(setting: Setting) -> (Self, Peer) {
+        let mut stage = Self::set(setting).await;
+        stage.start().await;
+        let mut provider = stage.provider().await;
+        provider.until("setup").await;
+        provider.send(json!({ "setupComplete": {} })).await;
+        (stage, provider)
+    }
+}
+
+/// A frame of the model's voice: this many bytes of silence.
+pub(crate) fn voice(bytes: usize) -> Value {
+    let data = base64_simd::STANDARD.encode_to_string(vec![0_u8; bytes]);
+    let part = json!({ "inlineData": { "mimeType": "audio/pcm;rate=24000", "data": data } });
+    json!({ "serverContent": { "modelTurn": { "parts": [part] } } })
+}
+
+pub(crate) fn turn_end() -> Value {
+    json!({ "serverContent": { "turnComplete": true } })
+}
+
+/// A call as the provider makes it.
+pub(crate) fn call(id: &str, name: &str, args: Value) -> Value {
+    json!({ "toolCall": { "functionCalls": [{ "id": id, "name": name, "args": args }] } })
+}
+
+pub(crate) fn binary(bytes: usize) -> Message {
+    Message::binary(vec![0_u8; bytes])
+}
+
+pub(crate) fn close_with(code: u16, reason: &str) -> Message {
+    Message::Close(Some(protocol::CloseFrame {
+        code: code.into(),
+        reason: reason.to_owned().into(),
+    }))
+}

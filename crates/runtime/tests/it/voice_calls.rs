@@ -1,0 +1,188 @@
+//! Calls of a running voice session: what the client is told, what handlers may do, and what a broken one costs.
+
+use crate::support::peers::{Peer, Setting, Stage, call};
+use crate::support::tools::{Dropped, echo, ready, tool, tool_at};
+use serde_json::{Value, json};
+use std::time::Duration;
+use windlass_tool::handler::{Execution, Placement, Success};
+use windlass_tool::kind::SideEffects;
+use windlass_tool::registry::Tool;
+
+/// The response that the provider gets to one call.
+async fn answer(provider: &mut Peer, id: &str, name: &str, args: Value) -> Value {
+    provider.send(call(id, name, args)).await;
+    let answer = provider.until("toolResponse").await;
+    let response = &answer["toolResponse"]["functionResponses"][0];
+    assert_eq!(response["id"], id);
+    response["response"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_shown_to_the_client_without_its_sensitive_arguments() {
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![echo()],
+        ..Setting::default()
+    })
+    .await;
+    let args = json!({ "text": "tea", "pin": "1234" });
+    let response = answer(&mut provider, "call-00001", "echo", args).await;
+    assert_eq!(response["output"]["data"], json!({ "said": "tea" }));
+    assert_eq!(
+        stage.client.until("tool_call_started").await,
+        json!({
+            "type": "tool_call_started", "callId": "call-1", "tool": "echo",
+            "args": { "text": "tea" }, "status": "Echoing tea"
+        })
+    );
+    assert_eq!(
+        stage.client.until("tool_call_finished").await,
+        json!({
+            "type": "tool_call_finished", "callId": "call-1", "tool": "echo", "ok": true,
+            "durationMs": 0
+        })
+    );
+    let complete = stage.client.until("tools_complete").await;
+    assert_eq!(complete["toolCount"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_call_is_shown_with_its_error_type() {
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![echo()],
+        ..Setting::default()
+    })
+    .await;
+    let response = answer(&mut provider, "call-00001", "ecco", json!({})).await;
+    assert_eq!(response["error"]["type"], "NOT_FOUND");
+    let finished = stage.client.until("tool_call_finished").await;
+    assert_eq!(
+        (&finished["tool"], &finished["errorType"]),
+        (&json!("ecco"), &json!("NOT_FOUND"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_says_comes_before_its_result_and_in_its_order() {
+    for placement in [Placement::Inline, Placement::Blocking] {
+        let chatty = tool_at("chatty", placement, |invocation| {
+            let context = invocation.context;
+            for step in 1..=3_u8 {
+                context
+                    .progress(format!("step {step}"), Some(f64::from(step) / 4.0))
+                    .unwrap();
+            }
+            context
+                .send_message(json!({ "type": "note", "n": 1 }))
+                .unwrap();
+            ready(json!({ "done": true }))
+        });
+        let (mut stage, mut provider) = Stage::running(Setting {
+            tools: vec![chatty],
+            ..Setting::default()
+        })
+        .await;
+        answer(&mut provider, "call-00001", "chatty", json!({})).await;
+        stage.client.until("tool_call_started").await;
+        for step in 1..=3 {
+            let progress = stage.client.next().await;
+            assert_eq!(progress["message"], format!("step {step}"), "{placement:?}");
+        }
+        let note = stage.client.next().await;
+        assert_eq!(note, json!({ "type": "note", "n": 1 }));
+        let finished = stage.client.next().await;
+        assert_eq!(finished["type"], "tool_call_finished");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_handler_costs_its_call_and_nothing_else() {
+    let tools = vec![
+        echo(),
+        tool("panics_at_once", |_| panic!("boom at secret/path")),
+        tool("panics_later", |_| {
+            Execution::Pending(Box::pin(async { panic!("boom at secret/path") }))
+        }),
+    ];
+    let (_stage, mut provider) = Stage::running(Setting {
+        tools,
+        ..Setting::default()
+    })
+    .await;
+    for (id, name) in [
+        ("call-00001", "panics_at_once"),
+        ("call-00002", "panics_later"),
+    ] {
+        let response = answer(&mut provider, id, name, json!({})).await;
+        assert_eq!(response["error"]["type"], "INTERNAL", "{name}");
+        assert!(!response.to_string().contains("secret"), "{response}");
+    }
+    let response = answer(&mut provider, "call-00003", "echo", json!({ "text": "on" })).await;
+    assert_eq!(response["output"]["data"]["said"], "on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_ends_is_dropped_at_its_timeout() {
+    let dropped = Dropped::default();
+    let never = dropped.clone();
+    let (_stage, mut provider) = Stage::running(Setting {
+        tools: vec![tool("never", move |_| never.never())],
+        ..Setting::default()
+    })
+    .await;
+    let response = answer(&mut provider, "call-00001", "never", json!({})).await;
+    assert_eq!(response["error"]["type"], "TRANSIENT");
+    tokio::task::yield_now().await;
+    assert_eq!(dropped.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_the_provider_takes_back_is_dropped() {
+    let dropped = Dropped::default();
+    let never = dropped.clone();
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![tool("never", move |_| never.never())],
+        ..Setting::default()
+    })
+    .await;
+    provider.send(call("call-00001", "never", json!({}))).await;
+    stage.client.until("tool_call_started").await;
+    let cancellation = json!({ "toolCallCancellation": { "ids": ["call-00001"] } });
+    provider.send(cancellation).await;
+    let finished = stage.client.until("tool_call_finished").await;
+    assert_eq!(finished["errorType"], "CANCELLED");
+    tokio::task::yield_now().await;
+    assert_eq!(dropped.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_drops_its_reads_and_lets_its_writes_end() {
+    let dropped = Dropped::default();
+    let never = dropped.clone();
+    let written = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let writing = written.clone();
+    let write = Tool {
+        side_effects: SideEffects::Writes,
+        ..tool("write", move |_| {
+            let writing = writing.clone();
+            Execution::Pending(Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                writing.store(true, std::sync::atomic::Ordering::SeqCst);
+                Ok(Success::new(json!({})))
+            }))
+        })
+    };
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![tool("never", move |_| never.never()), write],
+        ..Setting::default()
+    })
+    .await;
+    provider.send(call("call-00001", "never", json!({}))).await;
+    provider.send(call("call-00002", "write", json!({}))).await;
+    stage.client.until("tool_call_started").await;
+    stage.client.until("tool_call_started").await;
+    drop(stage.client);
+    stage.served.await.unwrap();
+    assert_eq!(dropped.count(), 1);
+    assert!(written.load(std::sync::atomic::Ordering::SeqCst));
+    assert!(stage.lease.upgrade().is_none());
+}
