@@ -231,7 +231,7 @@ impl Session {
     }
 
     fn with_scope<T>(&self, program: &Program, fill: impl FnOnce(&Scope<'_>) -> T) -> T {
-        let remembered = self.memory.remembered();
+        let remembered = self.memory.remembered(&program.heard);
         fill(&Scope {
             result: self.memory.latest.as_ref(),
             results: &self.memory.results,

@@ -62,15 +62,18 @@ impl Memory {
         self.history.iter().map(|said| said.text.len()).sum()
     }
 
-    /// What the user said before the present input.
-    pub(crate) fn remembered(&self) -> String {
-        let texts: Vec<&str> = self
+    /// What the user said before the input `heard`.
+    pub(crate) fn remembered(&self, heard: &str) -> String {
+        let mut texts: Vec<&str> = self
             .history
             .iter()
             .filter(|said| said.by_user)
             .map(|said| said.text.as_str())
             .collect();
-        texts[..texts.len().saturating_sub(1)].join("; ")
+        if texts.last() == Some(&heard) {
+            texts.pop();
+        }
+        texts.join("; ")
     }
 
     fn length(&self) -> usize {

@@ -55,7 +55,7 @@ fn handles_come_when_nothing_is_under_way() {
 
 #[test]
 fn a_handle_restores_the_conversation_up_to_where_it_was_made() {
-    for (handle, remembered) in [(2, "one"), (1, "")] {
+    for (handle, remembered) in [(2, "one; two"), (1, "one"), (0, "")] {
         let mut dialogue = begun(SCRIPT);
         dialogue.act(&Do::Hang);
         let handle = dialogue.handles[handle].clone();

@@ -101,7 +101,7 @@ fn an_unknown_field_closes_with_its_name_and_place() {
     }
     check(
         ON_VERTEX,
-        json!({"explicitVadSignal": true, "sessionResumption": {"transparent": true}}),
+        json!({"explicitVadSignal": true}),
         "ready 00000000-0000-4000-8000-000000000001",
     );
 }
