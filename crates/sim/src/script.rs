@@ -192,6 +192,9 @@ const ACTIONS_MAX: usize = 1_000;
 const WAIT_MS_MAX: u64 = 3_600_000;
 const AUDIO_MS_MAX: u64 = 60_000;
 const FLOOD_MAX: u32 = 10_000;
+const TEXT_BYTES_MAX: u64 = 40_000;
+const NAME_BYTES_MAX: usize = 1_024;
+const CALLS_MAX: usize = 64;
 /// A frame of the service stays below 1 MiB.
 pub(crate) const FRAME_BYTES_MAX: usize = (1 << 20) - 1;
 
@@ -323,9 +326,15 @@ fn check_action(action: &Action) -> Result<(), String> {
         Ok(())
     };
     match action {
-        Action::Say(text) | Action::Think(text) => template::check(text),
+        Action::Say(text) | Action::Think(text) => {
+            at_most("text: bytes", text.len() as u64, TEXT_BYTES_MAX)?;
+            template::check(text)
+        }
         Action::Call(call) => check_call(call),
-        Action::Calls(calls) => calls.iter().try_for_each(check_call),
+        Action::Calls(calls) => {
+            at_most("calls", calls.len() as u64, CALLS_MAX as u64)?;
+            calls.iter().try_for_each(check_call)
+        }
         Action::AudioMs(length) => at_most("audio_ms", *length, AUDIO_MS_MAX),
         Action::WaitMs(length) => at_most("wait_ms", *length, WAIT_MS_MAX),
         Action::StallMs(length) => at_most("stall_ms", *length, WAIT_MS_MAX),
@@ -349,6 +358,13 @@ fn check_action(action: &Action) -> Result<(), String> {
 }
 
 fn check_call(call: &CallForm) -> Result<(), String> {
+    let id_bytes = match &call.id {
+        CallId::Given(id) => id.len(),
+        CallId::Minted | CallId::Missing => 0,
+    };
+    if call.name.len().max(id_bytes) > NAME_BYTES_MAX {
+        return Err(format!("a name or an id over {NAME_BYTES_MAX} bytes"));
+    }
     template::check_value(&call.args)
 }
 

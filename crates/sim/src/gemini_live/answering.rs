@@ -20,6 +20,11 @@ const UNRECOGNISED: &str = "(speech)";
 const THOUGHT: &str =
     "**Considering the Answer**\n\nThe simulator has settled on what to say next.\n\n\n";
 
+/// Longer than anybody listens; what a result put into a sentence is cut there.
+const SAID_CHARACTERS_MAX: usize = 10_000;
+/// Arguments above this come empty, so that no frame reaches the service's limit.
+const ARGUMENT_BYTES_MAX: usize = 12 << 10;
+
 enum Progress {
     Next,
     Blocked,
@@ -31,6 +36,7 @@ enum Progress {
 impl Session {
     /// The user's turn is over; the model's begins.
     pub(crate) fn answer(&mut self, context: &mut Context<'_>, heard: Heard) {
+        self.ears.forget_pending();
         self.memory.turns = self.memory.turns.saturating_add(1);
         let turn = self.memory.turns;
         let is_demo = context.shared.is_demo();
@@ -227,7 +233,11 @@ impl Session {
     }
 
     fn filled(&self, program: &Program, text: &str) -> String {
-        self.with_scope(program, |scope| scope.fill(text))
+        let mut filled = self.with_scope(program, |scope| scope.fill(text));
+        if let Some((end, _)) = filled.char_indices().nth(SAID_CHARACTERS_MAX) {
+            filled.truncate(end);
+        }
+        filled
     }
 
     fn with_scope<T>(&self, program: &Program, fill: impl FnOnce(&Scope<'_>) -> T) -> T {
@@ -316,8 +326,9 @@ impl Session {
         } else {
             self.with_scope(program, |scope| scope.fill_value(&form.args))
         };
+        let fits = args.to_string().len() <= ARGUMENT_BYTES_MAX;
         if !args.is_null() {
-            call.insert("args".to_owned(), args);
+            call.insert("args".to_owned(), if fits { args } else { json!({}) });
         }
         call
     }

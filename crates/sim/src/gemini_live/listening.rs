@@ -45,6 +45,11 @@ impl Ears {
         self.active || self.detector.as_ref().is_some_and(Detector::is_speaking)
     }
 
+    /// An answer is under way; what was sent before has had its chance.
+    pub(crate) fn forget_pending(&mut self) {
+        self.pending_text = None;
+    }
+
     /// Input that came while the model was not to be interrupted, once its turn is over.
     pub(crate) fn take_waiting(&mut self, turn_open: bool) -> Option<Heard> {
         if turn_open { None } else { self.waiting.take() }

@@ -189,3 +189,17 @@ fn content_without_turn_complete_waits_for_it() {
         &["ready", "says: two after one", "generated", "turn over"],
     );
 }
+
+#[test]
+fn content_that_was_followed_by_other_input_is_history_only() {
+    let script = format!("{AT_ONCE}exchanges:\n- when: any\n  do:\n  - say: \"to {{heard}}.\"\n");
+    let seed = json!({"clientContent": {"turns": [{"role": "user", "parts": [{"text": "old"}]}], "turnComplete": false}});
+    let go = json!({"clientContent": {"turnComplete": true}});
+    let end = ["generated", "turn over"];
+    check(
+        &script,
+        LIVE,
+        &[Do::Send(seed), text("new"), Do::Send(go)],
+        &[&["ready", "says: to new."][..], &end, &["says: to ."], &end].concat(),
+    );
+}

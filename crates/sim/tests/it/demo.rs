@@ -2,6 +2,8 @@
 
 use crate::dialogue::{Dialogue, Do, LIVE, gemini, output, setup_with, text};
 use serde_json::{Value, json};
+use std::path::Path;
+use windlass_sim::demo::SUGGESTIONS;
 use windlass_sim::gemini_live::{Options, Server};
 
 fn begun(behavior: &str) -> Dialogue {
@@ -95,4 +97,51 @@ fn braces_in_a_record_are_said_as_they_are() {
         "{:?}",
         dialogue.lines
     );
+}
+
+/// A record of the repository's own knowledge base, as `kb_get` would return it.
+fn record(path: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../kb/public")
+        .join(path);
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut parts = text.splitn(3, "---\n");
+    let heading = parts.nth(1).unwrap();
+    let title = heading
+        .lines()
+        .find_map(|line| line.strip_prefix("title: "))
+        .unwrap();
+    json!({"title": title.trim_matches('"'), "full_text": parts.next().unwrap()})
+}
+
+#[test]
+fn every_suggestion_is_answered_by_the_record_that_a_search_finds_for_it() {
+    let expected = [
+        ("doc/ship_fram.md", "Colin Archer"),
+        ("project/south_pole_expedition.md", "14 December 1911"),
+        ("doc/hull.md", "60 to 70 centimetres"),
+        ("project/first_voyage.md", "Otto Sverdrup"),
+        ("link/fram_museum.md", "Bygdøy in Oslo"),
+    ];
+    for (question, (path, fact)) in SUGGESTIONS.into_iter().zip(expected) {
+        let mut dialogue = begun("BLOCKING");
+        dialogue.act(&text(question));
+        dialogue.act(&Do::Answer(
+            0,
+            output(json!({"results": [{"id": path, "title": "x"}]})),
+        ));
+        dialogue.act(&Do::Answer(1, output(record(path))));
+        dialogue.act(&Do::WaitMs(5_000));
+        assert!(
+            dialogue.lines[3].contains(fact),
+            "{question} {:?}",
+            dialogue.lines
+        );
+        assert!(
+            dialogue.lines[3].contains("That is from"),
+            "{question} {:?}",
+            dialogue.lines
+        );
+        assert_eq!(dialogue.lines.last().unwrap(), "turn over");
+    }
 }

@@ -91,11 +91,15 @@ fn a_text_turn_has_the_recorded_shape() {
 fn a_tool_call_round_has_the_recorded_shape() {
     check(
         "google-tool_call_round.yaml",
-        &format!(
-            "{FAST}- when: {{text: record}}\n  do:\n  - call: {{name: record_reading, args: {{zqx_measurement: 5, qbf_note: steady}}}}\n\
-             {:2}- expect_response\n{:2}- say: I have recorded it.\n",
-            "", ""
-        ),
+        &[
+            FAST,
+            "- when: {text: record}",
+            "  do:",
+            "  - call: {name: record_reading, args: {zqx_measurement: 5, qbf_note: steady}}",
+            "  - expect_response",
+            "  - say: I have recorded it.",
+        ]
+        .join("\n"),
     );
 }
 

@@ -135,13 +135,10 @@ fn a_value_of_the_wrong_type_closes() {
     }
 }
 
+const ARGUMENT: &str = "closed 1007 Request contains an invalid argument.";
+
 #[test]
-fn a_model_refuses_what_it_does_not_have() {
-    let thinking =
-        |level: &str| json!({"generationConfig": {"thinkingConfig": {"thinkingLevel": level}}});
-    let budget = json!({"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}});
-    let level = "closed 1007 Thinking level is not supported for this model";
-    let argument = "closed 1007 Request contains an invalid argument.";
+fn no_model_writes_text() {
     for model in [NATIVE, FLASH, LIVE, EXTENDED] {
         check(
             model,
@@ -149,70 +146,72 @@ fn a_model_refuses_what_it_does_not_have() {
             "closed 1007 The requested combination of response modalities (TEXT) is not supported by the model",
         );
     }
-    for (model, fields, expected) in [
-        (LIVE, thinking("LOW"), level),
-        (NATIVE, thinking("LOW"), level),
-        (FLASH, thinking("MINIMAL"), "ready"),
-        (EXTENDED, thinking("HIGH"), "ready"),
-        (EXTENDED, thinking("MINIMAL"), level),
-        (NATIVE, budget.clone(), "ready"),
-        (
-            EXTENDED,
-            budget,
-            "closed 1007 Thinking budget is not supported for this model",
-        ),
-        (
-            LIVE,
-            json!({"proactivity": {"proactiveAudio": false}}),
-            argument,
-        ),
-        (
-            LIVE,
-            json!({"proactivity": {"proactiveAudio": true}}),
-            "ready",
-        ),
-        (
-            LIVE,
-            json!({"generationConfig": {"enableAffectiveDialog": true}}),
-            argument,
-        ),
-        (
-            LIVE,
-            json!({"historyConfig": {"initialHistoryInClientContent": true}}),
-            "ready",
-        ),
-        (
-            NATIVE,
-            json!({"historyConfig": {"initialHistoryInClientContent": true}}),
-            argument,
-        ),
-        (
-            NATIVE,
-            json!({"tools": [{"codeExecution": {}}]}),
-            "closed 1007 Code Execution tool is not supported for this model",
-        ),
-        (FLASH, json!({"tools": [{"codeExecution": {}}]}), "ready"),
-        (
-            LIVE,
-            json!({"contextWindowCompression": {"triggerTokens": 10, "slidingWindow": {"targetTokens": "10"}}}),
-            argument,
-        ),
-        (
-            EXTENDED,
-            tool(json!({"behavior": "BLOCKING"})),
-            "closed 1007 Blocking function calling is not supported for this model",
-        ),
-        (FLASH, tool(json!({"behavior": "NON_BLOCKING"})), "ready"),
-    ] {
-        check(model, fields, expected);
-    }
-    let gone = "models/gemini-x is not found for API version v1beta, or is not supported for bidiGenerateContent.";
-    check("models/gemini-x", json!({}), &format!("closed 1008 {gone}"));
+}
+
+#[test]
+fn a_model_nobody_knows_is_not_found() {
+    let gone = "is not found for API version v1beta, or is not supported for bidiGenerateContent.";
+    check(
+        "models/gemini-x",
+        json!({}),
+        &format!("closed 1008 models/gemini-x {gone}"),
+    );
     check(
         "publishers/google/models/gemini-x",
         json!({}),
         "closed 1008 Publisher Model `publishers/google/models/gemini-x` was not found.",
     );
+}
+
+#[test]
+fn thinking_is_set_as_the_model_has_it() {
+    let thinking = |config: Value| json!({"generationConfig": {"thinkingConfig": config}});
+    let no_level = "closed 1007 Thinking level is not supported for this model";
+    let no_budget = "closed 1007 Thinking budget is not supported for this model";
+    for (model, config, expected) in [
+        (LIVE, json!({"thinkingLevel": "LOW"}), no_level),
+        (LIVE, json!({"includeThoughts": true}), "ready"),
+        (NATIVE, json!({"thinkingLevel": "LOW"}), no_level),
+        (NATIVE, json!({"thinkingBudget": 0}), "ready"),
+        (FLASH, json!({"thinkingLevel": "MINIMAL"}), "ready"),
+        (EXTENDED, json!({"thinkingLevel": "HIGH"}), "ready"),
+        (EXTENDED, json!({"thinkingLevel": "MINIMAL"}), no_level),
+        (EXTENDED, json!({"thinkingBudget": 0}), no_budget),
+    ] {
+        check(model, thinking(config), expected);
+    }
+}
+
+#[test]
+fn a_model_refuses_what_it_does_not_have() {
+    let proactive = |flag: bool| json!({"proactivity": {"proactiveAudio": flag}});
+    let history = || json!({"historyConfig": {"initialHistoryInClientContent": true}});
+    let code = || json!({"tools": [{"codeExecution": {}}]});
+    let compression = json!({"triggerTokens": 10, "slidingWindow": {"targetTokens": "10"}});
+    let no_code = "closed 1007 Code Execution tool is not supported for this model";
+    let no_blocking = "closed 1007 Blocking function calling is not supported for this model";
+    for (model, fields, expected) in [
+        (LIVE, proactive(false), ARGUMENT),
+        (LIVE, proactive(true), "ready"),
+        (
+            LIVE,
+            json!({"generationConfig": {"enableAffectiveDialog": true}}),
+            ARGUMENT,
+        ),
+        (LIVE, history(), "ready"),
+        (NATIVE, history(), ARGUMENT),
+        (NATIVE, code(), no_code),
+        (FLASH, code(), "ready"),
+        (
+            LIVE,
+            json!({"contextWindowCompression": compression}),
+            ARGUMENT,
+        ),
+        (EXTENDED, tool(json!({"behavior": "BLOCKING"})), no_blocking),
+        (FLASH, tool(json!({"behavior": "NON_BLOCKING"})), "ready"),
+    ] {
+        check(model, fields, expected);
+    }
 }
 
 #[test]
