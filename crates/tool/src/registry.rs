@@ -94,8 +94,8 @@ pub fn declaration_tree(declaration: &RawValue) -> Value {
     serde_json::from_str(declaration.get()).expect("a raw value is valid JSON")
 }
 
-/// All tools of one artifact.
-#[derive(Debug)]
+/// All tools of one artifact. A clone shares them.
+#[derive(Clone, Debug)]
 pub struct Registry {
     version: Arc<str>,
     git_commit: Option<String>,
