@@ -1,1 +1,5 @@
-fn main() {}
+//! The `windlass` program: the library's main function and nothing else.
+
+fn main() -> std::process::ExitCode {
+    windlass_app::main()
+}

@@ -1,0 +1,102 @@
+//! `windlass build` and `windlass check`: compiles the tools and says everything that is wrong with any of them.
+
+use super::{BuildArguments, CheckArguments, Format, flags, load_config};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::toolbox::{self, ARTIFACT_FILE};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use windlass_tool::artifact::write_artifact;
+use windlass_tool::compile::Compilation;
+use windlass_tool::problem::Severity;
+
+pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
+    let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let config = load_config(&arguments.file, flags)?;
+    let usual = config.folders.data.join(ARTIFACT_FILE);
+    let path = arguments.out.clone().unwrap_or(usual);
+    let compilation = compile(&config.folders.tools, &path)?;
+    if let Some(artifact) = &compilation.artifact {
+        write_artifact(artifact, &path).map_err(Failure::of)?;
+    }
+    finish(&compilation, Some(&path), arguments.format)
+}
+
+pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
+    let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let config = load_config(&arguments.file, flags)?;
+    let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
+    let compilation = compile(&config.folders.tools, &path)?;
+    finish(&compilation, None, arguments.format)
+}
+
+fn compile(tools: &Path, artifact: &Path) -> Result<Compilation, Failure> {
+    if artifact.file_name().is_none() {
+        let shown = artifact.display();
+        return Err(Failure::Usage(format!("--out {shown} names no file")));
+    }
+    let handlers = windlass_handlers::builtin();
+    Ok(toolbox::compile(tools, artifact, &handlers))
+}
+
+/// Prints what was found. `written` is where the artifact went, if one was to be written.
+fn finish(
+    compilation: &Compilation,
+    written: Option<&Path>,
+    format: Format,
+) -> Result<(), Failure> {
+    let written = written.filter(|_| compilation.artifact.is_some());
+    match format {
+        Format::Text => print_text(compilation, written),
+        Format::Json => print_json(compilation, written),
+    }
+    match compilation.artifact {
+        Some(_) => Ok(()),
+        None if format == Format::Json => Err(Failure::Said),
+        None => {
+            let errors = counted(compilation.count(Severity::Error), "error");
+            Err(Failure::Failed(format!(
+                "{errors} in the tools; nothing was written"
+            )))
+        }
+    }
+}
+
+fn print_text(compilation: &Compilation, written: Option<&Path>) {
+    for problem in &compilation.problems {
+        Printer.problem(&problem.to_string());
+    }
+    let Some(artifact) = &compilation.artifact else {
+        return;
+    };
+    let verb = match written {
+        Some(path) => format!("wrote {}", path.display()),
+        None => "checked".to_owned(),
+    };
+    Printer.result(&format!(
+        "{verb}: {}, version {}, {}, {}",
+        counted(artifact.tool_ids().count(), "tool"),
+        artifact.version(),
+        counted(compilation.count(Severity::Warning), "warning"),
+        counted(compilation.count(Severity::Note), "note"),
+    ));
+}
+
+fn print_json(compilation: &Compilation, written: Option<&Path>) {
+    let artifact = compilation.artifact.as_ref();
+    let report = json!({
+        "ok": artifact.is_some(),
+        "artifact": written.map(|path| path.display().to_string()),
+        "version": artifact.map(|artifact| artifact.version()),
+        "tools": artifact.map(|artifact| artifact.tool_ids().map(|id| id.as_str()).collect::<Vec<_>>()),
+        "problems": compilation.problems,
+    });
+    Printer.result(&report.to_string());
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}

@@ -1,0 +1,108 @@
+//! `windlass call`: one tool call in a session of its own, through the same pipeline as every other call.
+
+use super::{CallArguments, ModeName, flags, load_config};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::toolbox::Workshop;
+use crate::world::SharedWorld;
+use crate::{clock, provider, server};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use windlass_runtime::config::Config;
+use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_runtime::ids;
+use windlass_runtime::metrics::Metrics;
+use windlass_session::model::IncomingCall;
+use windlass_session::session::SessionConfig;
+use windlass_store::SqliteStore;
+use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::json;
+use windlass_tool::kind::Mode;
+
+pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
+    let parsed = parse(&arguments.arguments)?;
+    if arguments.user.is_empty() || arguments.user.chars().any(char::is_control) {
+        return Err(Failure::Usage("--user has to be a printable id".to_owned()));
+    }
+    let flags = flags([
+        ("--tools", "folders.tools", &arguments.tools),
+        ("--kb", "folders.knowledge", &arguments.kb),
+        ("--data", "folders.data", &arguments.data),
+    ]);
+    let config = Arc::new(load_config(&arguments.file, flags)?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::of)?;
+    let audit = server::open_audit(&config)?;
+    let shared = server::shared(audit.clone(), Arc::new(Metrics::default()));
+    let request = request(arguments, &config, shared)?;
+    let call = IncomingCall {
+        id: None,
+        name: Some(arguments.tool.as_str().into()),
+        arguments: Ok(parsed),
+    };
+    let (response, _) = runtime.block_on(call_once(request, call));
+    runtime.shutdown_background();
+    if let Some(audit) = audit {
+        audit.close();
+    }
+    let text = serde_json::to_string_pretty(&*response).map_err(Failure::of)?;
+    Printer.result(&text);
+    if response.is_ok() {
+        Ok(())
+    } else {
+        Err(Failure::Said)
+    }
+}
+
+fn parse(text: &str) -> Result<Map<String, Value>, Failure> {
+    match json::parse(text.as_bytes()) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        Ok(_) => Err(Failure::Usage(
+            "the arguments are JSON but no object; write them as in '{\"query\": \"Fram\"}'"
+                .to_owned(),
+        )),
+        Err(error) => Err(Failure::Usage(format!(
+            "the arguments are no JSON: {error}; write them as in '{{\"query\": \"Fram\"}}'"
+        ))),
+    }
+}
+
+fn request(
+    arguments: &CallArguments,
+    config: &Arc<Config>,
+    shared: windlass_runtime::call_driver::Shared,
+) -> Result<DirectRequest, Failure> {
+    let (mode, limits) = match arguments.mode {
+        ModeName::Voice => (Mode::Voice, &config.voice.limits),
+        ModeName::Text => (Mode::Text, &config.text.limits),
+    };
+    let store = SqliteStore::open(&config.folders.data).map_err(Failure::of)?;
+    let workshop = Workshop {
+        config: config.clone(),
+        handlers: windlass_handlers::builtin(),
+        profile: provider::profile_of(config),
+    };
+    let toolbox = workshop.open().map_err(server::report)?;
+    Ok(DirectRequest {
+        session: SessionConfig {
+            session_id: ids::session_id().map_err(Failure::of)?,
+            user_id: UserId::new(arguments.user.as_str()),
+            conversation_id: ids::conversation_id().map_err(Failure::of)?,
+            mode,
+            registry: toolbox.of(mode).registry.clone(),
+            limits: Arc::new(limits.clone()),
+            profile: workshop.profile.clone(),
+            started_unix_ms: clock::now_unix_ms(),
+            history: Vec::new(),
+            pending_request: None,
+        },
+        client_id: ClientId::new("command-line"),
+        world: Arc::new(SharedWorld {
+            knowledge: Arc::new(server::open_knowledge(config)?),
+            store: Arc::new(store),
+        }),
+        shared,
+    })
+}

@@ -1,0 +1,257 @@
+//! The command line: what can be asked for, and how asking ends. Knows each command's arguments; what it does is in a file
+//! of its own.
+
+mod build;
+mod call;
+mod config;
+mod serve;
+mod sim;
+
+use crate::failure::Failure;
+use crate::logging;
+use crate::printer::Printer;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use windlass_runtime::config::{Config, Flag, Loaded, Sources};
+
+/// Tool runtime for voice and text agents
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the server, with its page and its voice endpoint
+    Serve(ServeArguments),
+    /// Compile the tools and write their artifact
+    Build(BuildArguments),
+    /// Compile the tools and write nothing
+    Check(CheckArguments),
+    /// Make one tool call through the whole pipeline and print its response
+    Call(CallArguments),
+    /// Print the effective configuration, with each value's origin
+    Config(ConfigArguments),
+    /// Run a simulated provider
+    Sim(SimArguments),
+}
+
+#[derive(Debug, Args)]
+struct ConfigFile {
+    /// Read this file instead of windlass.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ServeArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    #[command(flatten)]
+    flags: ServeFlags,
+    /// Build the tools again when they change; for development
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Flags that stand for keys of the configuration.
+#[derive(Debug, Args)]
+struct ServeFlags {
+    /// Where to listen, as in 127.0.0.1:8080; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+    /// The folder of the knowledge base
+    #[arg(long, value_name = "FOLDER")]
+    kb: Option<String>,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+    /// The model's provider: auto, gemini-live or demo
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// Where the provider is, in place of its own address
+    #[arg(long, value_name = "URL")]
+    provider_url: Option<String>,
+    /// The model's id
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct BuildArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+    /// Where the artifact goes; else tool_registry.json in the data folder
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How problems are printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct CheckArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+    /// How problems are printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+struct CallArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The tool's id
+    tool: String,
+    /// Its arguments, a JSON object
+    #[arg(value_name = "JSON")]
+    arguments: String,
+    /// The mode of the session that makes the call
+    #[arg(long, value_enum, default_value_t = ModeName::Text)]
+    mode: ModeName,
+    /// Whose call it is
+    #[arg(long, value_name = "ID", default_value = "command-line")]
+    user: String,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+    /// The folder of the knowledge base
+    #[arg(long, value_name = "FOLDER")]
+    kb: Option<String>,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModeName {
+    Voice,
+    Text,
+}
+
+#[derive(Debug, Args)]
+struct ConfigArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    #[command(flatten)]
+    flags: ServeFlags,
+}
+
+#[derive(Debug, Args)]
+struct SimArguments {
+    #[command(subcommand)]
+    provider: SimulatedProvider,
+}
+
+#[derive(Debug, Subcommand)]
+enum SimulatedProvider {
+    /// Gemini Live; without a script the demo model
+    GeminiLive(GeminiLiveArguments),
+}
+
+#[derive(Debug, Args)]
+struct GeminiLiveArguments {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: std::net::SocketAddr,
+    /// What the provider says and does, as YAML
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+}
+
+/// Does what the command line asks for. Exit code 0: done; 1: failed, with one line on standard error; 2: asked wrongly.
+pub fn main() -> ExitCode {
+    logging::catch_panics();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too, with code 0. Where they cannot be printed nobody is there to read.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match cli.command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Build(arguments) => build::run(&arguments),
+        Command::Check(arguments) => build::check(&arguments),
+        Command::Call(arguments) => call::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(line) = failure.line() {
+                Printer.problem(&format!("windlass: {line}"));
+            }
+            failure.code()
+        }
+    }
+}
+
+/// Reads the configuration and sets up the log as it says.
+fn load(file: &ConfigFile, flags: Vec<Flag>) -> Result<Loaded, Failure> {
+    let working_directory = std::env::current_dir().map_err(|error| {
+        Failure::Failed(format!("the working directory cannot be told: {error}"))
+    })?;
+    let loaded = Loaded::load(&Sources {
+        file: file.config.clone(),
+        working_directory,
+        environment: std::env::vars_os().collect(),
+        flags,
+    })
+    .map_err(Failure::of)?;
+    logging::set_up(loaded.config.log);
+    for name in &loaded.ignored_variables {
+        tracing::warn!(name, "an environment variable means nothing here");
+    }
+    Ok(loaded)
+}
+
+fn load_config(file: &ConfigFile, flags: Vec<Flag>) -> Result<Config, Failure> {
+    load(file, flags).map(|loaded| loaded.config)
+}
+
+/// The keys that flags set.
+fn flags<const N: usize>(flags: [(&'static str, &'static str, &Option<String>); N]) -> Vec<Flag> {
+    flags
+        .into_iter()
+        .filter_map(|(name, key, value)| {
+            let value = value.clone()?;
+            Some(Flag { name, key, value })
+        })
+        .collect()
+}
+
+impl ServeFlags {
+    fn keys(&self) -> Vec<Flag> {
+        flags([
+            ("--listen", "server.listen", &self.listen),
+            ("--tools", "folders.tools", &self.tools),
+            ("--kb", "folders.knowledge", &self.kb),
+            ("--data", "folders.data", &self.data),
+            ("--provider", "provider.kind", &self.provider),
+            ("--provider-url", "provider.url", &self.provider_url),
+            ("--model", "provider.model", &self.model),
+        ])
+    }
+}

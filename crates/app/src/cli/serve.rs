@@ -1,0 +1,101 @@
+//! `windlass serve`: runs the server until a signal ends it.
+
+use super::{ServeArguments, load_config};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::server::{self, Server, Setup};
+use tokio::runtime::{Builder, Runtime};
+use windlass_runtime::config::Config;
+
+pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    let config = load_config(&arguments.file, arguments.flags.keys())?;
+    let runtime = runtime(&config)?;
+    let setup = Setup {
+        config,
+        handlers: windlass_handlers::builtin(),
+        watch: arguments.watch,
+    };
+    let outcome = runtime.block_on(serve(setup));
+    // What a handler still does on a thread for blocking work is not waited for.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn runtime(config: &Config) -> Result<Runtime, Failure> {
+    let mut builder = Builder::new_multi_thread();
+    if let Some(threads) = config.server.worker_threads {
+        builder.worker_threads(threads.count());
+    }
+    builder
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("no threads can be started: {error}")))
+}
+
+async fn serve(setup: Setup) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    let server = server::start(setup).await?;
+    say_ready(&server);
+    signals.next().await;
+    tracing::info!("shutting down; a second signal ends at once");
+    tokio::select! {
+        () = server.shut_down() => {
+            tracing::info!("ended");
+            Ok(())
+        }
+        () = signals.next() => Err(Failure::Failed("ended before all sessions had".to_owned())),
+    }
+}
+
+fn say_ready(server: &Server) {
+    let address = server.address();
+    if server.is_demo() {
+        tracing::warn!(
+            "no provider is configured: this is the demo model, rules without AI; set GEMINI_API_KEY for Gemini Live"
+        );
+    }
+    Printer.result(&format!("windlass is ready at http://{address}"));
+}
+
+/// The signals that end a server.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::Failed(format!("signals cannot be received: {error}")))
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> Result<Self, Failure> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The wall clock, in milliseconds for the machine and in words for the prompt. Knows the machine's time zone.
+
+use jiff::Zoned;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_unix_ms() -> u64 {
+    let elapsed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A moment as the prompt says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    /// `Friday, 20 November 2026`.
+    pub(crate) date: String,
+    /// `18:25`.
+    pub(crate) time: String,
+    /// `Europe/Oslo, UTC+01:00`.
+    pub(crate) zone: String,
+}
+
+impl Words {
+    pub(crate) fn now() -> Self {
+        Self::of(&Zoned::now())
+    }
+
+    fn of(moment: &Zoned) -> Self {
+        let offset = moment.strftime("UTC%:z").to_string();
+        Self {
+            date: moment.strftime("%A, %-d %B %Y").to_string(),
+            time: moment.strftime("%H:%M").to_string(),
+            zone: match moment.time_zone().iana_name() {
+                Some(name) if name != "UTC" => format!("{name}, {offset}"),
+                Some(_) => "UTC".to_owned(),
+                None => offset,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_said_with_its_weekday_and_zone() {
+        for (moment, date, time, zone) in [
+            (
+                "2026-11-20T18:25:43+01:00[Europe/Oslo]",
+                "Friday, 20 November 2026",
+                "18:25",
+                "Europe/Oslo, UTC+01:00",
+            ),
+            (
+                "2024-02-29T00:05:00+00:00[UTC]",
+                "Thursday, 29 February 2024",
+                "00:05",
+                "UTC",
+            ),
+        ] {
+            let words = Words::of(&moment.parse().unwrap());
+            assert_eq!(
+                (
+                    words.date.as_str(),
+                    words.time.as_str(),
+                    words.zone.as_str()
+                ),
+                (date, time, zone)
+            );
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! How a command ends where it did not do what it was asked to: one line for people and an exit code.
+
+use std::process::ExitCode;
+
+/// Why a command failed, in one line.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was asked rightly and could not do it: exit code 1.
+    Failed(String),
+    /// What was wrong has been printed already: exit code 1.
+    Said,
+    /// It was asked wrongly: exit code 2.
+    Usage(String),
+}
+
+impl Failure {
+    /// Of an error whose text is fit for people.
+    pub fn of(error: impl std::fmt::Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+
+    pub(crate) fn code(&self) -> ExitCode {
+        match self {
+            Self::Failed(_) | Self::Said => ExitCode::from(1),
+            Self::Usage(_) => ExitCode::from(2),
+        }
+    }
+
+    pub(crate) fn line(&self) -> Option<String> {
+        match self {
+            // One line, whatever an error of somebody else's looks like.
+            Self::Failed(text) | Self::Usage(text) => Some(text.replace('\n', " ")),
+            Self::Said => None,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Which model sessions talk to: decides between Gemini Live and the demo model, and makes the settings that all sessions
+//! share. Knows no session.
+
+use crate::failure::Failure;
+use crate::simulator::Simulator;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use windlass_provider::gemini_live::address::{Backend, Credentials};
+use windlass_provider::gemini_live::{Compression, SpeechDetection, profile};
+use windlass_runtime::config::{Config, Provider, ProviderKind, Vertex};
+use windlass_runtime::gemini_live::{GeminiLiveSettings, target};
+use windlass_session::model::ModelProfile;
+use windlass_sim::gemini_live::Options;
+use windlass_tool::sensitive::Sensitive;
+
+/// From the first byte to the provider's upgrade.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The simulator lets any key in.
+const DEMO_KEY: &str = "demo";
+
+/// Which one it is, after `auto` has been decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    GeminiLive,
+    Demo,
+}
+
+impl Choice {
+    pub(crate) fn of(provider: &Provider) -> Result<Self, Failure> {
+        let has_credentials = provider.api_key.is_some()
+            || provider.ephemeral_token.is_some()
+            || provider.vertex.is_some();
+        let is_reachable = has_credentials || provider.url.is_some();
+        match provider.kind {
+            ProviderKind::Auto if is_reachable => Ok(Self::GeminiLive),
+            ProviderKind::Auto => Ok(Self::Demo),
+            ProviderKind::GeminiLive if is_reachable => Ok(Self::GeminiLive),
+            ProviderKind::GeminiLive => Err(Failure::Failed(
+                "the provider gemini-live needs a key: set GEMINI_API_KEY, or choose the demo model with --provider demo"
+                    .to_owned(),
+            )),
+            ProviderKind::Demo if provider.url.is_some() => Err(Failure::Failed(
+                "the demo model runs inside this process and has no address: leave provider.url (--provider-url) out, \
+                 or choose another provider"
+                    .to_owned(),
+            )),
+            ProviderKind::Demo => Ok(Self::Demo),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::GeminiLive => "gemini-live",
+            Self::Demo => "demo",
+        }
+    }
+}
+
+/// What the model is known to do: its row of the built-in table, with the configuration's changes.
+pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
+    let model = config.provider.model.as_str();
+    let found = profile::find(model);
+    if let Some(note) = &found.note {
+        tracing::warn!(model, note, "a note on this model");
+    }
+    let id = model.strip_prefix("models/").unwrap_or(model);
+    let change = config.models.get(model).or_else(|| config.models.get(id));
+    Arc::new(match change {
+        Some(change) => change.apply(found.profile),
+        None => found.profile,
+    })
+}
+
+/// The settings of Gemini Live, or of the demo model behind the same protocol; starts the latter inside this process.
+pub(crate) async fn settings(
+    config: &Config,
+    choice: Choice,
+    shutdown: watch::Receiver<bool>,
+) -> Result<Arc<GeminiLiveSettings>, Failure> {
+    let demo_url;
+    let provider = &config.provider;
+    let (backend, credentials, url) = match choice {
+        Choice::GeminiLive => (
+            backend(provider),
+            credentials(provider),
+            provider.url.as_ref().map(|url| url.as_str()),
+        ),
+        Choice::Demo => {
+            demo_url = start_demo(shutdown).await?;
+            let key = Credentials::ApiKey(Sensitive(DEMO_KEY.to_owned()));
+            let backend = Backend::DeveloperApi { version: None };
+            (backend, Some(key), Some(demo_url.as_str()))
+        }
+    };
+    let address = backend
+        .address(credentials.as_ref(), url)
+        .map_err(Failure::of)?;
+    let voice = &config.voice;
+    Ok(Arc::new(GeminiLiveSettings {
+        target: target(&address).map_err(Failure::of)?,
+        model: backend.model_name(provider.model.as_str()),
+        connect_timeout: CONNECT_TIMEOUT,
+        voice: voice.name.as_ref().map(|name| name.as_str().to_owned()),
+        language: voice.language.as_ref().map(|tag| tag.as_str().to_owned()),
+        temperature: provider.temperature.map(|temperature| temperature.get()),
+        output_tokens_max: provider.output_tokens_max.map(|max| narrow(max.get())),
+        thinking_level: provider.thinking_level,
+        thinking_budget: provider.thinking_budget_tokens.map(|max| narrow(max.get())),
+        transcribe_input: voice.transcribe_input,
+        transcribe_output: voice.transcribe_output,
+        speech_detection: SpeechDetection {
+            start_sensitivity: voice.speech.start_sensitivity,
+            end_sensitivity: voice.speech.end_sensitivity,
+            prefix_padding_ms: voice.speech.prefix_padding_ms.map(|ms| narrow(ms.get())),
+            silence_ms: voice.speech.silence_ms.map(|ms| narrow(ms.get())),
+        },
+        barge_in: voice.barge_in,
+        compression: provider.context_compression.then(|| Compression {
+            trigger_tokens: provider
+                .compression_trigger_tokens
+                .map(|tokens| tokens.get()),
+            target_tokens: provider
+                .compression_target_tokens
+                .map(|tokens| tokens.get()),
+        }),
+    }))
+}
+
+/// The configuration's limits lie far below.
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn backend(provider: &Provider) -> Backend {
+    let version = provider
+        .api_version
+        .as_ref()
+        .map(|version| version.as_str().to_owned());
+    match &provider.vertex {
+        Some(Vertex {
+            location, project, ..
+        }) => Backend::Vertex {
+            location: location.as_str().to_owned(),
+            project: project.as_ref().map(|project| project.as_str().to_owned()),
+            version,
+        },
+        None => Backend::DeveloperApi { version },
+    }
+}
+
+fn credentials(provider: &Provider) -> Option<Credentials> {
+    if let Some(Vertex {
+        access_token: Some(token),
+        quota_project,
+        ..
+    }) = &provider.vertex
+    {
+        return Some(Credentials::Bearer {
+            token: token.sensitive(),
+            quota_project: quota_project
+                .as_ref()
+                .map(|project| project.as_str().to_owned()),
+        });
+    }
+    if let Some(token) = &provider.ephemeral_token {
+        return Some(Credentials::EphemeralToken(token.sensitive()));
+    }
+    provider
+        .api_key
+        .as_ref()
+        .map(|key| Credentials::ApiKey(key.sensitive()))
+}
+
+/// Starts the demo model on a loopback socket of this process, so that it is reached as a provider is.
+async fn start_demo(shutdown: watch::Receiver<bool>) -> Result<String, Failure> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let started = async {
+        let simulator = Simulator::bind(address, Options::demo()).await?;
+        let url = format!("ws://{}", simulator.address()?);
+        tokio::spawn(simulator.serve(shutdown));
+        Ok::<_, std::io::Error>(url)
+    };
+    started.await.map_err(|error| {
+        Failure::Failed(format!(
+            "the demo model cannot listen on {address}: {error}"
+        ))
+    })
+}

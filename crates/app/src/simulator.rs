@@ -1,0 +1,299 @@
+//! Runs the simulated Gemini Live server on a socket: accepts, upgrades, carries frames and time to the state machine and
+//! its outputs back. Knows nothing of what the frames say.
+
+use crate::web::{listener, upgrade};
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
+use windlass_runtime::transport::websocket::{
+    AudioForm, Message, MessageLimits, Reading, Role, Socket, SocketLimits, SocketLost,
+};
+use windlass_session::time::Timestamp;
+use windlass_sim::gemini_live::{ConnectionId, Input, Options, Output, Server, Upgrade};
+
+/// Connections at a time; a simulator serves tests and one demo.
+const CONNECTIONS_MAX: usize = 4_096;
+/// How long the closing handshake may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// A wake-up for want of a deadline; nothing depends on it.
+const FAR: Duration = Duration::from_secs(3_600);
+
+/// The state machine judges the size of what it is sent, so the socket lets more through.
+const LIMITS: SocketLimits = SocketLimits {
+    messages: MessageLimits {
+        text_bytes_max: 17 << 20,
+        binary_bytes_max: 17 << 20,
+    },
+    queued_audio_bytes_max: 32 << 20,
+    queued_bytes_max: 32 << 20,
+};
+
+/// A simulator whose address is known and which nobody serves yet.
+pub(crate) struct Simulator {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    server: Mutex<Server>,
+    started: Instant,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::default() + self.started.elapsed()
+    }
+
+    fn instant(&self, at: Timestamp) -> Instant {
+        self.started + Duration::from_micros(at.0)
+    }
+}
+
+impl Simulator {
+    pub(crate) async fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
+        Ok(Self {
+            listener: TcpListener::bind(address).await?,
+            shared: Arc::new(Shared {
+                server: Mutex::new(Server::new(options)),
+                started: Instant::now(),
+            }),
+        })
+    }
+
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `shutdown` turns true.
+    pub(crate) async fn serve(self, shutdown: watch::Receiver<bool>) {
+        let shared = self.shared;
+        let service = move |request| {
+            let response = answer(&shared, request);
+            async move { response }
+        };
+        listener::serve(self.listener, service, CONNECTIONS_MAX, shutdown).await;
+    }
+}
+
+fn answer(shared: &Arc<Shared>, mut request: Request<Incoming>) -> Response<Body> {
+    let accept = match upgrade::accept(request.headers()) {
+        Ok(accept) => accept,
+        Err(problem) => return refuse(StatusCode::BAD_REQUEST, problem),
+    };
+    let target = request.uri().path_and_query();
+    let headers = request.headers().iter().filter_map(|(name, value)| {
+        let value = value.to_str().ok()?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    let wanted = Upgrade {
+        target: target.map_or_else(String::new, ToString::to_string),
+        headers: headers.collect(),
+    };
+    let id = match shared.lock().connect(&wanted) {
+        Ok(id) => id,
+        Err(rejection) => {
+            let status = StatusCode::from_u16(rejection.http_status);
+            return refuse(status.unwrap_or(StatusCode::BAD_REQUEST), rejection.cause);
+        }
+    };
+    let upgraded = hyper::upgrade::on(&mut request);
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        let stream = upgraded.await.ok().and_then(upgrade::into_stream);
+        let socket = stream.and_then(|(stream, already_read)| {
+            Socket::new(Box::new(stream), Role::Server, LIMITS, already_read).ok()
+        });
+        if let Some(socket) = socket {
+            Conversation::new(socket, shared.clone(), id).run().await;
+        }
+        let now = shared.now();
+        let nobody_is_left = &mut Vec::new();
+        shared.lock().handle(now, id, Input::Closed, nobody_is_left);
+    });
+    upgrade::switching(accept)
+}
+
+fn refuse(status: StatusCode, problem: &str) -> Response<Body> {
+    let mut response = Response::new(Body::from(format!("{problem}\n")));
+    *response.status_mut() = status;
+    response
+}
+
+/// One connection, from its upgrade to its end.
+struct Conversation {
+    socket: Socket,
+    shared: Arc<Shared>,
+    id: ConnectionId,
+    sleep: Pin<Box<Sleep>>,
+    reads_again_at: Option<Timestamp>,
+    outputs: Vec<Output>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// Our close frame is out, and the peer's is waited for.
+    Closing {
+        until: Instant,
+    },
+    Over,
+}
+
+enum Woken {
+    Read(Result<Reading, SocketLost>),
+    Time,
+}
+
+impl Conversation {
+    fn new(socket: Socket, shared: Arc<Shared>, id: ConnectionId) -> Self {
+        Self {
+            socket,
+            shared,
+            id,
+            sleep: Box::pin(tokio::time::sleep(FAR)),
+            reads_again_at: None,
+            outputs: Vec::new(),
+            stage: Stage::Open,
+        }
+    }
+
+    async fn run(mut self) {
+        if let Some(reading) = self.socket.already_read() {
+            self.take(reading);
+        }
+        while self.stage != Stage::Over {
+            let deadline = self.deadline();
+            self.sleep.as_mut().reset(deadline);
+            match poll_fn(|context| self.poll(context)).await {
+                Woken::Read(Ok(reading)) => self.take(reading),
+                Woken::Read(Err(_)) => self.stage = Stage::Over,
+                Woken::Time => self.tick(),
+            }
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        if let Stage::Closing { until } = self.stage {
+            return until;
+        }
+        let next = self.shared.lock().next_deadline(self.id);
+        let earliest = next.into_iter().chain(self.reads_again_at).min();
+        earliest.map_or_else(|| Instant::now() + FAR, |at| self.shared.instant(at))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
+        if let Poll::Ready(Err(error)) = self.socket.poll_flush(context) {
+            return Poll::Ready(Woken::Read(Err(error.into())));
+        }
+        if self.reads_again_at.is_none()
+            && let Poll::Ready(read) = self.socket.poll_read(context)
+        {
+            return Poll::Ready(Woken::Read(read));
+        }
+        self.sleep.as_mut().poll(context).map(|()| Woken::Time)
+    }
+
+    fn tick(&mut self) {
+        if matches!(self.stage, Stage::Closing { .. }) {
+            self.stage = Stage::Over;
+            return;
+        }
+        let now = self.shared.now();
+        if self.reads_again_at.is_some_and(|at| at <= now) {
+            self.reads_again_at = None;
+        }
+        self.feed(Input::Tick);
+    }
+
+    fn take(&mut self, mut reading: Reading) {
+        loop {
+            match reading.next_message() {
+                Ok(Some(message)) => self.take_message(message),
+                Ok(None) => break,
+                Err(error) => {
+                    self.close(error.close_code(), "");
+                    break;
+                }
+            }
+        }
+        self.socket.finish(reading);
+    }
+
+    fn take_message(&mut self, message: Message<'_>) {
+        match message {
+            Message::Text(frame) | Message::Binary(frame) => self.feed(Input::Frame(&frame)),
+            Message::Ping(payload) => {
+                if self.socket.send_pong(payload).is_err() {
+                    self.stage = Stage::Over;
+                }
+            }
+            Message::Pong => {}
+            Message::TooLarge { .. } => self.close(1009, "The message is too large."),
+            Message::Close(frame) => match self.stage {
+                Stage::Open => {
+                    // A peer that gave no code gets none back that it would have to explain.
+                    let code = if frame.code == 1005 { 1000 } else { frame.code };
+                    self.close(code, "");
+                }
+                Stage::Closing { .. } | Stage::Over => self.stage = Stage::Over,
+            },
+        }
+    }
+
+    fn feed(&mut self, input: Input<'_>) {
+        if self.stage != Stage::Open {
+            return;
+        }
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let now = self.shared.now();
+        self.shared.lock().handle(now, self.id, input, &mut outputs);
+        for output in outputs.drain(..) {
+            self.obey(output);
+        }
+        self.outputs = outputs;
+    }
+
+    fn obey(&mut self, output: Output) {
+        match output {
+            Output::Send(frame) => {
+                let sent = self
+                    .socket
+                    .send_audio(AudioForm::Binary, |bytes| bytes.extend_from_slice(&frame));
+                if !sent {
+                    self.stage = Stage::Over;
+                }
+            }
+            Output::Close { code, reason } => self.close(code, &reason),
+            Output::Drop => self.stage = Stage::Over,
+            Output::StopReading { until } => self.reads_again_at = Some(until),
+        }
+    }
+
+    fn close(&mut self, code: u16, reason: &str) {
+        if self.stage != Stage::Open {
+            return;
+        }
+        self.reads_again_at = None;
+        self.stage = match self.socket.send_close(code, reason) {
+            Ok(()) => Stage::Closing {
+                until: Instant::now() + CLOSE_TIMEOUT,
+            },
+            Err(_) => Stage::Over,
+        };
+    }
+}

@@ -1,0 +1,265 @@
+//! The tools as sessions get them: builds or loads the artifact, joins it with handlers, and prepares each mode's prompt
+//! and declarations once for all sessions. Knows no session.
+
+use crate::clock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use windlass_handlers::describe_tool::{self, describe_tool};
+use windlass_provider::gemini_live::DeclaredTools;
+use windlass_runtime::config::Config;
+use windlass_runtime::prompt::{
+    self, ContextEstimate, Now, Prompt, Texts, TextsError, TextsOrigin,
+};
+use windlass_session::limits::Limits;
+use windlass_session::model::ModelProfile;
+use windlass_tool::artifact::{ActivationError, Artifact, LoadError, WriteError, write_artifact};
+use windlass_tool::compile::{self, Compilation, Source};
+use windlass_tool::envelope::rfc3339;
+use windlass_tool::handler::Handler;
+use windlass_tool::id::ToolId;
+use windlass_tool::kind::Mode;
+use windlass_tool::problem::Problem;
+use windlass_tool::registry::Registry;
+
+/// The artifact's name in the data folder.
+pub(crate) const ARTIFACT_FILE: &str = "tool_registry.json";
+
+/// The code of tools, by their ids.
+pub type Handlers = BTreeMap<ToolId, Arc<dyn Handler>>;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolboxError {
+    #[error("{}", summary(.problems, .tools))]
+    Compile {
+        tools: PathBuf,
+        problems: Vec<Problem>,
+    },
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Activate(#[from] ActivationError),
+    #[error(transparent)]
+    Texts(#[from] TextsError),
+}
+
+fn summary(problems: &[Problem], tools: &Path) -> String {
+    let errors = count_of_errors(problems);
+    let noun = if errors == 1 { "error" } else { "errors" };
+    format!(
+        "the tools in {} cannot be built: {errors} {noun}",
+        tools.display()
+    )
+}
+
+pub(crate) fn count_of_errors(problems: &[Problem]) -> usize {
+    problems
+        .iter()
+        .filter(|problem| problem.severity == windlass_tool::problem::Severity::Error)
+        .count()
+}
+
+/// Compiles a folder of tools for an artifact at a place. Writes nothing.
+pub(crate) fn compile(tools: &Path, artifact: &Path, handlers: &Handlers) -> Compilation {
+    let builtin: BTreeSet<ToolId> = handlers.keys().cloned().collect();
+    let build_timestamp = rfc3339(clock::now_unix_ms());
+    compile::compile(&Source {
+        tools,
+        artifact,
+        builtin: &builtin,
+        build_timestamp: &build_timestamp,
+    })
+}
+
+/// Where the tools are and what is done with them.
+pub(crate) struct Workshop {
+    pub(crate) config: Arc<Config>,
+    pub(crate) handlers: Handlers,
+    pub(crate) profile: Arc<ModelProfile>,
+}
+
+impl Workshop {
+    pub(crate) fn artifact_path(&self) -> PathBuf {
+        self.config.folders.data.join(ARTIFACT_FILE)
+    }
+
+    /// The tools as they are now, compiled first where the artifact is missing, is not what was written, or is of other
+    /// sources.
+    pub(crate) fn open(&self) -> Result<Toolbox, ToolboxError> {
+        let path = self.artifact_path();
+        let builtin: BTreeSet<ToolId> = self.handlers.keys().cloned().collect();
+        let tools = &self.config.folders.tools;
+        let source = Source {
+            tools,
+            artifact: &path,
+            builtin: &builtin,
+            build_timestamp: "",
+        };
+        let artifact = match Artifact::load(&path) {
+            Ok(artifact) if compile::is_current(&artifact, &source) => artifact,
+            Ok(_) => self.build()?,
+            Err(LoadError::Missing { .. }) => self.build()?,
+            Err(error) if error.is_cured_by_building() => {
+                tracing::warn!(%error, "the tools are built again");
+                self.build()?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.activate(artifact)
+    }
+
+    /// Compiles and writes the artifact.
+    pub(crate) fn build(&self) -> Result<Artifact, ToolboxError> {
+        let (path, tools) = (self.artifact_path(), &self.config.folders.tools);
+        let compilation = compile(tools, &path, &self.handlers);
+        let Some(artifact) = compilation.artifact else {
+            return Err(ToolboxError::Compile {
+                tools: tools.clone(),
+                problems: compilation.problems,
+            });
+        };
+        write_artifact(&artifact, &path)?;
+        let warnings = compilation
+            .problems
+            .iter()
+            .filter(|problem| problem.severity == windlass_tool::problem::Severity::Warning);
+        for problem in warnings {
+            tracing::warn!(%problem, "a tool could be better");
+        }
+        tracing::info!(
+            version = artifact.version(),
+            tools = artifact.tool_ids().count(),
+            artifact = %path.display(),
+            "tools built"
+        );
+        Ok(artifact)
+    }
+
+    pub(crate) fn activate(&self, artifact: Artifact) -> Result<Toolbox, ToolboxError> {
+        let registry = artifact.into_registry(&self.handlers, None, &self.config.tools)?;
+        let (texts, origin) = Texts::load(&self.config.folders.prompts)?;
+        if origin == TextsOrigin::BuiltIn {
+            tracing::info!(
+                folder = %self.config.folders.prompts.display(),
+                "there is no prompts folder, so the built-in prompts are used"
+            );
+        }
+        let voice = &self.config.voice;
+        let text = &self.config.text;
+        let mode = |mode, guides_tokens_max, limits: &Limits| {
+            self.mode_tools(&registry, &texts, mode, guides_tokens_max, limits)
+        };
+        Ok(Toolbox {
+            voice: mode(Mode::Voice, voice.guides_tokens_max.get(), &voice.limits),
+            text: mode(Mode::Text, text.guides_tokens_max.get(), &text.limits),
+            version: registry.version().clone(),
+        })
+    }
+
+    fn mode_tools(
+        &self,
+        registry: &Registry,
+        texts: &Texts,
+        mode: Mode,
+        guides_tokens_max: u64,
+        limits: &Limits,
+    ) -> Arc<ModeTools> {
+        let registry = if prompt::guides_fit(registry, mode, guides_tokens_max) {
+            registry.clone()
+        } else {
+            registry.with(describer(registry, mode))
+        };
+        let prompt = Prompt::new(&prompt::Request {
+            texts,
+            mode,
+            registry: &registry,
+            guides_tokens_max,
+            retrieval_calls_max: limits.turn.retrieval_calls_max,
+        });
+        let declared = DeclaredTools::new(registry.declared(mode), &self.profile);
+        Arc::new(ModeTools {
+            registry: Arc::new(registry),
+            declared,
+            prompt,
+            latest: Mutex::new(None),
+        })
+    }
+}
+
+/// The tool that returns the guides for which the prompt has no room.
+fn describer(registry: &Registry, mode: Mode) -> windlass_tool::registry::Tool {
+    let guides = registry
+        .declared(mode)
+        .map(|tool| (tool.id.as_str().to_owned(), tool.documentation.clone()))
+        .collect();
+    let handler = describe_tool(Arc::new(guides));
+    compile::compile_embedded(describe_tool::SCHEMA, describe_tool::GUIDE, handler)
+        .expect("the program's own tool compiles, as a test shows")
+}
+
+/// All tools of one build, ready for sessions.
+pub(crate) struct Toolbox {
+    pub(crate) version: Arc<str>,
+    pub(crate) voice: Arc<ModeTools>,
+    pub(crate) text: Arc<ModeTools>,
+}
+
+impl Toolbox {
+    pub(crate) fn of(&self, mode: Mode) -> &Arc<ModeTools> {
+        match mode {
+            Mode::Voice => &self.voice,
+            Mode::Text => &self.text,
+        }
+    }
+}
+
+/// What the sessions of one mode share.
+pub(crate) struct ModeTools {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) declared: DeclaredTools,
+    prompt: Prompt,
+    /// The last instruction that was made. Sessions that begin in the same minute share it.
+    latest: Mutex<Option<(clock::Words, Arc<str>)>>,
+}
+
+impl ModeTools {
+    /// The system instruction of a session that begins now.
+    pub(crate) fn instruction(&self) -> Arc<str> {
+        let now = clock::Words::now();
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*latest {
+            Some((moment, text)) if *moment == now => text.clone(),
+            Some(_) | None => {
+                let text: Arc<str> = self
+                    .prompt
+                    .at(&Now {
+                        date: &now.date,
+                        time: &now.time,
+                        zone: &now.zone,
+                    })
+                    .into();
+                *latest = Some((now, text.clone()));
+                text
+            }
+        }
+    }
+
+    pub(crate) fn estimate(&self, instruction: &str) -> ContextEstimate {
+        ContextEstimate::of(instruction, self.declared.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tool_that_describes_others_compiles_and_says_what_it_was_given() {
+        let registry = Registry::new("1.0.00000000", None, Vec::new());
+        let tool = describer(&registry, Mode::Voice);
+        assert_eq!(tool.id.as_str(), "describe_tool");
+        assert!(tool.allows(Mode::Voice) && tool.allows(Mode::Text));
+    }
+}

@@ -1,0 +1,192 @@
+//! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
+
+use crate::clock;
+use crate::toolbox::{ModeTools, Toolbox};
+use crate::world::{NamedUsersWorld, SharedWorld};
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use windlass_runtime::client_protocol::Start;
+use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings};
+use windlass_runtime::ids::{self, NoRandomness};
+use windlass_runtime::metrics::{ContextTokens, Metrics};
+use windlass_runtime::voice::{Admission, Host, Refusal};
+use windlass_session::client::ErrorCode;
+use windlass_session::limits::Limits;
+use windlass_session::model::ModelProfile;
+use windlass_session::session::SessionConfig;
+use windlass_tool::handler::World;
+use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::kind::Mode;
+
+/// Everything that a session is made of.
+pub(crate) struct VoiceHost {
+    pub(crate) toolbox: ArcSwap<Toolbox>,
+    pub(crate) profile: Arc<ModelProfile>,
+    pub(crate) provider: Arc<GeminiLiveSettings>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) world: SharedWorld,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) conversations: Arc<Conversations>,
+}
+
+/// The conversations that have a voice session now, each with that session and its tools' version.
+#[derive(Default)]
+pub(crate) struct Conversations(Mutex<HashMap<ConversationId, (SessionId, Arc<str>)>>);
+
+impl Conversations {
+    fn enter(
+        self: &Arc<Self>,
+        conversation: &ConversationId,
+        session: &SessionId,
+        version: &Arc<str>,
+    ) -> Option<Lease> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.contains_key(conversation) {
+            return None;
+        }
+        running.insert(conversation.clone(), (session.clone(), version.clone()));
+        Some(Lease {
+            conversations: self.clone(),
+            conversation: conversation.clone(),
+        })
+    }
+
+    /// Says of each session that has other tools than these that it keeps them.
+    pub(crate) fn report_older_than(&self, version: &str) {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (session, own) in running.values().filter(|(_, own)| **own != *version) {
+            tracing::info!(%session, own = %own, newest = version, "a session goes on with older tools");
+        }
+    }
+}
+
+/// Holds a conversation's place while its session lives.
+struct Lease {
+    conversations: Arc<Conversations>,
+    conversation: ConversationId,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut running = self
+            .conversations
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        running.remove(&self.conversation);
+    }
+}
+
+impl Host for VoiceHost {
+    fn start(&self, client_id: &ClientId, start: Start) -> Result<Admission, Refusal> {
+        let (user_id, world) = self.user(client_id, start.user_id.as_deref());
+        self.refuse_blocked(&user_id, world.as_ref())?;
+        let session_id = ids::session_id().map_err(|error| broken(&error))?;
+        let conversation_id = match start.conversation_id {
+            Some(id) => ConversationId::new(id),
+            None => ids::conversation_id().map_err(|error| broken(&error))?,
+        };
+        let toolbox = self.toolbox.load();
+        let tools = toolbox.of(Mode::Voice);
+        let lease = self
+            .conversations
+            .enter(&conversation_id, &session_id, &toolbox.version)
+            .ok_or_else(|| Refusal::Error {
+                code: ErrorCode::SessionActive,
+                message: "this conversation has a voice session already; end that one first"
+                    .to_owned(),
+            })?;
+        let system_instruction = tools.instruction();
+        self.report_context(&session_id, tools, &system_instruction);
+        Ok(Admission {
+            session: SessionConfig {
+                session_id,
+                user_id,
+                conversation_id,
+                mode: Mode::Voice,
+                registry: tools.registry.clone(),
+                limits: self.limits.clone(),
+                profile: self.profile.clone(),
+                started_unix_ms: clock::now_unix_ms(),
+                history: start.history,
+                pending_request: start.pending_request.map(|request| request.into_inner()),
+            },
+            world,
+            provider: Box::new(GeminiLive {
+                settings: self.provider.clone(),
+                system_instruction,
+                tools: tools.declared.clone(),
+            }),
+            resume_token: ids::resume_token().map_err(|error| broken(&error))?,
+            lease: Box::new(lease),
+        })
+    }
+}
+
+impl VoiceHost {
+    fn user(&self, client_id: &ClientId, named: Option<&str>) -> (UserId, Arc<dyn World>) {
+        match named {
+            Some(named) => (
+                UserId::new(named),
+                Arc::new(NamedUsersWorld {
+                    shared: self.world.clone(),
+                    client_id: client_id.clone(),
+                }),
+            ),
+            None => (
+                UserId::new(client_id.as_str()),
+                Arc::new(self.world.clone()),
+            ),
+        }
+    }
+
+    fn refuse_blocked(&self, user_id: &UserId, world: &dyn World) -> Result<(), Refusal> {
+        let now_unix_ms = clock::now_unix_ms();
+        match world.blocks().blocked(user_id, now_unix_ms) {
+            Ok(None) => Ok(()),
+            Ok(Some(block)) => Err(Refusal::Blocked {
+                now_unix_ms,
+                until_unix_ms: block.until_unix_ms,
+                farewell_message: block.farewell_message,
+            }),
+            // Nobody gets around a block by breaking the store.
+            Err(error) => {
+                tracing::error!(%error, "a session could not begin");
+                Err(internal())
+            }
+        }
+    }
+
+    fn report_context(&self, session: &SessionId, tools: &ModeTools, instruction: &str) {
+        let estimate = tools.estimate(instruction);
+        let window = self.profile.context_tokens_max;
+        tracing::info!(
+            %session,
+            session_init_tokens = estimate.session_init_tokens,
+            system_prompt_tokens = estimate.system_prompt_tokens,
+            tool_decl_tokens = estimate.tool_decl_tokens,
+            "a voice session begins"
+        );
+        if estimate.crowds(window) {
+            tracing::warn!(%session, window, "prompt and tools take over 90 % of the model's window");
+        }
+        self.metrics.context(ContextTokens {
+            session_init_tokens: estimate.session_init_tokens,
+            system_prompt_tokens: estimate.system_prompt_tokens,
+            tool_decl_tokens: estimate.tool_decl_tokens,
+        });
+    }
+}
+
+fn broken(error: &NoRandomness) -> Refusal {
+    tracing::error!(%error, "a session could not begin");
+    internal()
+}
+
+fn internal() -> Refusal {
+    Refusal::Error {
+        code: ErrorCode::Internal,
+        message: "the server cannot begin a session now".to_owned(),
+    }
+}

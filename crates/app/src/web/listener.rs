@@ -1,0 +1,108 @@
+//! Accepts connections and serves HTTP/1 on them, bounded in number and patience. Knows no route.
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+/// How long a client may take to send the head of a request, and how long a connection may stay without one.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// Room for the head of a request.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// How long nothing is accepted after the system refused a connection, as it does when it has no more descriptors.
+const PAUSE_AFTER_REFUSAL: Duration = Duration::from_millis(100);
+
+/// Serves until `shutdown` turns true; then takes no more connections and lets the open ones finish their request.
+pub(crate) async fn serve<S, F, B>(
+    listener: TcpListener,
+    service: S,
+    connections_max: usize,
+    mut shutdown: watch::Receiver<bool>,
+) where
+    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: hyper::body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let places = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
+    loop {
+        let accepted = tokio::select! {
+            () = over(&mut shutdown) => return,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        let (stream, place) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(PAUSE_AFTER_REFUSAL).await;
+                continue;
+            }
+        };
+        let (service, shutdown) = (service.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            serve_one(stream, service, shutdown).await;
+            drop(place);
+        });
+    }
+}
+
+/// Waits until the value is true, or nobody is left to say so.
+async fn over(shutdown: &mut watch::Receiver<bool>) {
+    // Whether it was said or the sender is gone: it is over either way.
+    let _ = shutdown.wait_for(|over| *over).await;
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = places
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    // Audio must not wait for the acknowledgement of the frame before it.
+    stream.set_nodelay(true)?;
+    Ok((stream, place))
+}
+
+async fn serve_one<S, F, B>(stream: TcpStream, service: S, mut shutdown: watch::Receiver<bool>)
+where
+    S: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: hyper::body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let service = service_fn(move |request| {
+        let response = service(request);
+        async move { Ok::<_, Infallible>(response.await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let outcome = tokio::select! {
+        outcome = &mut connection => outcome,
+        () = over(&mut shutdown) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}

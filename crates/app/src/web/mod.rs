@@ -1,0 +1,129 @@
+//! What the server answers over HTTP: the page, facts about the server, its health, its metrics, and the way to a voice
+//! session. Knows no session from the inside.
+
+pub(crate) mod listener;
+pub(crate) mod origin;
+mod ui;
+pub(crate) mod upgrade;
+mod voice;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State as Extract;
+use axum::routing::get;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use origin::OriginRule;
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Semaphore;
+use windlass_runtime::client_key::ClientKey;
+use windlass_runtime::metrics::Metrics;
+use windlass_runtime::voice::VoiceService;
+
+/// What the handlers of requests share.
+pub(crate) struct State {
+    pub(crate) info: Info,
+    pub(crate) origin_rule: OriginRule,
+    /// One for each voice session that may run.
+    pub(crate) places: Arc<Semaphore>,
+    pub(crate) client_key: ClientKey,
+    pub(crate) voice: Arc<VoiceService>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) draining: AtomicBool,
+}
+
+impl State {
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+}
+
+/// What the page shows of the server.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Info {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) provider: &'static str,
+    pub(crate) model: String,
+    /// Whether the model is rules without AI.
+    pub(crate) demo: bool,
+    pub(crate) suggestions: Vec<&'static str>,
+}
+
+/// All routes. Whatever is none is looked for among the page's files.
+pub(crate) fn router(state: Arc<State>) -> Router {
+    Router::new()
+        .route("/voice", get(voice::connect))
+        .route("/api/info", get(info))
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .fallback(ui::serve)
+        .with_state(state)
+}
+
+/// A short answer in words.
+fn line(status: StatusCode, text: &str) -> Response<Body> {
+    let mut response = typed("text/plain; charset=utf-8", format!("{text}\n"));
+    *response.status_mut() = status;
+    response
+}
+
+/// An answer that holds only for this moment.
+fn typed(content_type: &'static str, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// No browser is to guess at a type.
+pub(crate) fn finish(mut response: Response<Body>) -> Response<Body> {
+    let nosniff = HeaderValue::from_static("nosniff");
+    response
+        .headers_mut()
+        .insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
+}
+
+async fn info(Extract(state): Extract<Arc<State>>) -> Response<Body> {
+    let body = serde_json::to_string(&state.info).expect("facts are plain JSON");
+    typed("application/json", body)
+}
+
+async fn health() -> Response<Body> {
+    line(StatusCode::OK, "up")
+}
+
+async fn ready(Extract(state): Extract<Arc<State>>) -> Response<Body> {
+    if state.is_draining() {
+        line(StatusCode::SERVICE_UNAVAILABLE, "draining")
+    } else {
+        line(StatusCode::OK, "ready")
+    }
+}
+
+async fn metrics(Extract(state): Extract<Arc<State>>, headers: HeaderMap) -> Response<Body> {
+    if wants_prometheus(&headers) {
+        typed(
+            "text/plain; version=0.0.4; charset=utf-8",
+            state.metrics.prometheus(),
+        )
+    } else {
+        typed("application/json", state.metrics.json().to_string())
+    }
+}
+
+/// JSON is for whoever asks for nothing, or for anything.
+fn wants_prometheus(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|media_type| media_type.split(';').next().unwrap_or_default().trim())
+        .any(|media_type| matches!(media_type, "text/plain" | "application/openmetrics-text"))
+}

@@ -1,0 +1,94 @@
+//! The server's side of an upgrade to WebSocket: what the request must say, what is answered, and the raw stream
+//! afterwards. Knows nothing of who may connect.
+
+use axum::body::Body;
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+/// The value of the header that accepts the upgrade; `Err` says what the request lacks.
+pub(crate) fn accept(headers: &HeaderMap) -> Result<HeaderValue, &'static str> {
+    if !has_token(headers, &UPGRADE, "websocket") || !has_token(headers, &CONNECTION, "upgrade") {
+        return Err("this address speaks WebSocket; ask for an upgrade");
+    }
+    if headers
+        .get(SEC_WEBSOCKET_VERSION)
+        .is_none_or(|version| version != "13")
+    {
+        return Err("only version 13 of WebSocket is spoken here");
+    }
+    let key = headers
+        .get(SEC_WEBSOCKET_KEY)
+        .filter(|key| key.len() == 24)
+        .ok_or("the request has no Sec-WebSocket-Key, or not one of 24 characters")?;
+    HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
+        .map_err(|_| "the request's Sec-WebSocket-Key cannot be answered")
+}
+
+fn has_token(headers: &HeaderMap, name: &http::HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|value| value.trim().eq_ignore_ascii_case(token))
+}
+
+/// The answer with which the connection stops being HTTP.
+pub(crate) fn switching(accept: HeaderValue) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    response
+}
+
+/// The stream beneath the connection, and what was read of it already; `None` where it is none of ours.
+pub(crate) fn into_stream(upgraded: Upgraded) -> Option<(TcpStream, Vec<u8>)> {
+    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
+    Some((parts.io.into_inner(), parts.read_buf.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: [(&str, &str); 4] = [
+        ("upgrade", "WebSocket"),
+        ("connection", "keep-alive, Upgrade"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+
+    fn accepted(headers: &[(&'static str, &'static str)]) -> Result<HeaderValue, &'static str> {
+        accept(
+            &headers
+                .iter()
+                .map(|(name, value)| {
+                    (
+                        http::HeaderName::from_static(name),
+                        HeaderValue::from_static(value),
+                    )
+                })
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn an_upgrade_needs_all_its_headers() {
+        // The example of RFC 6455, section 1.3.
+        assert_eq!(accepted(&GOOD).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        for missing in 0..GOOD.len() {
+            let mut headers = GOOD.to_vec();
+            headers.remove(missing);
+            assert!(accepted(&headers).is_err(), "without {:?}", GOOD[missing]);
+        }
+    }
+}

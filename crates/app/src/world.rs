@@ -1,0 +1,78 @@
+//! The capabilities that tools are given: clock, knowledge base, blocks. Owns none of them.
+
+use crate::clock;
+use std::sync::Arc;
+use windlass_store::Store;
+use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Knowledge, World};
+use windlass_tool::id::{ClientId, UserId};
+
+/// The world as every session sees it.
+#[derive(Clone)]
+pub(crate) struct SharedWorld {
+    pub(crate) knowledge: Arc<dyn Knowledge>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl World for SharedWorld {
+    fn now_unix_ms(&self) -> u64 {
+        clock::now_unix_ms()
+    }
+
+    fn knowledge(&self) -> Arc<dyn Knowledge> {
+        self.knowledge.clone()
+    }
+
+    fn blocks(&self) -> Arc<dyn Blocks> {
+        self.store.clone()
+    }
+}
+
+/// The world of a client that says who its user is: what it says is not proven, so a block holds for the client too, and
+/// no other name gets around it.
+pub(crate) struct NamedUsersWorld {
+    pub(crate) shared: SharedWorld,
+    pub(crate) client_id: ClientId,
+}
+
+impl World for NamedUsersWorld {
+    fn now_unix_ms(&self) -> u64 {
+        clock::now_unix_ms()
+    }
+
+    fn knowledge(&self) -> Arc<dyn Knowledge> {
+        self.shared.knowledge()
+    }
+
+    fn blocks(&self) -> Arc<dyn Blocks> {
+        Arc::new(ClientsBlocks {
+            stored: self.shared.store.clone(),
+            client: UserId::new(self.client_id.as_str()),
+        })
+    }
+}
+
+struct ClientsBlocks {
+    stored: Arc<dyn Store>,
+    client: UserId,
+}
+
+impl Blocks for ClientsBlocks {
+    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
+        self.stored.block(Block {
+            user_id: self.client.clone(),
+            ..block.clone()
+        })?;
+        self.stored.block(block)
+    }
+
+    fn blocked(&self, user: &UserId, now_unix_ms: u64) -> Result<Option<Block>, BlocksUnavailable> {
+        let blocks = [
+            self.stored.blocked(user, now_unix_ms)?,
+            self.stored.blocked(&self.client, now_unix_ms)?,
+        ];
+        Ok(blocks
+            .into_iter()
+            .flatten()
+            .max_by_key(|block| block.until_unix_ms))
+    }
+}

@@ -1,0 +1,1 @@
+//! What is asked wrongly and what cannot be done: exit codes and the one line that says so.

@@ -1,0 +1,3 @@
+//! The program and the server as a whole: real processes, real sockets, the real provider protocol. One binary for all.
+
+mod command_line;
