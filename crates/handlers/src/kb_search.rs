@@ -62,6 +62,7 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
         top_k: arguments.top_k,
         snippets: shape.fields.contains(&Field::Snippet),
         user_id: context.user_id.clone(),
+        mode: context.mode,
     };
     let knowledge = context.world.knowledge();
     Ok(answer(
@@ -130,6 +131,9 @@ impl Shape {
         data.insert("retrieval".into(), found.retrieval.into());
         if let Some(model) = found.model {
             data.insert("model".into(), model.into());
+        }
+        if let Some(reason) = found.degraded {
+            data.insert("degraded".into(), reason.into());
         }
         if let Some(note) = self.note {
             data.insert("note".into(), note.into());

@@ -34,6 +34,54 @@ pub(crate) fn analyser() -> TextAnalyzer {
         .build()
 }
 
+/// The same without the cutting of endings: what a person would call the spelling of a word.
+pub(crate) fn plain() -> TextAnalyzer {
+    TextAnalyzer::builder(Words::default())
+        .filter(RemoveLongFilter::limit(WORD_BYTES_MAX))
+        .filter(LowerCaser)
+        .filter(AsciiFoldingFilter)
+        .filter(StopWordFilter::remove(
+            STOP_WORDS.split_whitespace().map(str::to_owned),
+        ))
+        .build()
+}
+
+/// A word of a text that says something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// As it is indexed.
+    pub(crate) term: String,
+    /// Without case and diacritics.
+    pub(crate) plain: String,
+    /// Its place among all words of the text.
+    pub(crate) position: usize,
+    /// Bytes of the text.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// The words of a text in both forms. The analysers are those of [`plain`] and [`analyser`].
+pub(crate) fn words(
+    text: &str,
+    plain: &mut TextAnalyzer,
+    analyser: &mut TextAnalyzer,
+) -> Vec<Word> {
+    let mut spelt = plain.token_stream(text);
+    let mut stemmed = analyser.token_stream(text);
+    let mut words = Vec::new();
+    while spelt.advance() && stemmed.advance() {
+        let token = spelt.token();
+        words.push(Word {
+            term: stemmed.token().text.clone(),
+            plain: token.text.clone(),
+            position: token.position,
+            start: token.offset_from,
+            end: token.offset_to,
+        });
+    }
+    words
+}
+
 /// The byte ranges of all words of a text, stop words included: the `n`th is that of the term at position `n`.
 pub(crate) fn word_ranges(text: &str) -> Vec<(usize, usize)> {
     let mut words = Words::default();

@@ -26,6 +26,14 @@ pub(crate) enum Allowed {
 }
 
 impl Allowed {
+    /// Whether nothing at all may be found.
+    pub(crate) fn is_none(&self) -> bool {
+        match self {
+            Self::All => false,
+            Self::Only(bits) => bits.iter().all(|word| *word == 0),
+        }
+    }
+
     pub(crate) fn contains(&self, ordinal: Ordinal) -> bool {
         match self {
             Self::All => true,
@@ -130,9 +138,13 @@ impl Catalogue {
     }
 
     /// Resolves a request's filters once, before anything is ranked.
-    pub(crate) fn allowed(&self, request: &SearchRequest) -> Result<Allowed, KnowledgeError> {
+    pub(crate) fn allowed(
+        &self,
+        request: &SearchRequest,
+        namespace: &str,
+    ) -> Result<Allowed, KnowledgeError> {
         let filter = Filter {
-            namespace: self.namespace(request.namespace.as_deref())?,
+            namespace,
             record_type: request.record_type.as_deref(),
             tags: request.tags.iter().map(|tag| record::tag(tag)).collect(),
             from: bound("start", request.updated_from.as_deref(), DayEdge::First)?,
@@ -141,15 +153,9 @@ impl Catalogue {
         Ok(self.resolve(&filter))
     }
 
-    /// The records of one namespace.
-    pub(crate) fn allowed_in(&self, namespace: &str) -> Allowed {
-        self.resolve(&Filter {
-            namespace,
-            record_type: None,
-            tags: Vec::new(),
-            from: None,
-            to: None,
-        })
+    /// The records that a condition holds for.
+    pub(crate) fn allowed_where(&self, holds: &dyn Fn(&Record) -> bool) -> Allowed {
+        self.bitmap(|entry| holds(&entry.record))
     }
 
     fn resolve(&self, filter: &Filter<'_>) -> Allowed {
@@ -162,9 +168,13 @@ impl Catalogue {
         {
             return Allowed::All;
         }
+        self.bitmap(|entry| filter.lets_through(entry))
+    }
+
+    fn bitmap(&self, is_allowed: impl Fn(&Entry) -> bool) -> Allowed {
         let mut bits = vec![0; self.entries.len().div_ceil(64)];
         for (index, entry) in self.entries.iter().enumerate() {
-            if filter.lets_through(entry) {
+            if is_allowed(entry) {
                 bits[index / 64] |= 1 << (index % 64);
             }
         }

@@ -2,7 +2,7 @@
 //! mode that the base has, and averages. Knows no clock of its own; the caller's tells the latency.
 
 use crate::record::DEFAULT_NAMESPACE;
-use crate::search::{KnowledgeBase, RecordsError, Retrieval};
+use crate::search::{KnowledgeBase, Retrieval};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -74,15 +74,6 @@ pub enum CollectionError {
     },
     #[error("none of the questions has a judgement: check that the three files belong together")]
     Unjudged,
-}
-
-/// Why a collection could not be measured.
-#[derive(Debug, thiserror::Error)]
-pub enum EvaluationError {
-    #[error(transparent)]
-    Records(#[from] RecordsError),
-    #[error(transparent)]
-    Search(#[from] KnowledgeError),
 }
 
 /// Averages over all questions that have a judgement.
@@ -172,7 +163,7 @@ pub async fn evaluate(
     collection: &Collection,
     base: &KnowledgeBase,
     clock_ms: &dyn Fn() -> f64,
-) -> Result<Evaluation, EvaluationError> {
+) -> Result<Evaluation, KnowledgeError> {
     let (_, places) = collection.records();
     let mut times_ms = Vec::with_capacity(collection.questions.len());
     let mut by_mode = BTreeMap::new();

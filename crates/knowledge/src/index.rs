@@ -14,18 +14,6 @@ use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
 use tantivy::{Index, IndexSettings, ReloadPolicy, Score, Searcher, TantivyDocument, Term};
 use windlass_tool::handler::Record;
 
-/// Terms of one query. More of them find no more and cost time; the rarest say the most.
-const TERMS_MAX: usize = 12;
-/// Bytes of a query that are read, in whole characters. The longest spoken question is a fraction of this.
-const QUERY_BYTES_MAX: usize = 16 * 1024;
-/// Unknown words of a query for which similar ones are looked up.
-const UNKNOWN_WORDS_MAX: usize = 3;
-/// Similar words tried for an unknown one.
-const SIMILAR_WORDS_MAX: usize = 4;
-/// Letters from which a word may be misspelt and still be meant.
-const SIMILAR_LETTERS_MIN: usize = 5;
-/// How much a similar word counts against the word itself.
-const SIMILAR_WEIGHT: Score = 0.6;
 /// Bytes with which the writer sizes its first table; it grows by what is added. Small, because most bases are.
 const WRITER_BYTES: usize = 256 * 1024;
 const ANALYSER: &str = "words";
@@ -45,6 +33,7 @@ pub(crate) struct LexicalIndex {
     searcher: Searcher,
     fields: Fields,
     analyser: TextAnalyzer,
+    plain: TextAnalyzer,
 }
 
 #[derive(Clone, Copy)]
@@ -75,7 +64,7 @@ pub(crate) struct QueryTerm {
     /// How much it says: its inverse document frequency, less for a similar word.
     pub(crate) idf: Score,
     weight: Score,
-    document_frequency: u64,
+    pub(crate) document_frequency: u64,
 }
 
 /// A record that was found.
@@ -134,6 +123,7 @@ impl LexicalIndex {
             searcher,
             fields,
             analyser,
+            plain: analysis::plain(),
         })
     }
 
@@ -141,48 +131,17 @@ impl LexicalIndex {
         &self.analyser
     }
 
-    /// The terms of a query that occur in the index, the rarest first, similar ones in place of words that do not.
-    pub(crate) fn terms(&self, query: &str) -> Result<Vec<QueryTerm>, IndexError> {
-        let mut chosen = Vec::new();
-        let mut unknown = Vec::new();
-        for text in self.distinct_terms(query) {
-            match self.document_frequency(&text)? {
-                0 => unknown.push(text),
-                frequency => chosen.push(self.query_term(text, frequency, 1.0)),
-            }
-        }
-        unknown.retain(|text| text.chars().count() >= SIMILAR_LETTERS_MIN);
-        unknown.truncate(UNKNOWN_WORDS_MAX);
-        for unknown in unknown {
-            for (text, frequency) in self.similar(&unknown)? {
-                if !chosen.iter().any(|term: &QueryTerm| term.text == text) {
-                    chosen.push(self.query_term(text, frequency, SIMILAR_WEIGHT));
-                }
-            }
-        }
-        // Stable, so that among equally rare terms those that were said first stay.
-        chosen.sort_by_key(|term| term.document_frequency);
-        chosen.truncate(TERMS_MAX);
-        Ok(chosen)
+    /// The same without the cutting of endings.
+    pub(crate) fn plain(&self) -> &TextAnalyzer {
+        &self.plain
     }
 
-    fn distinct_terms(&self, query: &str) -> Vec<String> {
-        let mut analyser = self.analyser.clone();
-        let mut stream =
-            analyser.token_stream(&query[..query.floor_char_boundary(QUERY_BYTES_MAX)]);
-        let mut seen = std::collections::HashSet::new();
-        let mut terms = Vec::new();
-        while stream.advance() {
-            let text = &stream.token().text;
-            if !seen.contains(text) {
-                seen.insert(text.clone());
-                terms.push(text.clone());
-            }
-        }
-        terms
-    }
-
-    fn query_term(&self, text: String, document_frequency: u64, weight: Score) -> QueryTerm {
+    pub(crate) fn query_term(
+        &self,
+        text: String,
+        document_frequency: u64,
+        weight: Score,
+    ) -> QueryTerm {
         let (all, with) = (
             self.searcher.num_docs() as Score,
             document_frequency as Score,
@@ -198,7 +157,7 @@ impl LexicalIndex {
     }
 
     /// In how many records a term occurs, at least: the most of any field.
-    fn document_frequency(&self, text: &str) -> Result<u64, IndexError> {
+    pub(crate) fn document_frequency(&self, text: &str) -> Result<u64, IndexError> {
         let mut most = 0;
         for (field, _) in self.fields.weighted() {
             most = most.max(
@@ -210,7 +169,7 @@ impl LexicalIndex {
     }
 
     /// The words of the index that are one slip away from one that is not there, the most frequent first.
-    fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError> {
+    pub(crate) fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError> {
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
         for segment in self.searcher.segment_readers() {
             for (field, _) in self.fields.weighted() {
@@ -230,7 +189,6 @@ impl LexicalIndex {
         }
         let mut similar: Vec<(String, u64)> = found.into_iter().collect();
         similar.sort_by_key(|(_, frequency)| Reverse(*frequency));
-        similar.truncate(SIMILAR_WORDS_MAX);
         Ok(similar)
     }
 
@@ -268,6 +226,33 @@ impl LexicalIndex {
             .into_iter()
             .map(|Reverse(ranked)| ranked)
             .collect())
+    }
+
+    /// The scores of records that were found in another way, given in rising order; 0 for those without any term.
+    pub(crate) fn scores(
+        &self,
+        terms: &[QueryTerm],
+        ordinals: &[Ordinal],
+    ) -> Result<Vec<Score>, IndexError> {
+        let mut scores = vec![0.0; ordinals.len()];
+        if terms.is_empty() {
+            return Ok(scores);
+        }
+        let weight = self
+            .query(terms)
+            .weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+        for segment in self.searcher.segment_readers() {
+            let mut scorer = weight.scorer(segment, 1.0)?;
+            for (score, ordinal) in scores.iter_mut().zip(ordinals) {
+                if scorer.doc() < *ordinal {
+                    scorer.seek(*ordinal);
+                }
+                if scorer.doc() == *ordinal {
+                    *score = scorer.score();
+                }
+            }
+        }
+        Ok(scores)
     }
 
     /// Built term by term: a query's text never reaches a query parser.

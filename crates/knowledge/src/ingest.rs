@@ -2,8 +2,11 @@
 //! Knows no index and no search.
 
 use crate::front_matter::{self, Fault};
+use crate::hash::hex;
+use crate::manifest::Changes;
 use crate::record;
-use std::collections::HashMap;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -39,6 +42,15 @@ pub struct IngestReport {
     pub records: usize,
     /// In the order of the paths. Each one left out what it names.
     pub problems: Vec<Problem>,
+    /// What is not as it was left, and what was done about it.
+    pub notices: Vec<String>,
+    /// Hex digits of the SHA-256 of every file that was read, by its path.
+    pub files: BTreeMap<String, String>,
+    /// Against what was indexed the last time; nothing where nothing is kept.
+    pub changes: Changes,
+    /// How many passages the records have, and how many of these were newly embedded.
+    pub passages: usize,
+    pub embedded: usize,
 }
 
 /// One thing that is wrong with one file. Displays as `path:line: message`.
@@ -92,11 +104,13 @@ pub(crate) fn read_folder(
         records: Vec::new(),
         paths_by_id: HashMap::new(),
         problems: Vec::new(),
+        files: BTreeMap::new(),
     };
     reader.walk(entries);
     let report = IngestReport {
-        records: 0,
         problems: reader.problems,
+        files: reader.files,
+        ..IngestReport::default()
     };
     Ok((reader.records, report))
 }
@@ -123,6 +137,7 @@ struct Reader<'a> {
     records: Vec<Record>,
     paths_by_id: HashMap<String, String>,
     problems: Vec<Problem>,
+    files: BTreeMap<String, String>,
 }
 
 /// What an entry turned out to be.
@@ -174,6 +189,8 @@ impl Reader<'_> {
             }
             Kind::Record => {
                 let bytes = self.read_file(&entry.path)?;
+                let hash = hex(&Sha256::digest(&bytes));
+                self.files.insert(entry.name.clone(), hash);
                 let record = front_matter::read(&entry.name, &bytes)?;
                 self.keep(&entry.name, &bytes, record)?;
                 Ok(Vec::new())

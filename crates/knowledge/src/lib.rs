@@ -5,19 +5,39 @@
 //! their filters, `analysis` and `index` find them by words, `snippet` quotes them, and `search` is the whole behind the
 //! capability that tools are given.
 
+mod access;
 mod analysis;
+mod build;
 mod catalogue;
 mod date;
+mod dense;
+pub mod embed;
 pub mod eval;
 mod front_matter;
+mod hash;
 mod index;
 mod ingest;
+mod lookup;
+mod machine;
+mod manifest;
+mod names;
 mod near;
+mod passage;
+mod query;
 mod record;
 mod search;
 mod snippet;
+mod sound;
+mod vector_store;
+mod vectors;
 
+pub use access::{Access, Readers};
+pub use build::{Observer, OpenError, Options, Progress, RecordsError};
+pub use dense::Patience;
 pub use index::IndexError;
 pub use ingest::{FolderError, IngestLimits, IngestReport, Problem};
+pub use machine::{Machine, Offloaded};
+pub use manifest::{Changes, ManifestError};
 pub use record::{DEFAULT_NAMESPACE, RecordError};
-pub use search::{KnowledgeBase, OpenError, RecordsError, Retrieval};
+pub use search::{KnowledgeBase, Retrieval};
+pub use vector_store::VectorStoreError;

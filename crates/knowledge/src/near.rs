@@ -82,27 +82,37 @@ impl Automaton for OneSlip {
     }
 }
 
-/// The Levenshtein distance of two byte strings where it is at most `distance_max`.
+/// The distance of two byte strings where it is at most `distance_max`: how many bytes to change, add, leave out, or swap
+/// with their neighbours.
 pub(crate) fn distance(left: &[u8], right: &[u8], distance_max: usize) -> Option<usize> {
     if left.len().abs_diff(right.len()) > distance_max {
         return None;
     }
-    let mut row: Vec<usize> = (0..=right.len()).collect();
+    let mut above: Vec<usize> = vec![0; right.len() + 1];
+    let mut before: Vec<usize> = (0..=right.len()).collect();
+    let mut row = vec![0; right.len() + 1];
     for (index, byte) in left.iter().enumerate() {
-        let mut diagonal = row[0];
         row[0] = index + 1;
         let mut least = row[0];
         for (column, other) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(byte != other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-            least = least.min(row[column + 1]);
+            let changed = before[column] + usize::from(byte != other);
+            let mut best = changed.min(before[column + 1] + 1).min(row[column] + 1);
+            let is_swap =
+                index > 0 && column > 0 && left[index - 1] == *other && right[column - 1] == *byte;
+            if is_swap {
+                best = best.min(above[column - 1] + 1);
+            }
+            row[column + 1] = best;
+            least = least.min(best);
         }
-        if least > distance_max {
+        // A swap can step over one row, so that this row and the one before it decide together.
+        if least > distance_max && before.iter().all(|distance| *distance > distance_max) {
             return None;
         }
+        std::mem::swap(&mut above, &mut before);
+        std::mem::swap(&mut before, &mut row);
     }
-    let last = row[right.len()];
+    let last = before[right.len()];
     (last <= distance_max).then_some(last)
 }
 
@@ -153,6 +163,8 @@ mod tests {
             ("", "abc", Some(3)),
             ("", "abcd", None),
             ("abcdef", "uvwxyz", None),
+            ("abcd", "badc", Some(2)),
+            ("sverdurp", "sverdrup", Some(1)),
         ] {
             assert_eq!(
                 distance(left.as_bytes(), right.as_bytes(), 3),

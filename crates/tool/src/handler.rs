@@ -216,6 +216,8 @@ pub struct SearchRequest {
     pub top_k: usize,
     pub snippets: bool,
     pub user_id: UserId,
+    /// How long a search may take depends on whether somebody listens.
+    pub mode: Mode,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -225,6 +227,8 @@ pub struct SearchAnswer {
     pub retrieval: String,
     /// The embedding model, where one took part.
     pub model: Option<String>,
+    /// Why `retrieval` is less than the knowledge base has: `dense_timeout` or `dense_unavailable`.
+    pub degraded: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

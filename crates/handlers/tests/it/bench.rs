@@ -289,6 +289,7 @@ impl Knowledge for Handle {
             hits: hits.collect(),
             retrieval: "lexical".into(),
             model: None,
+            degraded: None,
         }))
     }
 

@@ -42,6 +42,7 @@ fn every_argument_reaches_the_knowledge_base() {
         top_k: 7,
         snippets: true,
         user_id: UserId::new("user"),
+        mode: Mode::Text,
     };
     let defaults_only = SearchRequest {
         query: "keel".into(),

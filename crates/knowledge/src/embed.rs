@@ -1,0 +1,84 @@
+//! Turns texts into vectors whose closeness is closeness in meaning. Knows no record and no index; what a provider of
+//! vectors needs from the network is given to it as a capability.
+
+mod kernel;
+mod local;
+mod mini_lm;
+mod safetensors;
+mod wheel;
+mod word_piece;
+
+pub use local::{LocalModel, ModelError, add_model};
+pub use safetensors::TensorError;
+
+use windlass_tool::handler::CapabilityFuture;
+
+/// Which model made a vector. Vectors of two models never meet in one index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    pub id: String,
+    /// Hex digits that change whenever the model's vectors would.
+    pub hash: String,
+    pub dimension: usize,
+}
+
+/// What a text is embedded for; some models tell the two apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    Query,
+    Passage,
+}
+
+/// Why there are no vectors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmbedError {
+    /// Another attempt may succeed.
+    #[error("the embedding service does not answer: {0}")]
+    Transient(String),
+    #[error("the embedding service refuses the key: {0}")]
+    Auth(String),
+    #[error("the embedding service answered what it should not: {0}")]
+    Permanent(String),
+}
+
+/// A model that is at hand.
+pub trait Embedder: Send + Sync {
+    fn model(&self) -> &Model;
+
+    /// One vector of length 1 for each text, in their order. May compute for milliseconds when polled.
+    fn embed(
+        &self,
+        texts: Vec<String>,
+        purpose: Purpose,
+    ) -> CapabilityFuture<Result<Vec<Vec<f32>>, EmbedError>>;
+
+    /// How many texts one request should have.
+    fn batch_size(&self) -> usize;
+
+    /// How many of the model's tokens a text has, exactly or as an estimate.
+    fn token_count(&self, text: &str) -> usize {
+        estimated_tokens(text)
+    }
+}
+
+/// Tokens by the usual proportion for English: four of them for three words, and one for each sign of a script without
+/// spaces.
+pub(crate) fn estimated_tokens(text: &str) -> usize {
+    let words = text.split_whitespace().count();
+    let letters = text.chars().filter(|sign| !sign.is_ascii()).count();
+    words.div_ceil(3) * 4 + letters / 4
+}
+
+/// Brings a vector to length 1, where it has a length.
+pub(crate) fn normalise(vector: &mut [f32]) {
+    let length = vector
+        .iter()
+        .map(|number| number * number)
+        .sum::<f32>()
+        .sqrt();
+    if length > 0.0 && length.is_finite() {
+        for number in vector {
+            *number /= length;
+        }
+    }
+}

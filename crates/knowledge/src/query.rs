@@ -1,0 +1,243 @@
+//! Makes terms of what somebody asked: the words that the base knows, and in place of the others those that may have
+//! been meant. Knows words and names, not ranking.
+
+use crate::analysis::{self, Word};
+use crate::index::{IndexError, LexicalIndex, QueryTerm};
+use crate::names::{Candidate, Names};
+use std::collections::HashSet;
+use tantivy::Score;
+
+/// Terms of one query. More of them find no more and cost time; the rarest say the most.
+const TERMS_MAX: usize = 12;
+/// Bytes of a query that are read, in whole characters. The longest spoken question is a fraction of this.
+const QUERY_BYTES_MAX: usize = 16 * 1024;
+/// Unknown words of a query for which others are looked up.
+const UNKNOWN_WORDS_MAX: usize = 3;
+/// Words tried in place of an unknown one.
+const SIMILAR_WORDS_MAX: usize = 4;
+/// Letters from which a word of the text may be misspelt and still be meant.
+const SIMILAR_LETTERS_MIN: usize = 5;
+/// How much a similar word of the text counts against the word itself.
+const SIMILAR_WEIGHT: Score = 0.6;
+/// How sure a name must be to be put in place of what was said before the question is embedded.
+const CORRECTION_CERTAINTY_MIN: f32 = 0.5;
+/// How sure it must be that two words are one name torn apart: two words have more names that are near by chance.
+const TORN_CERTAINTY_MIN: f32 = 0.6;
+
+/// A query as the base reads it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Understanding {
+    /// The rarest first.
+    pub(crate) terms: Vec<QueryTerm>,
+    /// The query with names in place of the words that were taken for them.
+    pub(crate) text: String,
+    /// Its terms in their order, for whole names.
+    pub(crate) sequence: Vec<String>,
+}
+
+/// Reads a query, whatever is in it.
+pub(crate) fn understand(
+    query: &str,
+    index: &LexicalIndex,
+    names: &Names,
+) -> Result<Understanding, IndexError> {
+    let query = &query[..query.floor_char_boundary(QUERY_BYTES_MAX)];
+    let words = analysis::words(
+        query,
+        &mut index.plain().clone(),
+        &mut index.analyser().clone(),
+    );
+    let mut reader = Reader {
+        index,
+        names,
+        chosen: Vec::new(),
+        corrections: Vec::new(),
+        unknown_left: UNKNOWN_WORDS_MAX,
+    };
+    let mut seen = HashSet::new();
+    let mut frequencies = Vec::with_capacity(words.len());
+    for word in &words {
+        let frequency = match seen.insert(word.term.as_str()) {
+            true => Some(index.document_frequency(&word.term)?),
+            false => None,
+        };
+        if let Some(frequency @ 1..) = frequency {
+            let term = index.query_term(word.term.clone(), frequency, 1.0);
+            reader.chosen.push(term);
+        }
+        frequencies.push(frequency);
+    }
+    let mut explained = None;
+    for (place, word) in words.iter().enumerate() {
+        if frequencies[place] == Some(0) && explained != Some(place) {
+            let before = place
+                .checked_sub(1)
+                .filter(|before| explained != Some(*before))
+                .map(|before| &words[before]);
+            if reader.explain(word, before, words.get(place + 1))? == Used::WithNext {
+                explained = Some(place + 1);
+            }
+        }
+    }
+    let corrected = reader.corrected(query);
+    let sequence = sequence(&words, &reader.corrections);
+    let mut terms = reader.chosen;
+    // Stable, so that among equally rare terms those that were said first stay.
+    terms.sort_by_key(|term| term.document_frequency);
+    terms.truncate(TERMS_MAX);
+    Ok(Understanding {
+        terms,
+        text: corrected,
+        sequence,
+    })
+}
+
+#[derive(PartialEq, Eq)]
+enum Used {
+    Alone,
+    WithNext,
+}
+
+struct Reader<'a> {
+    index: &'a LexicalIndex,
+    names: &'a Names,
+    chosen: Vec<QueryTerm>,
+    corrections: Vec<Correction<'a>>,
+    unknown_left: usize,
+}
+
+/// Bytes of a query with the names that stand for them.
+struct Correction<'a> {
+    start: usize,
+    end: usize,
+    names: Vec<Candidate<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    /// Finds what an unknown word may stand for, alone or with a neighbour.
+    fn explain(
+        &mut self,
+        word: &Word,
+        before: Option<&Word>,
+        next: Option<&Word>,
+    ) -> Result<Used, IndexError> {
+        if self.unknown_left == 0 {
+            return Ok(Used::Alone);
+        }
+        let near = self.names.near(&word.plain);
+        let surest = near.first().map_or(0.0, |candidate| candidate.certainty);
+        let neighbours = [
+            before.map(|before| (before, word)),
+            next.map(|next| (word, next)),
+        ];
+        for (left, right) in neighbours.into_iter().flatten() {
+            let torn = self
+                .names
+                .torn_apart(left, right)
+                .filter(|candidate| candidate.certainty >= surest.max(TORN_CERTAINTY_MIN));
+            if let Some(candidate) = torn.filter(|_| left.position + 1 == right.position) {
+                self.unknown_left -= 1;
+                self.choose(left.start, right.end, vec![candidate])?;
+                return Ok(if left.start == word.start {
+                    Used::WithNext
+                } else {
+                    Used::Alone
+                });
+            }
+        }
+        if let Some(pair) = self.names.run_together(&word.plain) {
+            self.unknown_left -= 1;
+            self.choose(word.start, word.end, pair.to_vec())?;
+            return Ok(Used::Alone);
+        }
+        let is_long = word.term.chars().count() >= SIMILAR_LETTERS_MIN;
+        if near.is_empty() && !is_long {
+            return Ok(Used::Alone);
+        }
+        self.unknown_left -= 1;
+        let room = SIMILAR_WORDS_MAX.saturating_sub(near.len());
+        if let Some(first) = near.first().copied() {
+            for candidate in &near[1..] {
+                self.push(candidate.term, candidate.certainty)?;
+            }
+            let is_only = near
+                .get(1)
+                .is_none_or(|next| next.certainty < first.certainty);
+            if is_only {
+                self.choose(word.start, word.end, vec![first])?;
+            } else {
+                self.push(first.term, first.certainty)?;
+            }
+        }
+        if is_long {
+            let mut similar = self.index.similar(&word.term)?;
+            similar.truncate(room);
+            for (text, _) in similar {
+                self.push(&text, SIMILAR_WEIGHT)?;
+            }
+        }
+        Ok(Used::Alone)
+    }
+
+    fn choose(
+        &mut self,
+        start: usize,
+        end: usize,
+        names: Vec<Candidate<'a>>,
+    ) -> Result<(), IndexError> {
+        for name in &names {
+            self.push(name.term, name.certainty)?;
+        }
+        if names
+            .iter()
+            .all(|name| name.certainty >= CORRECTION_CERTAINTY_MIN)
+        {
+            self.corrections.push(Correction { start, end, names });
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, term: &str, weight: Score) -> Result<(), IndexError> {
+        let frequency = self.index.document_frequency(term)?;
+        if frequency > 0 && !self.chosen.iter().any(|chosen| chosen.text == term) {
+            let term = self.index.query_term(term.to_owned(), frequency, weight);
+            self.chosen.push(term);
+        }
+        Ok(())
+    }
+
+    fn corrected(&mut self, query: &str) -> String {
+        self.corrections.sort_by_key(|correction| correction.start);
+        let mut text = String::with_capacity(query.len());
+        let mut done = 0;
+        for correction in &self.corrections {
+            if correction.start < done {
+                continue;
+            }
+            text.push_str(&query[done..correction.start]);
+            let spellings: Vec<&str> = correction.names.iter().map(|name| name.spelling).collect();
+            text.push_str(&spellings.join(" "));
+            done = correction.end;
+        }
+        text.push_str(&query[done..]);
+        text
+    }
+}
+
+/// The terms of a query in their order, with those of the names in place of what they stand for.
+fn sequence(words: &[Word], corrections: &[Correction<'_>]) -> Vec<String> {
+    let mut sequence = Vec::with_capacity(words.len());
+    for word in words {
+        let correction = corrections
+            .iter()
+            .find(|correction| (correction.start..correction.end).contains(&word.start));
+        match correction {
+            None => sequence.push(word.term.clone()),
+            Some(correction) if correction.start == word.start => {
+                sequence.extend(correction.names.iter().map(|name| name.term.to_owned()));
+            }
+            Some(_) => {}
+        }
+    }
+    sequence
+}

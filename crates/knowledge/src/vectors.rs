@@ -1,0 +1,219 @@
+//! Finds records by the closeness of vectors: an exact scan over bytes. Knows no text and no model.
+
+use crate::catalogue::{Allowed, Ordinal};
+use fearless_simd::{Level, dispatch};
+
+/// The largest size of a number of a passage's vector.
+const CODE_MAX: f32 = 127.0;
+/// The largest size of a number of a query's vector. The sum of 400 products of the largest numbers still fits 32 bits;
+/// vectors with more numbers get smaller ones.
+const QUERY_CODE_MAX: f32 = 32_767.0;
+const NUMBERS_AT_FULL_SIZE: usize = 400;
+
+/// A vector in bytes, with what one step is worth.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Code {
+    pub(crate) scale: f32,
+    pub(crate) numbers: Vec<i8>,
+}
+
+impl Code {
+    pub(crate) fn of(vector: &[f32]) -> Self {
+        let largest = largest(vector);
+        if largest == 0.0 || !largest.is_finite() {
+            return Self {
+                scale: 0.0,
+                numbers: vec![0; vector.len()],
+            };
+        }
+        let scale = largest / CODE_MAX;
+        Self {
+            scale,
+            numbers: vector
+                .iter()
+                .map(|number| (number / scale).round() as i8)
+                .collect(),
+        }
+    }
+}
+
+/// The vectors of all passages, each with the record that it belongs to.
+pub(crate) struct VectorIndex {
+    level: Level,
+    dimension: usize,
+    numbers: Vec<i8>,
+    scales: Vec<f32>,
+    owners: Vec<Ordinal>,
+}
+
+impl VectorIndex {
+    pub(crate) fn with_capacity(dimension: usize, passages: usize) -> Self {
+        Self {
+            level: Level::new(),
+            dimension,
+            numbers: Vec::with_capacity(dimension * passages),
+            scales: Vec::with_capacity(passages),
+            owners: Vec::with_capacity(passages),
+        }
+    }
+
+    /// Takes a passage's vector; one of another size than the index has is left out.
+    pub(crate) fn push(&mut self, owner: Ordinal, code: &Code) {
+        if code.numbers.len() == self.dimension {
+            self.numbers.extend_from_slice(&code.numbers);
+            self.scales.push(code.scale);
+            self.owners.push(owner);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// The closeness to each of so many records: the cosine of its closest passage, 0 for one that is not allowed, has
+    /// no passage, or points the other way.
+    pub(crate) fn closeness(&self, query: &[f32], records: usize, allowed: &Allowed) -> Vec<f32> {
+        let mut closest = vec![0.0_f32; records];
+        let largest = largest(query);
+        if query.len() != self.dimension || largest == 0.0 || !largest.is_finite() {
+            return closest;
+        }
+        let share = (NUMBERS_AT_FULL_SIZE as f32 / self.dimension as f32).min(1.0);
+        let step = largest / (QUERY_CODE_MAX * share);
+        let query: Vec<i16> = query
+            .iter()
+            .map(|number| (number / step).round() as i16)
+            .collect();
+        let passages = Passages {
+            numbers: &self.numbers,
+            scales: &self.scales,
+            owners: &self.owners,
+        };
+        dispatch!(self.level, _simd => scan(&query, step, passages, allowed, &mut closest));
+        closest
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Passages<'a> {
+    numbers: &'a [i8],
+    scales: &'a [f32],
+    owners: &'a [Ordinal],
+}
+
+#[inline(always)]
+fn scan(query: &[i16], step: f32, passages: Passages<'_>, allowed: &Allowed, closest: &mut [f32]) {
+    let vectors = passages.numbers.chunks_exact(query.len());
+    for ((vector, scale), owner) in vectors.zip(passages.scales).zip(passages.owners) {
+        if !allowed.contains(*owner) {
+            continue;
+        }
+        let mut sum = 0_i32;
+        for (left, right) in vector.iter().zip(query) {
+            sum += i32::from(*left) * i32::from(*right);
+        }
+        let cosine = sum as f32 * scale * step;
+        if let Some(best) = closest.get_mut(*owner as usize) {
+            *best = best.max(cosine);
+        }
+    }
+}
+
+fn largest(vector: &[f32]) -> f32 {
+    vector
+        .iter()
+        .fold(0.0, |largest: f32, number| largest.max(number.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers between -1 and 1 that look like chance and are always the same.
+    fn vectors(count: usize, dimension: usize) -> Vec<Vec<f32>> {
+        let mut state = 1_u64;
+        (0..count)
+            .map(|_| {
+                let mut vector: Vec<f32> = (0..dimension)
+                    .map(|_| {
+                        state = state
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1);
+                        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+                    })
+                    .collect();
+                crate::embed::normalise(&mut vector);
+                vector
+            })
+            .collect()
+    }
+
+    fn dot(left: &[f32], right: &[f32]) -> f32 {
+        left.iter()
+            .zip(right)
+            .map(|(left, right)| left * right)
+            .sum()
+    }
+
+    #[test]
+    fn the_first_ten_are_those_of_exact_arithmetic() {
+        for dimension in [384, 1_536, 7] {
+            let vectors = vectors(3_000, dimension);
+            let (queries, passages) = vectors.split_at(100);
+            let mut index = VectorIndex::with_capacity(dimension, passages.len());
+            for (owner, passage) in (0..).zip(passages) {
+                index.push(owner, &Code::of(passage));
+            }
+            let mut found = 0;
+            for query in queries {
+                let closeness = index.closeness(query, passages.len(), &Allowed::All);
+                let exact: Vec<f32> = passages.iter().map(|passage| dot(query, passage)).collect();
+                let best = |scores: &[f32]| {
+                    let mut order: Vec<usize> = (0..scores.len()).collect();
+                    order.sort_by(|left, right| scores[*right].total_cmp(&scores[*left]));
+                    order.truncate(10);
+                    order
+                };
+                let wanted = best(&exact);
+                found += best(&closeness)
+                    .iter()
+                    .filter(|place| wanted.contains(place))
+                    .count();
+                for (close, exact) in closeness.iter().zip(&exact) {
+                    assert!((close - exact.max(0.0)).abs() < 0.01, "{close} {exact}");
+                }
+            }
+            // Vectors by chance are the hardest: their neighbours are all about equally far.
+            assert!(found >= 960, "{dimension}: {found} of 1,000");
+        }
+    }
+
+    #[test]
+    fn a_record_is_as_close_as_its_closest_passage_and_filters_hold() {
+        let mut index = VectorIndex::with_capacity(2, 3);
+        index.push(0, &Code::of(&[0.0, 1.0]));
+        index.push(0, &Code::of(&[1.0, 0.0]));
+        index.push(1, &Code::of(&[1.0, 0.0]));
+        index.push(2, &Code::of(&[-1.0, 0.0]));
+        index.push(3, &Code::of(&[1.0, 0.0, 0.0]));
+        assert_eq!(index.len(), 4);
+        let allowed = Allowed::Only(vec![0b101]);
+        let closeness = index.closeness(&[1.0, 0.0], 4, &allowed);
+        assert!((closeness[0] - 1.0).abs() < 1e-4);
+        assert_eq!(closeness[1..], [0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_no_vector_is_close_to_nothing() {
+        let mut index = VectorIndex::with_capacity(2, 1);
+        index.push(0, &Code::of(&[f32::NAN, f32::INFINITY]));
+        index.push(1, &Code::of(&[0.0, 0.0]));
+        for query in [&[1.0, 0.0][..], &[f32::NAN, 0.0], &[0.0, 0.0], &[1.0], &[]] {
+            assert_eq!(
+                index.closeness(query, 2, &Allowed::All),
+                [0.0, 0.0],
+                "{query:?}"
+            );
+        }
+    }
+}
