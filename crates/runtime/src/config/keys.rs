@@ -186,9 +186,10 @@ impl Key {
             .then(|| own.count())
     }
 
-    /// The key's path with the user's own names in place of its stars.
+    /// The key's path as far as a given one goes, with the user's own names in place of its stars.
     pub(super) fn named_after(&self, path: &KeyPath) -> String {
-        let own = self.path.split('.').enumerate();
+        let depth = path.segments().len();
+        let own = self.path.split('.').take(depth).enumerate();
         let named = own.map(|(index, own)| match path.segments().get(index) {
             Some(segment) if own == "*" => segment_text(segment),
             _ => own.to_owned(),

@@ -90,7 +90,7 @@ fn unknown_keys_are_errors_that_name_the_nearest_known_one() {
         ),
         (
             "[servr]\nlisten = \"x\"",
-            "there is no key servr (from windlass.toml); the nearest one is log.level",
+            "there is no key servr (from windlass.toml); the nearest one is server",
         ),
         (
             "[voice.limits.turn]\ncall_max = 1",
@@ -197,7 +197,7 @@ fn a_value_that_its_key_refuses_is_said_in_one_line() {
         (
             "[models.m]\ncalls = \"none\"",
             "models.m.calls has the value \"none\" (from windlass.toml), which does not fit: unknown variant `none`, \
-             expected one of `blocking_only`, `both`, `non_blocking_only`, in `calls`; see docs/configuration.md",
+             expected one of `blocking_only`, `both`, `non_blocking_only`; see docs/configuration.md",
         ),
         (
             "a = ",
