@@ -17,8 +17,8 @@ use windlass_tool::sensitive::Sensitive;
 
 /// From the first byte to the provider's upgrade.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The simulator lets any key in.
-const DEMO_KEY: &str = "demo";
+/// Stands for a key where none is needed: simulators and proxies take any, and some insist on one.
+const ANY_KEY: &str = "none";
 
 /// Which one it is, after `auto` has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,14 +84,13 @@ pub(crate) async fn settings(
     let (backend, credentials, url) = match choice {
         Choice::GeminiLive => (
             backend(provider),
-            credentials(provider),
+            Some(credentials(provider).unwrap_or_else(any_key)),
             provider.url.as_ref().map(|url| url.as_str()),
         ),
         Choice::Demo => {
             demo_url = start_demo(shutdown).await?;
-            let key = Credentials::ApiKey(Sensitive(DEMO_KEY.to_owned()));
             let backend = Backend::DeveloperApi { version: None };
-            (backend, Some(key), Some(demo_url.as_str()))
+            (backend, Some(any_key()), Some(demo_url.as_str()))
         }
     };
     let address = backend
@@ -171,6 +170,10 @@ fn credentials(provider: &Provider) -> Option<Credentials> {
         .api_key
         .as_ref()
         .map(|key| Credentials::ApiKey(key.sensitive()))
+}
+
+fn any_key() -> Credentials {
+    Credentials::ApiKey(Sensitive(ANY_KEY.to_owned()))
 }
 
 /// Starts the demo model on a loopback socket of this process, so that it is reached as a provider is.

@@ -1,1 +1,348 @@
-//! What is asked wrongly and what cannot be done: exit codes and the one line that says so.
+//! Commands that end by themselves: what they print, what they say of what is wrong, and their exit codes.
+
+use crate::support::program::{Run, command, folders, run};
+use crate::support::root;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+fn windlass(folder: &Path, arguments: &[&str]) -> Run {
+    run(command(folder).args(arguments))
+}
+
+#[test]
+fn asking_wrongly_ends_with_2_and_says_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, said) in [
+        (&["sarve"][..], "unrecognized subcommand 'sarve'"),
+        (
+            &["serve", "--lisden", "x"],
+            "unexpected argument '--lisden'",
+        ),
+        (
+            &["call", "kb_get"],
+            "the following required arguments were not provided",
+        ),
+        (
+            &["call", "kb_get", "[1]"],
+            "windlass: the arguments are JSON but no object; write them as in '{\"query\": \"Fram\"}'",
+        ),
+        (
+            &["call", "kb_get", "{"],
+            "windlass: the arguments are no JSON: ",
+        ),
+        (
+            &["call", "kb_get", "{\"id\":1,\"id\":2}"],
+            "windlass: the arguments are no JSON: ",
+        ),
+        (
+            &["call", "kb_get", "{}", "--mode", "video"],
+            "invalid value 'video' for '--mode",
+        ),
+        (
+            &["call", "kb_get", "{}", "--user", ""],
+            "windlass: --user has to be a printable id",
+        ),
+        (
+            &["sim", "gemini-live", "--listen", "here"],
+            "invalid value 'here' for '--listen",
+        ),
+        (&["build", "--out", "/"], "windlass: --out / names no file"),
+    ] {
+        let run = windlass(folder.path(), arguments);
+        let problems = run.problems.join("\n");
+        assert!(problems.contains(said), "{arguments:?} said {problems}");
+        assert_eq!((run.code, run.output.as_str()), (2, ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_ends_with_1_and_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(path.join("file"), "").unwrap();
+    fs::write(path.join("odd.toml"), "[server]\nlissen = 1\n").unwrap();
+    fs::write(
+        path.join("script.yaml"),
+        "exchanges:\n  - when: any\n    do: [dance]\n",
+    )
+    .unwrap();
+    fs::create_dir(path.join("empty")).unwrap();
+    let tools = root().join("tools").display().to_string();
+    let kb = root().join("kb").display().to_string();
+    let tools = tools.as_str();
+    for (arguments, said) in [
+        (
+            &["serve", "--config", "missing.toml"][..],
+            "windlass: the configuration missing.toml cannot be read: ",
+        ),
+        (
+            &["serve", "--config", "odd.toml"],
+            "windlass: there is no key server.lissen (from odd.toml); the nearest one is server.listen",
+        ),
+        (
+            &["serve", "--listen", "nowhere"],
+            "windlass: server.listen has the value \"nowhere\" (from --listen), which is no address and port; ",
+        ),
+        (
+            &["serve", "--provider", "gemini"],
+            "windlass: provider.kind has the value \"gemini\" (from --provider), which is no choice here; \
+             write one of auto, gemini-live, demo",
+        ),
+        (
+            &["serve", "--provider", "gemini-live"],
+            "windlass: the provider gemini-live needs a key: set GEMINI_API_KEY, or choose the demo model with --provider demo",
+        ),
+        (
+            &[
+                "serve",
+                "--provider",
+                "demo",
+                "--provider-url",
+                "ws://127.0.0.1:1",
+            ],
+            "windlass: the demo model runs inside this process and has no address: ",
+        ),
+        (
+            &["serve", "--data", "file", "--tools", tools],
+            "windlass: the data folder file cannot be written: ",
+        ),
+        (
+            &["serve", "--data", "d1", "--tools", tools, "--kb", "missing"],
+            "windlass: there is no knowledge base folder missing: create it, or name another",
+        ),
+        (
+            &[
+                "serve",
+                "--data",
+                "d2",
+                "--tools",
+                tools,
+                "--kb",
+                &kb,
+                "--listen",
+                "192.0.2.1:80",
+            ],
+            "windlass: cannot listen on 192.0.2.1:80: ",
+        ),
+        (
+            &["sim", "gemini-live", "--script", "missing.yaml"],
+            "windlass: the script missing.yaml cannot be read: ",
+        ),
+        (
+            &["sim", "gemini-live", "--script", "script.yaml"],
+            "windlass: script.yaml:3:",
+        ),
+    ] {
+        let run = windlass(path, arguments);
+        assert_eq!(run.problems.len(), 1, "{arguments:?}: {:?}", run.problems);
+        assert!(run.problems[0].starts_with(said), "{:?}", run.problems);
+        assert_eq!((run.code, run.output.as_str()), (1, ""), "{arguments:?}");
+    }
+    for tools in ["missing", "empty"] {
+        let run = windlass(path, &["serve", "--data", "d3", "--tools", tools]);
+        let last = format!("windlass: the tools in {tools} cannot be built: 1 error");
+        assert_eq!((run.code, run.problems.last()), (1, Some(&last)));
+        assert_eq!(run.problems.len(), 2, "{:?}", run.problems);
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_one_is_refused_at_the_start_and_never_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(command(folder.path())
+        .arg("serve")
+        .env("GEMINI_API_KEY", "two words"));
+    assert_eq!(
+        run.problems,
+        [
+            "windlass: provider.api_key has the value … (from the environment, GEMINI_API_KEY), which is no key or token; \
+          copy it as the provider shows it, one line without spaces"
+        ]
+    );
+    assert_eq!(run.code, 1);
+}
+
+#[test]
+fn the_effective_configuration_is_printed_with_origins_and_without_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("windlass.toml"),
+        "[server]\nlisten = \"127.0.0.1:1\"\nsessions_max = 5\n[log]\nlevel = \"warn\"\n",
+    )
+    .unwrap();
+    let run = run(command(folder.path())
+        .args(["config", "--listen", "127.0.0.1:3"])
+        .env("WINDLASS_SERVER_SESSIONS_MAX", "7")
+        .env("GEMINI_API_KEY", "top-secret"));
+    assert_eq!(run.code, 0, "{:?}", run.problems);
+    for line in [
+        "listen = \"127.0.0.1:3\"  # from --listen",
+        "sessions_max = 7  # from the environment, WINDLASS_SERVER_SESSIONS_MAX",
+        "level = \"warn\"  # from windlass.toml",
+        "shutdown_seconds = 30  # default",
+        "api_key = \"********\"  # from the environment, GEMINI_API_KEY",
+        "# url is not set",
+    ] {
+        assert!(
+            run.output.lines().any(|printed| printed == line),
+            "{line} in {}",
+            run.output
+        );
+    }
+    assert!(!run.output.contains("top-secret"));
+    let run = self::run(
+        command(folder.path())
+            .arg("config")
+            .env("WINDLASS_SERVER_PORT", "1"),
+    );
+    assert_eq!(
+        run.problems,
+        [
+            "windlass: there is no setting for the environment variable WINDLASS_SERVER_PORT; \
+          the nearest one is WINDLASS_SERVER_LISTEN"
+        ]
+    );
+}
+
+fn call(folder: &Path, arguments: &[&str]) -> (i32, Value) {
+    let run = run(command(folder)
+        .arg("call")
+        .args(arguments)
+        .args(folders(&folder.join("data"))));
+    let response = serde_json::from_str(&run.output)
+        .unwrap_or_else(|_| panic!("no response: {} {:?}", run.output, run.problems));
+    (run.code, response)
+}
+
+#[test]
+fn one_call_goes_through_the_whole_pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (code, found) = call(
+        path,
+        &[
+            "kb_search",
+            "{\"query\": \"who designed the ship Fram\"}",
+            "--mode",
+            "voice",
+        ],
+    );
+    assert_eq!((code, &found["ok"]), (0, &Value::Bool(true)), "{found}");
+    assert_eq!(found["meta"]["clamped"]["top_k"], serde_json::json!([5, 3]));
+    assert!(found["data"]["results"].as_array().unwrap().len() <= 3);
+
+    for (arguments, error) in [
+        (&["kb_serch", "{}"][..], "NOT_FOUND"),
+        (&["kb_search", "{\"query\": 1}"], "VALIDATION"),
+        (
+            &["kb_search", "{\"query\": \"x\", \"confirm\": true}"],
+            "VALIDATION",
+        ),
+        (
+            &["end_voice_session", "{}", "--mode", "text"],
+            "MODE_RESTRICTED",
+        ),
+        (&["kb_get", "{\"id\": \"person:nobody\"}"], "NOT_FOUND"),
+    ] {
+        let (code, response) = call(path, arguments);
+        assert_eq!(
+            (code, &response["error"]["type"]),
+            (1, &Value::from(error)),
+            "{response}"
+        );
+        assert_eq!(response["meta"]["toolId"], arguments[0]);
+    }
+    let audit = fs::read_to_string(path.join("data/audit.jsonl")).unwrap();
+    assert_eq!(audit.lines().count(), 6, "{audit}");
+}
+
+#[test]
+fn building_says_what_it_wrote_and_checking_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = root().join("tools").display().to_string();
+    let check = windlass(folder.path(), &["check", "--tools", &tools]);
+    assert_eq!(check.code, 0, "{:?}", check.problems);
+    assert!(
+        check.output.starts_with("checked: 5 tools, version 1.0."),
+        "{}",
+        check.output
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let build = windlass(
+        folder.path(),
+        &["build", "--tools", &tools, "--out", "a/b.json"],
+    );
+    assert!(
+        build
+            .output
+            .starts_with("wrote a/b.json: 5 tools, version 1.0."),
+        "{}",
+        build.output
+    );
+    let artifact = fs::read_to_string(folder.path().join("a/b.json")).unwrap();
+
+    fs::create_dir_all(folder.path().join("bad/one-tool")).unwrap();
+    fs::write(
+        folder.path().join("bad/one-tool/schema.json"),
+        "{\n  \"toolId\": 3,\n}",
+    )
+    .unwrap();
+    let bad = windlass(
+        folder.path(),
+        &["build", "--tools", "bad", "--out", "a/b.json"],
+    );
+    assert_eq!((bad.code, bad.output.as_str()), (1, ""));
+    assert!(
+        bad.problems[0].starts_with("bad/one-tool"),
+        "{:?}",
+        bad.problems
+    );
+    let last = bad.problems.last().unwrap();
+    assert!(
+        last.ends_with("in the tools; nothing was written"),
+        "{last}"
+    );
+    assert_eq!(
+        fs::read_to_string(folder.path().join("a/b.json")).unwrap(),
+        artifact
+    );
+
+    let json = windlass(
+        folder.path(),
+        &["check", "--tools", "bad", "--format", "json"],
+    );
+    let report: Value = serde_json::from_str(&json.output).unwrap();
+    assert_eq!((json.code, &report["ok"]), (1, &Value::Bool(false)));
+    assert!(
+        report["problems"]
+            .as_array()
+            .is_some_and(|problems| !problems.is_empty())
+    );
+}
+
+#[test]
+fn an_artifact_that_was_changed_by_hand_is_not_used_but_built_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let artifact = folder.path().join("data/tool_registry.json");
+    let question = &["kb_get", "{\"id\": \"person:colin_archer\"}"];
+    assert_eq!(call(folder.path(), question).0, 0);
+    let built = fs::read_to_string(&artifact).unwrap();
+    let tampered = built.replacen(
+        "\"requiresConfirmation\":false",
+        "\"requiresConfirmation\":true",
+        5,
+    );
+    assert_ne!(tampered, built);
+    fs::write(&artifact, tampered).unwrap();
+    assert_eq!(call(folder.path(), question).0, 0);
+    let again = fs::read_to_string(&artifact).unwrap();
+    let without_time = |text: &str| {
+        text.lines()
+            .filter(|line| !line.contains("buildTimestamp"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(without_time(&again), without_time(&built));
+}

@@ -1,3 +1,7 @@
 //! The program and the server as a whole: real processes, real sockets, the real provider protocol. One binary for all.
 
 mod command_line;
+mod pages;
+mod processes;
+mod support;
+mod voice;

@@ -1,0 +1,148 @@
+//! What the server answers over HTTP, on a server of the library.
+
+use crate::support::config;
+use crate::support::http::{get, request};
+use serde_json::Value;
+use std::fs;
+use windlass_app::server::{Server, Setup, start};
+
+async fn server(data: &std::path::Path) -> (Server, String) {
+    let server = start(Setup {
+        config: config(data, &[]),
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    })
+    .await
+    .unwrap();
+    let address = server.address().to_string();
+    (server, address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_served_whole_typed_and_fenced_in() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, address) = server(data.path()).await;
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/ui");
+    for entry in fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let answer = get(&address, &format!("/{name}"));
+        let content = fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        assert_eq!((answer.status, answer.body), (200, content), "{name}");
+    }
+    for (path, content_type, cache) in [
+        ("/", "text/html; charset=utf-8", "no-store"),
+        ("/index.html", "text/html; charset=utf-8", "no-store"),
+        ("/app.js", "text/javascript; charset=utf-8", "no-cache"),
+        ("/style.css", "text/css; charset=utf-8", "no-cache"),
+        ("/icon.svg", "image/svg+xml", "no-cache"),
+    ] {
+        let answer = get(&address, path);
+        assert_eq!(answer.header("content-type"), Some(content_type), "{path}");
+        assert_eq!(answer.header("cache-control"), Some(cache), "{path}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(
+            answer.header("content-security-policy"),
+            Some(
+                "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                 object-src 'none'; connect-src 'self' ws: wss:"
+            )
+        );
+        let tag = answer.header("etag").unwrap();
+        let known = request(&address, "GET", path, &[("If-None-Match", tag)]);
+        assert_eq!((known.status, known.body.as_str()), (304, ""), "{path}");
+        let head = request(&address, "HEAD", path, &[]);
+        assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_said_in_a_line() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, address) = server(data.path()).await;
+    for (method, path, status) in [
+        ("GET", "/nothing", 404),
+        ("GET", "/../Cargo.toml", 404),
+        ("GET", "/%2e%2e/Cargo.toml", 404),
+        ("POST", "/", 405),
+        ("POST", "/voice", 405),
+        ("GET", "/voice", 400),
+        ("DELETE", "/health", 405),
+    ] {
+        assert_eq!(
+            request(&address, method, path, &[]).status,
+            status,
+            "{method} {path}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_readiness_facts_and_metrics_are_told() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, address) = server(data.path()).await;
+    assert_eq!(get(&address, "/health").status, 200);
+    assert_eq!(get(&address, "/ready").status, 200);
+    let info: Value = serde_json::from_str(&get(&address, "/api/info").body).unwrap();
+    assert_eq!(
+        (&info["name"], &info["demo"]),
+        (&"Windlass".into(), &true.into())
+    );
+    assert_eq!(info["provider"], "demo");
+    assert!((1..=8).contains(&info["suggestions"].as_array().unwrap().len()));
+    for (accept, content_type) in [
+        ("", "application/json"),
+        ("*/*", "application/json"),
+        ("text/html,application/json", "application/json"),
+        ("text/plain", "text/plain; version=0.0.4; charset=utf-8"),
+        (
+            "application/openmetrics-text; version=1.0.0, text/plain;q=0.5",
+            "text/plain; version=0.0.4; charset=utf-8",
+        ),
+    ] {
+        let answer = request(&address, "GET", "/metrics", &[("Accept", accept)]);
+        assert_eq!(
+            answer.header("content-type"),
+            Some(content_type),
+            "{accept}"
+        );
+        if content_type == "application/json" {
+            let metrics: Value = serde_json::from_str(&answer.body).unwrap();
+            assert!(metrics["context"].is_object(), "{metrics}");
+        }
+    }
+}
+
+/// What a browser sends to open `/voice`, besides its Origin.
+const UPGRADE: [(&str, &str); 3] = [
+    ("Upgrade", "websocket"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_origin_may_not_open_a_session() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, address) = server(data.path()).await;
+    let port = address.rsplit(':').next().unwrap();
+    let rebound = format!("evil.example:{port}");
+    let rebound_origin = format!("http://{rebound}");
+    for headers in [
+        vec![("Origin", "https://evil.example")],
+        vec![("Origin", "null")],
+        vec![
+            ("Host", rebound.as_str()),
+            ("Origin", rebound_origin.as_str()),
+        ],
+    ] {
+        // "Connection: close" is what the test's client sends, so the token stands beside it.
+        let mut all = UPGRADE.to_vec();
+        all.push(("Connection", "upgrade"));
+        all.extend(&headers);
+        let answer = request(&address, "GET", "/voice", &all);
+        assert_eq!(answer.status, 403, "{headers:?}");
+        assert_eq!(
+            answer.body,
+            "pages of this origin may not open a session here; add it to server.allowed_origins\n"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! The program as a process that goes on: its line when it is ready, signals, ports, the simulator, and tools that change
+//! while it runs.
+
+use crate::support::http::get;
+use crate::support::program::{Running, command, folders, run};
+use crate::support::root;
+use crate::support::voice_client::VoiceClient;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+fn serve(folder: &Path, more: &[&str]) -> Running {
+    let mut command = command(folder);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(folders(&folder.join("data")))
+        .args(more);
+    Running::start(&mut command)
+}
+
+#[test]
+fn a_server_says_where_it_is_and_a_signal_ends_it() {
+    for signal in ["-TERM", "-INT"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = serve(folder.path(), &[]);
+        let line = server.line();
+        let address = line.strip_prefix("windlass is ready at http://").unwrap();
+        assert_eq!(get(address, "/ready").status, 200);
+        server.signal(signal);
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("demo model, rules without AI"), "{log}");
+    }
+}
+
+#[test]
+fn a_port_that_another_program_has_is_said_in_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let run = run(command(folder.path())
+        .args(["serve", "--listen", &address])
+        .args(folders(&folder.path().join("data"))));
+    let line = format!(
+        "windlass: cannot listen on {address}: Address already in use (os error 98); \
+         another program has the port: end it, or choose another one with --listen"
+    );
+    assert_eq!((run.code, run.problems), (1, vec![line]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_talks_to_a_simulator_at_its_provider_url() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.yaml");
+    fs::write(
+        &script,
+        "settings: { speed: 0, await_playback: false }\nexchanges:\n  - when: { text: hello }\n    do:\n      - say: Good day.\n",
+    )
+    .unwrap();
+    let mut simulator = command(folder.path());
+    simulator.args(["sim", "gemini-live", "--script", "script.yaml"]);
+    let mut simulator = Running::start(&mut simulator);
+    let url = format!("ws://{}", simulator.address());
+    let mut server = serve(folder.path(), &["--provider-url", &url]);
+    let address = server.address();
+    let info: Value = serde_json::from_str(&get(&address, "/api/info").body).unwrap();
+    assert_eq!(
+        (&info["provider"], &info["demo"]),
+        (&"gemini-live".into(), &false.into())
+    );
+    let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+    client.say("hello").await;
+    loop {
+        let transcript = client.expect("transcript").await;
+        if transcript["role"] == "assistant" && transcript["final"] == true {
+            assert_eq!(transcript["text"], "Good day.");
+            break;
+        }
+    }
+    client.expect("turn_complete").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_the_provider_refuses_is_the_sessions_error_and_not_the_servers_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut simulator = command(folder.path());
+    let mut simulator = Running::start(simulator.args(["sim", "gemini-live"]));
+    let url = format!("ws://{}", simulator.address());
+    let mut server = command(folder.path());
+    server
+        .args(["serve", "--listen", "127.0.0.1:0", "--provider-url", &url])
+        .args(folders(&folder.path().join("data")))
+        .env("GEMINI_API_KEY", "bad-key");
+    let mut server = Running::start(&mut server);
+    let address = server.address();
+    for _ in 0..2 {
+        let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+        assert_eq!(client.expect("error").await["code"], "provider_auth");
+        client.expect_close().await;
+    }
+    assert_eq!(get(&address, "/ready").status, 200);
+    server.signal("-TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0));
+    assert!(!log.contains("bad-key"), "{log}");
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_change_while_the_server_runs_serve_new_sessions_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("own-tools");
+    copy(&root().join("tools"), &tools);
+    let tools_name = tools.display().to_string();
+    let mut server = command(folder.path());
+    server.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--watch",
+        "--tools",
+        &tools_name,
+    ]);
+    server.args([
+        "--data",
+        "data",
+        "--kb",
+        &root().join("kb").display().to_string(),
+    ]);
+    let mut server = Running::start(&mut server);
+    let address = server.address();
+    let begin = json!({"type": "start"});
+    let (mut old, started) = VoiceClient::start(&address, begin.clone()).await;
+    let version = started["registryVersion"].clone();
+
+    // A broken tool changes nothing, and its repair does.
+    let guide = tools.join("kb-get/guide.md");
+    let text = fs::read_to_string(&guide).unwrap();
+    fs::write(&guide, "").unwrap();
+    server.expect_log("the tools stay as they were");
+    let (_, started) = VoiceClient::start(&address, begin.clone()).await;
+    assert_eq!(started["registryVersion"], version);
+    fs::write(&guide, format!("{text}\nOne line more.\n")).unwrap();
+    server.expect_log("new sessions have new tools");
+    server.expect_log("a session goes on with older tools");
+    let (_, started) = VoiceClient::start(&address, begin.clone()).await;
+    assert_ne!(started["registryVersion"], version);
+    old.say("Who designed the ship Fram?").await;
+    assert_eq!(old.expect("tool_call_finished").await["ok"], true);
+}

@@ -1,0 +1,149 @@
+//! The program as a process: its arguments, its streams and its exit code.
+
+use super::root;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Variables of the machine that would change what the program does.
+const OURS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+
+/// The program in a folder, without any configuration of the machine's.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    for name in OURS {
+        command.env_remove(name);
+    }
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("WINDLASS_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// What one run said and how it ended.
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) output: String,
+    /// Standard error without the log, whose lines begin with a time.
+    pub(crate) problems: Vec<String>,
+}
+
+pub(crate) fn run(command: &mut Command) -> Run {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let errors = String::from_utf8(stderr).unwrap();
+    assert!(
+        !errors.contains("panicked") && !errors.contains("backtrace"),
+        "{errors}"
+    );
+    Run {
+        code: status.code().expect("the program ends by itself"),
+        output: String::from_utf8(stdout).unwrap(),
+        problems: errors
+            .lines()
+            .filter(|line| !line.starts_with("20"))
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+/// Arguments that name the repository's folders.
+pub(crate) fn folders(data: &Path) -> Vec<String> {
+    let folder = |name: &str| root().join(name).display().to_string();
+    [
+        "--tools".to_owned(),
+        folder("tools"),
+        "--kb".to_owned(),
+        folder("kb"),
+        "--data".to_owned(),
+        data.display().to_string(),
+    ]
+    .into()
+}
+
+/// A process that goes on until it is ended. Killed when it is dropped.
+pub(crate) struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    /// The lines of standard error, read by a thread so that the process never waits for a reader.
+    log: Receiver<String>,
+}
+
+/// How long a line that must come may take; only a broken program takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        let (sender, log) = channel();
+        std::thread::spawn(move || {
+            for line in errors.lines() {
+                if sender.send(line.unwrap()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, output, log }
+    }
+
+    /// Waits for a line of the log that holds a text.
+    pub(crate) fn expect_log(&self, text: &str) {
+        loop {
+            let line = self.log.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|_| panic!("the log never said {text}"));
+            if line.contains(text) {
+                return;
+            }
+        }
+    }
+
+    /// The next line of its output; empty where it has ended.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The host and port in its next line.
+    pub(crate) fn address(&mut self) -> String {
+        let line = self.line();
+        let (_, address) = line
+            .split_once("://")
+            .unwrap_or_else(|| panic!("no address in {line:?}"));
+        address.to_owned()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([name, &id]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for its end: the exit code, and what the log has said since it was last looked at.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let log: Vec<String> = self.log.iter().collect();
+        (self.child.wait().unwrap().code(), log.join("\n"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already where a test waited for it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
