@@ -134,7 +134,7 @@ impl DirectSession {
         while !self.core.is_over() {
             self.wait().await;
         }
-        self.calls.executor.drain().await;
+        self.calls.executor.drain(None).await;
         self.events
     }
 

@@ -197,11 +197,12 @@ impl Executor {
         });
     }
 
-    /// Waits until every started change has ended or run out of time, and drops the rest. Nothing of the session's calls
-    /// is left afterwards, but for work on a blocking thread that does not heed its cancellation.
-    pub async fn drain(mut self) {
+    /// Waits until every started change has ended or run out of time, at most until `latest`, and drops the rest. Nothing
+    /// of the session's calls is left afterwards, but for work on a blocking thread that does not heed its cancellation.
+    pub async fn drain(mut self, latest: Option<Instant>) {
         self.abort_reads();
-        let last = self.running.iter().map(|running| running.deadline).max();
+        let own = self.running.iter().map(|running| running.deadline).max();
+        let last = own.map(|own| latest.map_or(own, |latest| own.min(latest)));
         if let Some(last) = last
             && tokio::time::timeout_at(last, self.settle()).await.is_err()
         {

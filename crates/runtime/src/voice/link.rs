@@ -171,6 +171,8 @@ impl Link {
             State::Connecting(_) | State::SettingUp(_) => {
                 if self.held.len() < HELD_COMMANDS_MAX {
                     self.held.push(command);
+                } else {
+                    tracing::warn!("a command was dropped: too many wait for the provider");
                 }
                 Ok(())
             }

@@ -342,7 +342,7 @@ impl Running {
         for subscriber in self.calls.subscribers() {
             subscriber.audio(&self.calls.identity, self.pump.counts());
         }
-        self.calls.executor.drain().await;
+        self.calls.executor.drain(self.shutdown_deadline).await;
     }
 }
 

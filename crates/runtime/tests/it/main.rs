@@ -7,6 +7,7 @@ mod audit;
 mod direct;
 mod metrics;
 mod provider_faults;
+mod recorded;
 mod support;
 mod voice_calls;
 mod voice_flow;

@@ -186,3 +186,29 @@ async fn a_session_that_ends_drops_its_reads_and_lets_its_writes_end() {
     assert!(written.load(std::sync::atomic::Ordering::SeqCst));
     assert!(stage.lease.upgrade().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_does_not_end_holds_the_shutdown_up_for_thirty_seconds_at_most() {
+    let dropped = Dropped::default();
+    let never = dropped.clone();
+    let write = Tool {
+        side_effects: SideEffects::Writes,
+        timeout_ms: 60_000,
+        ..tool("write", move |_| never.never())
+    };
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![write],
+        ..Setting::default()
+    })
+    .await;
+    provider.send(call("call-00001", "write", json!({}))).await;
+    stage.client.until("tool_call_started").await;
+    stage.service.shut_down();
+    let begin = tokio::time::Instant::now();
+    let said = stage.client.rest().await;
+    assert_eq!(said.last(), Some(&json!({ "close": 1001 })));
+    stage.served.await.unwrap();
+    assert_eq!(begin.elapsed().as_secs(), 30);
+    assert_eq!(dropped.count(), 1);
+    assert!(stage.events.saw("SessionEnded"));
+}

@@ -356,3 +356,120 @@ impl MaskKeys {
         [a, b, c, d]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    const LIMITS: SocketLimits = SocketLimits {
+        messages: MessageLimits {
+            text_bytes_max: 100,
+            binary_bytes_max: 100,
+        },
+        queued_audio_bytes_max: 60,
+        queued_bytes_max: 100,
+    };
+
+    /// A socket whose stream holds this many bytes, and the stream's other end.
+    fn socket(stream_bytes: usize) -> (Socket, tokio::io::DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(stream_bytes);
+        let socket = Socket::new(Box::new(ours), Role::Server, LIMITS, Vec::new()).unwrap();
+        (socket, theirs)
+    }
+
+    fn flush(socket: &mut Socket) -> Poll<io::Result<()>> {
+        socket.poll_flush(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    /// All messages that have left, once everything has.
+    async fn received(socket: &mut Socket, mut stream: tokio::io::DuplexStream) -> Vec<String> {
+        let (mut bytes, mut chunk) = (Vec::new(), [0; 64]);
+        loop {
+            let is_done = flush(socket).is_ready();
+            let count = stream.read(&mut chunk).await.unwrap();
+            bytes.extend_from_slice(&chunk[..count]);
+            if is_done {
+                break;
+            }
+        }
+        let mut decoder = Decoder::new(Role::Client, LIMITS.messages);
+        let (mut position, mut messages) = (0, Vec::new());
+        while let Some(message) = decoder.next(&mut bytes, &mut position).unwrap() {
+            messages.push(match message {
+                Message::Text(text) => String::from_utf8_lossy(&text).into_owned(),
+                Message::Binary(audio) => format!("audio {}", audio[0]),
+                other => format!("{other:?}"),
+            });
+        }
+        messages
+    }
+
+    fn speak(socket: &mut Socket, number: u8) -> bool {
+        socket.send_audio(AudioForm::Binary, |bytes| {
+            bytes.extend_from_slice(&[number; 20])
+        })
+    }
+
+    fn say(socket: &mut Socket, text: &str) -> Result<(), QueueFull> {
+        socket.send_text(|bytes| bytes.extend_from_slice(text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn discarding_keeps_words_and_the_frame_that_has_begun_to_leave() {
+        let (mut socket, stream) = socket(8);
+        assert!(speak(&mut socket, 1));
+        say(&mut socket, "one").unwrap();
+        assert!(speak(&mut socket, 2));
+        assert!(flush(&mut socket).is_pending());
+        assert_eq!(socket.discard_audio(), 1);
+        say(&mut socket, "two").unwrap();
+        let messages = received(&mut socket, stream).await;
+        assert_eq!(messages, ["audio 1", "one", "two"]);
+    }
+
+    #[tokio::test]
+    async fn discarding_before_anything_has_left_keeps_no_audio() {
+        let (mut socket, stream) = socket(8);
+        assert!(speak(&mut socket, 1));
+        say(&mut socket, "one").unwrap();
+        assert_eq!(socket.discard_audio(), 1);
+        assert_eq!(received(&mut socket, stream).await, ["one"]);
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_drops_audio_first_and_refuses_words_in_the_end() {
+        let (mut socket, stream) = socket(8);
+        let taken = (0..9).filter(|number| speak(&mut socket, *number)).count();
+        assert_eq!(taken, 3);
+        let said = (0..9).filter(|_| say(&mut socket, "0123456789").is_ok());
+        assert_eq!(said.count(), 3);
+        assert!(flush(&mut socket).is_pending());
+        assert!(socket.stalled_since().is_some());
+        assert_eq!(received(&mut socket, stream).await.len(), 6);
+        assert!(speak(&mut socket, 1), "an empty queue takes audio again");
+        assert!(flush(&mut socket).is_pending() || !socket.has_waiting());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_trickles_is_read_whole_and_an_ended_one_is_lost() {
+        let (mut socket, mut stream) = socket(64);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        for byte in b"\x89\x81\0\0\0\0!" {
+            stream.write_all(&[*byte]).await.unwrap();
+            let Poll::Ready(Ok(mut reading)) = socket.poll_read(&mut context) else {
+                panic!("a byte is there");
+            };
+            let message = reading.next_message().unwrap();
+            if *byte == b'!' {
+                assert_eq!(message, Some(Message::Ping(b"!")));
+            } else {
+                assert_eq!(message, None);
+            }
+            socket.finish(reading);
+        }
+        drop(stream);
+        let lost = socket.poll_read(&mut context);
+        assert!(matches!(lost, Poll::Ready(Err(SocketLost::Ended))));
+    }
+}
