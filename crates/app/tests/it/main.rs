@@ -1,5 +1,7 @@
 //! The program and the server as a whole: real processes, real sockets, the real provider protocol. One binary for all.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod command_line;
 mod pages;
 mod processes;

@@ -34,19 +34,24 @@ pub enum ConfigError {
     UnknownVariable { name: String, nearest: String },
     #[error("the environment variable {name} is no UTF-8 text; set it anew or remove it")]
     VariableNotText { name: String },
-    #[error("{key} has the value {value} ({origin}), which {cause}; {cure}")]
-    BadValue {
-        key: String,
-        /// As TOML; `…` in place of a secret.
-        value: String,
-        origin: Origin,
-        cause: String,
-        cure: String,
-    },
+    #[error(transparent)]
+    BadValue(Box<BadValue>),
     #[error(
         "{key} names no tool; ids have small letters, digits and underscores, as in tools.kb_search"
     )]
     BadTool { key: String },
     #[error("{key} is half a limit; set both calls and window_ms in it")]
     HalfRateLimit { key: String },
+}
+
+/// A value that its key refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("{key} has the value {value} ({origin}), which {cause}; {cure}")]
+pub struct BadValue {
+    pub key: String,
+    /// As TOML; `…` in place of a secret.
+    pub value: String,
+    pub origin: Origin,
+    pub cause: String,
+    pub cure: String,
 }

@@ -2,7 +2,7 @@
 //! which keys exist and where each value came from; what a value means is for its reader.
 
 use super::FILE_NAME;
-use super::error::ConfigError;
+use super::error::{BadValue, ConfigError};
 use super::keys::{Key, Kind, keys};
 use super::path::KeyPath;
 use super::values::{Problem, Setting};
@@ -165,7 +165,7 @@ impl Values {
 
     /// An error about a value that was found.
     fn refuse(&self, path: &KeyPath, found: &Found, problem: Problem) -> ConfigError {
-        ConfigError::BadValue {
+        ConfigError::BadValue(Box::new(BadValue {
             key: path.to_string(),
             value: if self.is_secret(path) {
                 "…".to_owned()
@@ -175,7 +175,7 @@ impl Values {
             origin: found.origin.clone(),
             cause: problem.cause,
             cure: problem.cure,
-        }
+        }))
     }
 
     /// Fills a key that is not set from a variable that other programs use too.

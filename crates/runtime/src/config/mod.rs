@@ -9,7 +9,7 @@ mod print;
 mod settings;
 mod values;
 
-pub use error::ConfigError;
+pub use error::{BadValue, ConfigError};
 pub use keys::{Key, Kind, keys};
 pub use layers::{Environment, Flag, Origin, Sources};
 pub use path::KeyPath;
