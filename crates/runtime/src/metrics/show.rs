@@ -80,8 +80,19 @@ fn tool_json(tool: &ToolCounts) -> Value {
 
 pub(super) fn prometheus(counted: &Counted) -> String {
     let mut text = String::with_capacity(4_096);
-    let audio = &counted.audio;
-    let lines = [
+    for (name, kind, help, value) in of_sessions(counted).into_iter().chain(of_audio(counted)) {
+        head(&mut text, name, kind, help);
+        line(&mut text, format_args!("{name} {value}"));
+    }
+    tools(&mut text, counted);
+    text
+}
+
+/// Name, kind, help and value of one number.
+type Number = (&'static str, &'static str, &'static str, u64);
+
+fn of_sessions(counted: &Counted) -> [Number; 8] {
+    [
         (
             "windlass_sessions_active",
             "gauge",
@@ -130,6 +141,12 @@ pub(super) fn prometheus(counted: &Counted) -> String {
             "The most tokens that a provider counted in one context.",
             counted.peak_tokens,
         ),
+    ]
+}
+
+fn of_audio(counted: &Counted) -> [Number; 4] {
+    let audio = &counted.audio;
+    [
         (
             "windlass_microphone_bytes_total",
             "counter",
@@ -154,13 +171,7 @@ pub(super) fn prometheus(counted: &Counted) -> String {
             "Model audio dropped.",
             audio.speaker_dropped_bytes(),
         ),
-    ];
-    for (name, kind, help, value) in lines {
-        head(&mut text, name, kind, help);
-        line(&mut text, format_args!("{name} {value}"));
-    }
-    tools(&mut text, counted);
-    text
+    ]
 }
 
 fn tools(text: &mut String, counted: &Counted) {

@@ -1,3 +1,5 @@
+//! Each row of the conversion to Gemini's schema, and what the declarations look like.
+
 use super::*;
 use expect_test::{Expect, expect};
 use serde_json::{Map, json};

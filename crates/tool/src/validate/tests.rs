@@ -1,3 +1,5 @@
+//! The quick judge beside the slow one, defaults, and what violations say.
+
 use super::*;
 use serde_json::json;
 
