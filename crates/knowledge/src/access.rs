@@ -16,11 +16,17 @@ pub enum Readers {
     Owners(BTreeSet<UserId>),
 }
 
+/// Tells a user who signed in from one who is known by a client id alone.
+pub type IsSignedIn = Arc<dyn Fn(&UserId) -> bool + Send + Sync>;
+
+/// Whether a user has signed in.
+type SignedIn = dyn Fn(&UserId) -> bool + Send + Sync;
+
 /// The readers of all namespaces. One that is not named is everybody's.
 #[derive(Clone, Default)]
 pub struct Access {
     namespaces: BTreeMap<String, Readers>,
-    is_signed_in: Option<Arc<dyn Fn(&UserId) -> bool + Send + Sync>>,
+    is_signed_in: Option<IsSignedIn>,
 }
 
 impl fmt::Debug for Access {
@@ -33,11 +39,7 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// `is_signed_in` tells a user who signed in from one who is known by a client id alone.
-    pub fn new(
-        namespaces: BTreeMap<String, Readers>,
-        is_signed_in: Arc<dyn Fn(&UserId) -> bool + Send + Sync>,
-    ) -> Self {
+    pub fn new(namespaces: BTreeMap<String, Readers>, is_signed_in: IsSignedIn) -> Self {
         Self {
             namespaces,
             is_signed_in: Some(is_signed_in),

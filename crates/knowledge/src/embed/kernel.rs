@@ -54,7 +54,8 @@ impl Kernel {
         let outputs = bias.len();
         let lanes = self.lanes();
         let width = 2 * lanes;
-        if outputs == 0 || outputs % width != 0 || weights.len() % outputs != 0 {
+        let fits = outputs > 0 && outputs.is_multiple_of(width);
+        if !fits || !weights.len().is_multiple_of(outputs) {
             return None;
         }
         let inputs = weights.len() / outputs;
