@@ -166,7 +166,7 @@ impl VoiceHost {
             session_init_tokens = estimate.session_init_tokens,
             system_prompt_tokens = estimate.system_prompt_tokens,
             tool_decl_tokens = estimate.tool_decl_tokens,
-            "a voice session begins"
+            "tokens that prompt and tools take, estimated"
         );
         if estimate.crowds(window) {
             tracing::warn!(%session, window, "prompt and tools take over 90 % of the model's window");
