@@ -62,12 +62,6 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
     let path = folder.path();
     fs::write(path.join("file"), "").unwrap();
     fs::write(path.join("odd.toml"), "[server]\nlissen = 1\n").unwrap();
-    fs::write(
-        path.join("script.yaml"),
-        "exchanges:\n  - when: any\n    do: [dance]\n",
-    )
-    .unwrap();
-    fs::create_dir(path.join("empty")).unwrap();
     let tools = root().join("tools").display().to_string();
     let kb = root().join("kb").display().to_string();
     let tools = tools.as_str();
@@ -125,8 +119,31 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
             ],
             "windlass: cannot listen on 192.0.2.1:80: ",
         ),
+    ] {
+        refuses(path, arguments, said);
+    }
+}
+
+/// The command fails with exit code 1, prints nothing, and says this in one line.
+fn refuses(folder: &Path, arguments: &[&str], said: &str) {
+    let run = windlass(folder, arguments);
+    assert_eq!(run.problems.len(), 1, "{arguments:?}: {:?}", run.problems);
+    assert!(run.problems[0].starts_with(said), "{:?}", run.problems);
+    assert_eq!((run.code, run.output.as_str()), (1, ""), "{arguments:?}");
+}
+
+#[test]
+fn a_script_that_cannot_be_read_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(
+        path.join("script.yaml"),
+        "exchanges:\n  - when: any\n    do: [dance]\n",
+    )
+    .unwrap();
+    for (arguments, said) in [
         (
-            &["sim", "gemini-live", "--script", "missing.yaml"],
+            &["sim", "gemini-live", "--script", "missing.yaml"][..],
             "windlass: the script missing.yaml cannot be read: ",
         ),
         (
@@ -134,11 +151,15 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
             "windlass: script.yaml:3:",
         ),
     ] {
-        let run = windlass(path, arguments);
-        assert_eq!(run.problems.len(), 1, "{arguments:?}: {:?}", run.problems);
-        assert!(run.problems[0].starts_with(said), "{:?}", run.problems);
-        assert_eq!((run.code, run.output.as_str()), (1, ""), "{arguments:?}");
+        refuses(path, arguments, said);
     }
+}
+
+#[test]
+fn without_tools_there_is_no_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::create_dir(path.join("empty")).unwrap();
     for tools in ["missing", "empty"] {
         let run = windlass(path, &["serve", "--data", "d3", "--tools", tools]);
         let last = format!("windlass: the tools in {tools} cannot be built: 1 error");
