@@ -1,0 +1,210 @@
+//! The messages in `docs/voice-protocol.md` are those of the protocol, in both directions.
+
+use crate::documents::{Block, blocks_in, code, rows};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use windlass_runtime::client_protocol::{ServerMessage, parse};
+use windlass_session::client::{Citation, ClientUpdate, ErrorCode};
+use windlass_session::model::{Role, TranscriptEntry};
+use windlass_session::time::Timestamp;
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::{CallNumber, ToolId};
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+
+const DOCUMENT: &str = "docs/voice-protocol.md";
+
+fn messages(section: &str) -> Vec<(Block, Value)> {
+    let mut blocks = blocks_in(DOCUMENT, "json");
+    blocks.retain(|block| block.section == section);
+    assert!(!blocks.is_empty(), "{DOCUMENT} has no section {section:?}");
+    let read = |block: Block| {
+        let value: Value = serde_json::from_str(&block.text).unwrap();
+        assert_eq!(value["type"], block.heading, "{}", block.place);
+        (block, value)
+    };
+    blocks.into_iter().map(read).collect()
+}
+
+fn written(message: &ServerMessage<'_>) -> Value {
+    let mut bytes = Vec::new();
+    message.write(&mut bytes);
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+#[test]
+fn every_message_of_a_client_is_read() {
+    let messages = messages("Client to server");
+    for (block, _) in &messages {
+        if let Err(rejection) = parse(block.text.as_bytes()) {
+            panic!("{}: {}", block.place, rejection.message);
+        }
+    }
+    for kind in [
+        "start",
+        "audio",
+        "text",
+        "image",
+        "turn_complete",
+        "interrupt",
+        "playback_done",
+        "confirm",
+        "stop",
+        "ping",
+    ] {
+        let is_shown = messages.iter().any(|(block, _)| block.heading == kind);
+        assert!(is_shown, "{DOCUMENT} shows no {kind}");
+    }
+    assert_eq!(messages.len(), 10, "{DOCUMENT} shows each message once");
+}
+
+#[test]
+fn every_message_of_the_server_is_written_as_it_is_shown() {
+    let mut shown: Vec<(Block, Value)> = messages("Server to client");
+    for expected in session_messages().into_iter().chain(call_messages()) {
+        let place = shown.iter().position(|(_, value)| *value == expected);
+        let Some(place) = place else {
+            panic!("{DOCUMENT} does not show {expected}");
+        };
+        shown.remove(place);
+    }
+    let left: Vec<&str> = shown
+        .iter()
+        .map(|(block, _)| block.place.as_str())
+        .collect();
+    assert!(
+        left.is_empty(),
+        "the server writes no such message: {left:?}"
+    );
+}
+
+fn session_messages() -> Vec<Value> {
+    let tools = ["end_voice_session", "kb_get", "kb_search"].map(|id| ToolId::parse(id).unwrap());
+    let said = |role, text: &str, at_ms| TranscriptEntry {
+        role,
+        text: Sensitive(text.to_owned()),
+        at: Timestamp::from_millis(at_ms),
+        turn: 2,
+    };
+    let complete = ClientUpdate::SessionComplete {
+        transcripts: vec![
+            said(Role::User, "Let's stop here.", 41_250),
+            said(Role::Assistant, "Until next time!", 43_900),
+        ],
+    };
+    let timestamp = "2026-11-20T18:25:43.511Z".to_owned();
+    vec![
+        written(&ServerMessage::Connected {
+            client_id: "0b5fd1a2c3e4",
+            timestamp: timestamp.clone(),
+        }),
+        written(&ServerMessage::Started {
+            session_id: "s-4be2",
+            conversation_id: "c-0f41",
+            resume_token: "9d1c",
+            mode: Mode::Voice,
+            registry_version: "1.0.5d0c8a13",
+            tools: tools.iter().collect(),
+        }),
+        // The driver writes these frames itself, around the audio.
+        json!({"type": "audio", "data": "AAABAP//"}),
+        written(&ServerMessage::ModelGenerating),
+        written(&transcript("Colin ", false, &[])),
+        written(&transcript(
+            "Colin Archer designed her.",
+            true,
+            &[Citation {
+                id: "person:colin_archer".to_owned(),
+                title: "Colin Archer".to_owned(),
+                url: Some("https://frammuseum.no/".to_owned()),
+            }],
+        )),
+        written(&ServerMessage::Interrupted),
+        written(&ServerMessage::TurnComplete { turn: 1 }),
+        written(&ServerMessage::Timeout {
+            duration_seconds: 60,
+            timeout_until: 1_795_199_143_511,
+            farewell_message: "Let us stop here.",
+        }),
+        written(&ServerMessage::EndVoiceSession {
+            reason: "user_requested",
+            closing_message: Some("Until next time!"),
+            text_response: None,
+        }),
+        written(&windlass_runtime::client_protocol::of_update(&complete)),
+        written(&ServerMessage::Stopped),
+        written(&ServerMessage::error(
+            ErrorCode::ToolLoop,
+            "the model called tools over and over",
+        )),
+        written(&ServerMessage::Pong { timestamp }),
+    ]
+}
+
+fn transcript<'a>(text: &'a str, is_final: bool, citations: &'a [Citation]) -> ServerMessage<'a> {
+    ServerMessage::Transcript {
+        role: Role::Assistant,
+        text,
+        is_final,
+        citations,
+        images: &[],
+    }
+}
+
+fn call_messages() -> Vec<Value> {
+    let arguments = json!({"query": "designer of Fram", "top_k": 3});
+    vec![
+        written(&ServerMessage::ToolCallStarted {
+            call_id: CallNumber(1),
+            tool: "kb_search",
+            args: Cow::Borrowed(arguments.as_object().unwrap()),
+            status: Some("Searching for designer of Fram"),
+        }),
+        written(&ServerMessage::ToolProgress {
+            call_id: CallNumber(1),
+            message: "half way",
+            fraction: Some(0.5),
+        }),
+        written(&ServerMessage::ToolCallFinished {
+            call_id: CallNumber(1),
+            tool: "kb_search",
+            ok: true,
+            duration_ms: 12,
+            error_type: None,
+        }),
+        written(&ServerMessage::ToolCallFinished {
+            call_id: CallNumber(2),
+            tool: "kb_serch",
+            ok: false,
+            duration_ms: 0,
+            error_type: Some(ErrorType::NotFound),
+        }),
+        written(&ServerMessage::ToolsComplete { tool_count: 1 }),
+    ]
+}
+
+#[test]
+fn every_error_code_is_explained() {
+    let rows = rows(DOCUMENT);
+    for error_code in [
+        ErrorCode::BadMessage,
+        ErrorCode::UnknownType,
+        ErrorCode::NotStarted,
+        ErrorCode::SessionActive,
+        ErrorCode::TooLarge,
+        ErrorCode::BadAudio,
+        ErrorCode::AudioOverflow,
+        ErrorCode::ProviderAuth,
+        ErrorCode::ProviderUnavailable,
+        ErrorCode::ProviderSilent,
+        ErrorCode::ToolLoop,
+        ErrorCode::Unsupported,
+        ErrorCode::ShuttingDown,
+        ErrorCode::Overloaded,
+        ErrorCode::Internal,
+    ] {
+        let name = error_code.as_str();
+        let is_explained = rows.iter().any(|row| code(&row[0]) == Some(name));
+        assert!(is_explained, "{DOCUMENT} does not explain {name}");
+    }
+}

@@ -1,0 +1,161 @@
+//! One tool from its directory to its answer: `examples/tools/convert-distance` is compiled, its handler is registered, and
+//! two calls pass the whole pipeline. Owns no model: the calls are made here, as `windlass call` makes them.
+//!
+//! Run it with `cargo run --example one_tool`.
+
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use windlass_knowledge::KnowledgeBase;
+use windlass_provider::gemini_live::profile::{self, DEFAULT_MODEL};
+use windlass_runtime::call_driver::Shared;
+use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_runtime::rate::MemoryRateLimiter;
+use windlass_runtime::reservations::MemoryReservations;
+use windlass_session::limits::Limits;
+use windlass_session::model::IncomingCall;
+use windlass_session::session::SessionConfig;
+use windlass_store::MemoryStore;
+use windlass_tool::compile::{Source, compile};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{
+    Blocks, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge, Success, World,
+};
+use windlass_tool::id::{ClientId, ConversationId, SessionId, ToolId, UserId};
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Registry;
+
+/// Since 1929, a nautical mile is this long (First International Extraordinary Hydrographic Conference, Monaco).
+const KILOMETRES_PER_NAUTICAL_MILE: f64 = 1.852;
+
+/// 20 November 2026, 12:00 UTC.
+const NOW_UNIX_MS: u64 = 1_795_176_000_000;
+
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
+    run(&mut std::io::stdout().lock())
+}
+
+/// Makes two calls and writes the answer of each, which is what a client and the audit see of it.
+pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+    let registry = Arc::new(registry()?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    for arguments in [json!({"value": 300}), json!({"value": -1, "unit": "mile"})] {
+        writeln!(out, "convert_distance {arguments}")?;
+        let call = IncomingCall {
+            id: Some("function-call-1".into()),
+            name: Some("convert_distance".into()),
+            arguments: Ok(object(arguments)),
+        };
+        let (response, _) = runtime.block_on(call_once(request(&registry)?, call));
+        writeln!(out, "{}\n", serde_json::to_string_pretty(&*response)?)?;
+    }
+    Ok(())
+}
+
+/// The tool's code. Its arguments satisfy the schema by now, and have their defaults.
+struct ConvertDistance;
+
+impl Handler for ConvertDistance {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        Execution::Ready(convert(&invocation.arguments))
+    }
+}
+
+fn convert(arguments: &Map<String, Value>) -> HandlerResult {
+    let value = arguments["value"].as_f64().unwrap_or_default();
+    let converted = match arguments["to"].as_str() {
+        Some("kilometres") => value * KILOMETRES_PER_NAUTICAL_MILE,
+        Some("nautical_miles") => value / KILOMETRES_PER_NAUTICAL_MILE,
+        other => {
+            let message = format!("there is no unit {other:?}");
+            return Err(Failure::new(FailureKind::Validation, message));
+        }
+    };
+    let rounded = (converted * 10.0).round() / 10.0;
+    Ok(Success::new(
+        json!({"value": rounded, "unit": arguments["to"]}),
+    ))
+}
+
+/// Compiles the directory and joins the tool with its handler.
+fn registry() -> Result<Registry, Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let id = ToolId::parse("convert_distance").ok_or("the id breaks the rule for ids")?;
+    let compilation = compile(&Source {
+        tools: &root.join("examples/tools"),
+        artifact: &root.join("data/tool_registry.json"),
+        builtin: &BTreeSet::from([id.clone()]),
+        build_timestamp: "2026-11-20T12:00:00Z",
+    });
+    let artifact = compilation.artifact.ok_or_else(|| {
+        let problems: Vec<String> = compilation
+            .problems
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        problems.join("\n")
+    })?;
+    let handler: Arc<dyn Handler> = Arc::new(ConvertDistance);
+    let handlers = BTreeMap::from([(id, handler)]);
+    Ok(artifact.into_registry(&handlers, None, &BTreeMap::new())?)
+}
+
+/// A session for one call.
+fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
+    Ok(DirectRequest {
+        session: SessionConfig {
+            session_id: SessionId::new("session"),
+            user_id: UserId::new("user"),
+            conversation_id: ConversationId::new("conversation"),
+            mode: Mode::Voice,
+            registry: registry.clone(),
+            limits: Arc::new(Limits::of(Mode::Voice)),
+            profile: Arc::new(profile::find(DEFAULT_MODEL).profile),
+            started_unix_ms: NOW_UNIX_MS,
+            history: Vec::new(),
+            pending_request: None,
+        },
+        client_id: ClientId::new("client"),
+        world: Arc::new(Memory {
+            knowledge: Arc::new(KnowledgeBase::from_records(Vec::new())?),
+            blocks: Arc::new(MemoryStore::new()),
+        }),
+        shared: Shared {
+            reservations: Arc::new(MemoryReservations),
+            rate_limiter: Arc::new(MemoryRateLimiter::default()),
+            subscribers: Arc::new([]),
+        },
+    })
+}
+
+/// What tools may ask of the world. This one asks for nothing.
+struct Memory {
+    knowledge: Arc<KnowledgeBase>,
+    blocks: Arc<MemoryStore>,
+}
+
+impl World for Memory {
+    fn now_unix_ms(&self) -> u64 {
+        NOW_UNIX_MS
+    }
+
+    fn knowledge(&self) -> Arc<dyn Knowledge> {
+        self.knowledge.clone()
+    }
+
+    fn blocks(&self) -> Arc<dyn Blocks> {
+        self.blocks.clone()
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
