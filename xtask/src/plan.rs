@@ -26,6 +26,9 @@ pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
 
 /// Everything: what `check` does, and the tests that drive the built program with a browser and the official SDKs.
 pub(crate) fn test(workspace: &Workspace, report: &mut Report) {
+    if let Err(Missing(reason)) = parts::model_weights(workspace, report) {
+        report.leave_out("tests with the embedding model", &reason);
+    }
     check(workspace, report);
     if !workspace.exists(WEB_TESTS) && !workspace.exists(SDK_TESTS) {
         return;

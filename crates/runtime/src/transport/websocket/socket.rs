@@ -448,7 +448,6 @@ mod tests {
         assert!(socket.stalled_since().is_some());
         assert_eq!(received(&mut socket, stream).await.len(), 6);
         assert!(speak(&mut socket, 1), "an empty queue takes audio again");
-        assert!(flush(&mut socket).is_pending() || !socket.has_waiting());
     }
 
     #[tokio::test]
