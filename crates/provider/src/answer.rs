@@ -1,0 +1,158 @@
+//! What one request to a text model brought, however the provider says it: the pieces for the conversation's log, the calls
+//! for the core, and how it ended. Decides nothing: what is tried again, and how often, is the driver's.
+
+mod trouble;
+
+pub(crate) use trouble::Trouble;
+
+use crate::failure::Failure;
+use crate::log::{Call, Entry, Opaque, Route, TextPiece};
+use windlass_session::model::{IncomingCall, ModelEvent, TurnEndReason, Usage};
+
+/// One answer, ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// For the log, in the order in which they came. Holds calls only where they are to be answered.
+    pub pieces: Vec<AnswerPiece>,
+    /// What belongs to the answer as a whole and goes back with it.
+    pub opaque: Option<Opaque>,
+    /// For the core, in the order of the calls among the pieces. Empty unless the answer is [`Ending::Complete`].
+    pub calls: Vec<IncomingCall>,
+    pub usage: Option<Usage>,
+    pub ending: Ending,
+    /// Words of it have been passed on, so that asking again would say them twice.
+    pub passed_on: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnswerPiece {
+    Text(TextPiece),
+    Call(Call),
+}
+
+/// How an answer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The model has said all, or waits for the answers to its calls.
+    Complete,
+    /// The limit of tokens cut it off.
+    LengthReached,
+    /// The provider refuses to show it, for this reason.
+    Blocked { reason: String },
+    /// The model wrote a call that the provider could not read. Worth asking again with [`Ending::correction`].
+    MalformedCall,
+    /// The model called a tool that was not declared to it. Worth asking again with [`Ending::correction`].
+    UndeclaredCall,
+    /// The provider ended it for another reason of its own.
+    Stopped { reason: String },
+    /// The request failed, before the answer began or in its middle.
+    Failed(Failure),
+    /// The stream stopped before the answer ended: the connection was lost, or we closed it. Worth asking again where
+    /// nothing was passed on.
+    Cut,
+}
+
+impl Ending {
+    /// What to tell a model, as a notice, before it is asked again.
+    pub fn correction(&self) -> Option<&'static str> {
+        match self {
+            Self::MalformedCall => Some(
+                "Your last tool call could not be read and was not carried out. Call the tool again with arguments in valid JSON, or answer without it.",
+            ),
+            Self::UndeclaredCall => Some(
+                "You called a tool that does not exist here, and nothing was carried out. Use only the tools that were declared, or answer without one.",
+            ),
+            Self::Complete
+            | Self::LengthReached
+            | Self::Blocked { .. }
+            | Self::Stopped { .. }
+            | Self::Failed(_)
+            | Self::Cut => None,
+        }
+    }
+
+    /// Whether the same request may bring a better answer, with the correction where there is one.
+    pub fn is_worth_another_try(&self) -> bool {
+        match self {
+            Self::MalformedCall | Self::UndeclaredCall | Self::Cut => true,
+            Self::Failed(failure) => failure.retryable,
+            Self::Complete | Self::LengthReached | Self::Blocked { .. } | Self::Stopped { .. } => {
+                false
+            }
+        }
+    }
+
+    fn turn_end(&self) -> Option<TurnEndReason> {
+        match self {
+            Self::Complete => None,
+            Self::LengthReached => Some(TurnEndReason::Other("length".to_owned())),
+            Self::Blocked { .. } => Some(TurnEndReason::Blocked),
+            Self::MalformedCall | Self::UndeclaredCall => Some(TurnEndReason::MalformedCall),
+            Self::Stopped { reason } => Some(TurnEndReason::Other(reason.clone())),
+            Self::Failed(failure) => Some(TurnEndReason::Other(failure.class.to_string())),
+            Self::Cut => Some(TurnEndReason::Other("the answer was cut off".to_owned())),
+        }
+    }
+}
+
+impl Answer {
+    /// Nothing came of it: no word and no call.
+    pub fn is_empty(&self) -> bool {
+        !self.passed_on && self.calls.is_empty()
+    }
+
+    /// What the log is to hold of it; nothing where nothing came.
+    pub fn entries(&self, route: &Route) -> Vec<Entry> {
+        if self.pieces.is_empty() {
+            return Vec::new();
+        }
+        let mut entries = Vec::with_capacity(self.pieces.len() + 2);
+        entries.push(Entry::AnswerStarted(route.clone()));
+        entries.extend(self.pieces.iter().map(|piece| match piece {
+            AnswerPiece::Text(text) => Entry::Text(text.clone()),
+            AnswerPiece::Call(call) => Entry::Call(call.clone()),
+        }));
+        entries.extend(self.opaque.clone().map(Entry::AnswerOpaque));
+        entries
+    }
+
+    /// What the core is told once no other try is made: the tokens, and then either the calls or the end of the turn.
+    pub fn closing_events(&self) -> Vec<ModelEvent> {
+        let mut events = Vec::with_capacity(3);
+        events.extend(self.usage.map(ModelEvent::Usage));
+        if self.calls.is_empty() {
+            events.push(ModelEvent::GenerationComplete);
+            events.push(ModelEvent::TurnComplete {
+                idle: true,
+                reason: self.ending.turn_end(),
+                unplayed: std::time::Duration::ZERO,
+            });
+        } else {
+            events.push(ModelEvent::Calls(self.calls.clone()));
+        }
+        events
+    }
+}
+
+/// How much one answer may hold. What goes past it ends the answer as failed: no model of ours says so much, and a server
+/// that never stops would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerLimits {
+    /// Bytes of the whole stream, of every comment and empty piece too.
+    pub stream_bytes_max: usize,
+    pub text_bytes_max: usize,
+    pub calls_max: usize,
+    /// Of one call.
+    pub arguments_bytes_max: usize,
+}
+
+impl Default for AnswerLimits {
+    fn default() -> Self {
+        Self {
+            stream_bytes_max: 64 << 20,
+            text_bytes_max: 1 << 20,
+            calls_max: 128,
+            arguments_bytes_max: 512 << 10,
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! From the bytes of an answer to events and an [`Answer`]. Knows what each message means and the little that has to be
+//! remembered between them; knows no retry and no clock.
+
+use super::call;
+use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
+use crate::failure::{Failure, RetryRule, printable};
+use crate::log::{Opaque, TextPiece};
+use crate::sse::{self, Item, Splitter};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::sync::Arc;
+use windlass_session::model::{IncomingCall, ModelEvent, Usage};
+
+/// Reads one answer. Make a new one for each request.
+#[derive(Debug)]
+pub struct Decoder {
+    splitter: Splitter,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    trouble: Trouble,
+    pieces: Vec<AnswerPiece>,
+    calls: Vec<IncomingCall>,
+    text_bytes: usize,
+    passed_on: bool,
+    usage: Option<Usage>,
+    block_reason: Option<String>,
+    finish_reason: Option<String>,
+    /// A message of the protocol has come.
+    is_answering: bool,
+}
+
+impl Decoder {
+    pub fn new(limits: AnswerLimits) -> Self {
+        Self {
+            splitter: Splitter::new(sse::Limits::default()),
+            state: State::new(limits),
+        }
+    }
+
+    /// Reads what came next of the body, however it was cut, and appends what the core is to hear at once: the words. After
+    /// a failure it says nothing any more.
+    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
+        let state = &mut self.state;
+        if !state.trouble.count(bytes.len()) {
+            return;
+        }
+        let split = self
+            .splitter
+            .push(bytes, &mut |item| state.item(item, events));
+        state.trouble.note(split);
+    }
+
+    /// Whether nothing more that comes can matter, so that the connection may be left. The service sends no end mark:
+    /// an answer has ended when its stream has.
+    pub fn is_finished(&self) -> bool {
+        self.state.trouble.has_failed()
+    }
+
+    /// The body has ended, or will not be read any further.
+    pub fn finish(self, events: &mut Vec<ModelEvent>) -> Answer {
+        let Self {
+            splitter,
+            mut state,
+        } = self;
+        if !state.trouble.has_failed() {
+            let split = splitter.finish(&mut |item| state.item(item, events));
+            state.trouble.note(split);
+        }
+        state.finish()
+    }
+}
+
+/// Reads the body of an answer that was asked for as a whole.
+pub fn decode_whole(body: &[u8], limits: AnswerLimits, events: &mut Vec<ModelEvent>) -> Answer {
+    let mut state = State::new(limits);
+    if state.trouble.count(body.len()) {
+        state.message(body, events);
+    }
+    state.finish()
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    candidates: Option<Vec<Candidate<'a>>>,
+    #[serde(borrow, default, rename = "promptFeedback", alias = "prompt_feedback")]
+    prompt_feedback: Option<PromptFeedback<'a>>,
+    #[serde(borrow, default, rename = "usageMetadata", alias = "usage_metadata")]
+    usage_metadata: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct PromptFeedback<'a> {
+    #[serde(borrow, default, rename = "blockReason", alias = "block_reason")]
+    block_reason: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Candidate<'a> {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(borrow, default)]
+    content: Option<Content<'a>>,
+    #[serde(borrow, default, rename = "finishReason", alias = "finish_reason")]
+    finish_reason: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow, default)]
+    parts: Option<Vec<Part<'a>>>,
+}
+
+/// Code that a model wrote is neither run nor shown, nor is what the provider made of it.
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+    #[serde(default)]
+    thought: Option<bool>,
+    #[serde(
+        borrow,
+        default,
+        rename = "thoughtSignature",
+        alias = "thought_signature"
+    )]
+    thought_signature: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "functionCall", alias = "function_call")]
+    function_call: Option<&'a RawValue>,
+}
+
+impl State {
+    fn new(limits: AnswerLimits) -> Self {
+        Self {
+            trouble: Trouble::new(limits),
+            pieces: Vec::new(),
+            calls: Vec::new(),
+            text_bytes: 0,
+            passed_on: false,
+            usage: None,
+            block_reason: None,
+            finish_reason: None,
+            is_answering: false,
+        }
+    }
+
+    fn item(&mut self, item: Item<'_>, events: &mut Vec<ModelEvent>) {
+        if self.trouble.has_failed() {
+            return;
+        }
+        match item {
+            Item::Event { name: _, data } => {
+                // Some gateways end every stream with the mark of another protocol.
+                if !matches!(data.trim_ascii(), b"" | b"[DONE]") {
+                    self.message(data, events);
+                }
+            }
+            // The service has put errors into a stream as they are, without the form of an event.
+            Item::Bare(text) => {
+                if matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')) {
+                    self.message(text, events);
+                } else {
+                    self.trouble.damage("a line that is no event", events);
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, data: &[u8], events: &mut Vec<ModelEvent>) {
+        let Ok(text) = std::str::from_utf8(data) else {
+            return self.trouble.damage("bytes that are no UTF-8 text", events);
+        };
+        let message = match serde_json::from_str::<Message<'_>>(text) {
+            Ok(message) if message.error.is_none() => message,
+            Ok(_) | Err(_) => {
+                let error = serde_json::from_str::<Value>(text)
+                    .ok()
+                    .and_then(|body| Failure::of_error(&body, RetryRule::Gemini));
+                return match error {
+                    Some(failure) => self.trouble.fail_with(failure),
+                    None => self
+                        .trouble
+                        .damage("something that is no message of the protocol", events),
+                };
+            }
+        };
+        self.is_answering = true;
+        // The sums grow with the answer; the last is the whole.
+        if let Some(usage) = message.usage_metadata {
+            self.usage = usage_of(usage).or(self.usage);
+        }
+        if let Some(reason) = message
+            .prompt_feedback
+            .and_then(|feedback| feedback.block_reason)
+        {
+            self.block_reason =
+                named(reason, "BLOCK_REASON_UNSPECIFIED").or(self.block_reason.take());
+        }
+        for candidate in message.candidates.into_iter().flatten() {
+            if candidate.index.unwrap_or(0) == 0 {
+                self.candidate(candidate, events);
+            }
+        }
+    }
+
+    fn candidate(&mut self, candidate: Candidate<'_>, events: &mut Vec<ModelEvent>) {
+        let reason = candidate
+            .finish_reason
+            .and_then(|reason| named(reason, "FINISH_REASON_UNSPECIFIED"));
+        // The text beside a call that could not be read is that call.
+        let is_call_text = reason.as_deref() == Some(MALFORMED_FUNCTION_CALL);
+        if reason.is_some() {
+            self.finish_reason = reason;
+        }
+        if is_call_text {
+            return;
+        }
+        let parts = candidate.content.and_then(|content| content.parts);
+        for part in parts.into_iter().flatten() {
+            self.part(part, events);
+        }
+    }
+
+    fn part(&mut self, part: Part<'_>, events: &mut Vec<ModelEvent>) {
+        let signature = part
+            .thought_signature
+            .filter(|signature| !signature.is_empty());
+        self.text_bytes += signature.as_ref().map_or(0, |signature| signature.len());
+        let signature =
+            signature.map(|signature| Opaque::ThoughtSignature(Arc::<str>::from(signature).into()));
+        if let Some(call) = part.function_call {
+            return self.call(call, signature);
+        }
+        let is_thought = part.thought == Some(true);
+        let text = part.text.unwrap_or_default().into_owned();
+        // A thought that nobody signed is of no use to anybody.
+        if signature.is_none() && (is_thought || text.is_empty()) {
+            return;
+        }
+        self.text_bytes += text.len();
+        if !self.trouble.check_text(self.text_bytes) {
+            return;
+        }
+        self.keep(&text, is_thought, signature);
+        if !is_thought && !text.is_empty() {
+            self.passed_on = true;
+            events.push(ModelEvent::OutputText { text: text.into() });
+        }
+    }
+
+    /// Parts with a signature go back as they came; the others are one text.
+    fn keep(&mut self, text: &str, is_thought: bool, signature: Option<Opaque>) {
+        match self.pieces.last_mut() {
+            Some(AnswerPiece::Text(last)) if signature.is_none() && last.opaque.is_none() => {
+                last.text.0.push_str(text);
+            }
+            Some(AnswerPiece::Text(_) | AnswerPiece::Call(_)) | None => {
+                self.pieces.push(AnswerPiece::Text(TextPiece {
+                    text: text.to_owned().into(),
+                    is_thought,
+                    opaque: signature,
+                }));
+            }
+        }
+    }
+
+    fn call(&mut self, call: &RawValue, signature: Option<Opaque>) {
+        let limits = *self.trouble.limits();
+        if self.calls.len() >= limits.calls_max {
+            return self
+                .trouble
+                .fail("the answer holds more calls than any model makes");
+        }
+        match call::read(call, signature, limits.arguments_bytes_max) {
+            Some((call, incoming)) => {
+                self.pieces.push(AnswerPiece::Call(call));
+                self.calls.push(incoming);
+            }
+            None => self.trouble.fail("a call's arguments do not end"),
+        }
+    }
+
+    fn finish(mut self) -> Answer {
+        let ending = self.ending();
+        if ending != Ending::Complete {
+            self.calls.clear();
+            self.pieces.retain(|piece| match piece {
+                AnswerPiece::Text(_) => true,
+                AnswerPiece::Call(_) => false,
+            });
+        }
+        Answer {
+            pieces: self.pieces,
+            opaque: None,
+            calls: self.calls,
+            usage: self.usage,
+            ending,
+            passed_on: self.passed_on,
+        }
+    }
+
+    fn ending(&self) -> Ending {
+        if let Some(failure) = self.trouble.failure() {
+            return Ending::Failed(failure.clone());
+        }
+        if let Some(reason) = &self.finish_reason {
+            let ending = ending_of(reason);
+            // A message that was lost might have held a call.
+            return if ending == Ending::Complete
+                && self.trouble.is_damaged()
+                && !self.calls.is_empty()
+            {
+                Ending::Failed(Failure::protocol(
+                    "a piece of the provider's answer cannot be read",
+                    true,
+                ))
+            } else {
+                ending
+            };
+        }
+        if let Some(reason) = &self.block_reason {
+            return Ending::Blocked {
+                reason: reason.clone(),
+            };
+        }
+        if self.trouble.is_damaged() && !self.is_answering {
+            return Ending::Failed(Failure::protocol(
+                "the provider's answer is no stream of the protocol: check the provider's address",
+                false,
+            ));
+        }
+        Ending::Cut
+    }
+}
+
+const MALFORMED_FUNCTION_CALL: &str = "MALFORMED_FUNCTION_CALL";
+
+/// Calls run only after `STOP`, which is what a model ends with after calls too.
+fn ending_of(reason: &str) -> Ending {
+    match reason {
+        "STOP" => Ending::Complete,
+        "MAX_TOKENS" => Ending::LengthReached,
+        MALFORMED_FUNCTION_CALL => Ending::MalformedCall,
+        "UNEXPECTED_TOOL_CALL" => Ending::UndeclaredCall,
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "MODEL_ARMOR"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_OTHER"
+        | "IMAGE_RECITATION" => Ending::Blocked {
+            reason: reason.to_owned(),
+        },
+        "MALFORMED_RESPONSE" => Ending::Failed(Failure::protocol(
+            "the provider could not read its model's answer",
+            true,
+        )),
+        "MISSING_THOUGHT_SIGNATURE" => Ending::Failed(Failure::protocol(
+            "the provider misses a thought signature in the request",
+            false,
+        )),
+        other => Ending::Stopped {
+            reason: other.to_owned(),
+        },
+    }
+}
+
+/// The name of a reason, made fit for a log; none where it is the one that stands for none.
+fn named(reason: Cow<'_, str>, unspecified: &str) -> Option<String> {
+    (!reason.is_empty() && reason != unspecified).then(|| printable(&reason))
+}
+
+/// Protobuf JSON writes 64-bit integers as strings or numbers, and names in both casings.
+fn usage_of(value: &RawValue) -> Option<Usage> {
+    let usage: Map<String, Value> = serde_json::from_str(value.get()).ok()?;
+    let count = |camel: &str, snake: &str| {
+        let value = usage.get(camel).or_else(|| usage.get(snake));
+        value
+            .and_then(|value| value.as_u64().or_else(|| value.as_str()?.parse().ok()))
+            .unwrap_or(0)
+    };
+    Some(Usage {
+        prompt_tokens: count("promptTokenCount", "prompt_token_count"),
+        response_tokens: count("candidatesTokenCount", "candidates_token_count"),
+        thoughts_tokens: count("thoughtsTokenCount", "thoughts_token_count"),
+        tool_use_tokens: count("toolUsePromptTokenCount", "tool_use_prompt_token_count"),
+        cached_tokens: count("cachedContentTokenCount", "cached_content_token_count"),
+        total_tokens: count("totalTokenCount", "total_token_count"),
+    })
+}

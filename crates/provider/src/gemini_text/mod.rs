@@ -1,0 +1,34 @@
+//! Gemini's `generateContent` and `streamGenerateContent`: one request per answer, its body from a window of the
+//! conversation's log, its stream or body back into events and an answer. Does no IO and decides nothing: which request is
+//! tried again is the driver's.
+//!
+//! A driver makes the body with [`encode_request`], posts it to the path that [`path`] gives and, where the status is 200,
+//! feeds what comes to a [`Decoder`]. Another status goes through [`failure`]. The resource name of a model, the version
+//! and the headers with the key are those of [`gemini_live::address`](crate::gemini_live::address).
+
+mod call;
+mod decode;
+pub mod profile;
+mod request;
+mod tools;
+
+pub use decode::{Decoder, decode_whole};
+pub use request::{Request, encode_request};
+pub use tools::DeclaredTools;
+
+use crate::failure::{Failure, ResponseHead, RetryRule};
+use crate::request::Delivery;
+
+/// The path of a request below the version, as in `https://generativelanguage.googleapis.com/v1beta/{path}`, for a
+/// model's resource name: `models/…`, or `projects/…` on Vertex.
+pub fn path(model_name: &str, delivery: Delivery) -> String {
+    match delivery {
+        Delivery::Stream => format!("{model_name}:streamGenerateContent?alt=sse"),
+        Delivery::Whole => format!("{model_name}:generateContent"),
+    }
+}
+
+/// Reads an answer whose status says that the request failed. The body may be anything.
+pub fn failure(head: &ResponseHead<'_>, body: &[u8]) -> Failure {
+    Failure::of_response(head, body, RetryRule::Gemini)
+}

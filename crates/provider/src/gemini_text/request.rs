@@ -1,0 +1,332 @@
+//! The body of a request. Knows which fields a model takes and how calls, answers and signatures have to stand; the values
+//! are the configuration's.
+
+use super::profile::{CallIds, Profile};
+use super::tools::DeclaredTools;
+use crate::gemini_live::ThinkingLevel;
+use crate::log::{ModelItem, Opaque, Piece, Route, Step, UserItem, Window, own_call_id, wire_name};
+use crate::projection::{GeminiResponse, Reading};
+use crate::request::ToolUse;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::sync::Arc;
+use windlass_session::model::Thinking;
+
+/// What is asked of a model. What the profile does not know of is left out.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub system_instruction: &'a str,
+    pub window: Window<'a>,
+    /// That of this server and model: what is opaque in the window goes back only where it is of the same.
+    pub route: &'a Route,
+    pub tools: &'a DeclaredTools,
+    pub tool_use: ToolUse,
+    pub temperature: Option<f64>,
+    pub output_tokens_max: Option<u32>,
+    pub thinking_level: Option<ThinkingLevel>,
+    /// Tokens; 0 turns thinking off where the model can do without.
+    pub thinking_budget: Option<u32>,
+    /// The name of a cache that holds this system instruction and these tools, which are then not sent: the service
+    /// refuses them beside it. A request that fails as [`NotFound`] or [`Auth`] for a cache that has expired may succeed
+    /// without it. Caching without a name is the service's own doing.
+    ///
+    /// [`NotFound`]: crate::failure::FailureClass::NotFound
+    /// [`Auth`]: crate::failure::FailureClass::Auth
+    pub cached_content: Option<&'a str>,
+}
+
+/// Appends the body: one JSON text.
+pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u8>) {
+    let wire = wire(request, profile);
+    serde_json::to_writer(body, &wire).expect("strings and JSON values always serialize");
+}
+
+fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
+    let is_cached = request.cached_content.is_some();
+    let tools = request.tools.raw().filter(|_| !is_cached);
+    let mode = match request.tool_use {
+        ToolUse::Free => None,
+        ToolUse::Required => Some("ANY"),
+        ToolUse::Forbidden => Some("NONE"),
+    };
+    let thinking_config = match profile.thinking {
+        Thinking::Omit => None,
+        Thinking::Level => request.thinking_level.map(ThinkingConfig::ThinkingLevel),
+        Thinking::Budget => request.thinking_budget.map(ThinkingConfig::ThinkingBudget),
+    };
+    let generation = GenerationConfig {
+        temperature: request.temperature,
+        max_output_tokens: request.output_tokens_max,
+        thinking_config,
+    };
+    Wire {
+        contents: contents(request, profile),
+        system_instruction: (!request.system_instruction.is_empty() && !is_cached).then_some(
+            SystemInstruction {
+                parts: [SystemText {
+                    text: request.system_instruction,
+                }],
+            },
+        ),
+        tool_config: mode.filter(|_| tools.is_some()).map(|mode| ToolConfig {
+            function_calling_config: FunctionCallingConfig { mode },
+        }),
+        tools,
+        generation_config: (!generation.is_empty()).then_some(generation),
+        cached_content: request.cached_content,
+    }
+}
+
+/// Stands for a picture where the model cannot see.
+const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
+/// What the service takes on a call that it did not sign.
+const UNSIGNED: &str = "skip_thought_signature_validator";
+
+fn contents<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Content<'a>> {
+    let steps = request.window.steps();
+    let mut contents = Vec::with_capacity(steps.len() * 2);
+    for step in steps {
+        match step {
+            Step::User(items) => contents.push(Content {
+                role: "user",
+                parts: items
+                    .into_iter()
+                    .map(|item| user_part(item, profile))
+                    .collect(),
+            }),
+            Step::Model(items) => model_contents(&items, request, profile, &mut contents),
+        }
+    }
+    contents
+}
+
+fn user_part<'a>(item: UserItem<'a>, profile: &Profile) -> Part<'a> {
+    match item {
+        UserItem::Text(text) => Part::text(text),
+        UserItem::Image(image) if profile.vision => Part {
+            inline_data: Some(Blob {
+                mime_type: &image.mime_type,
+                data: base64_simd::STANDARD.encode_to_string(image.data.expose()),
+            }),
+            ..Part::default()
+        },
+        UserItem::Image(_) => Part::text(UNSEEN.into()),
+    }
+}
+
+/// One answer of the model in one content, and the answers to all its calls in the next.
+fn model_contents<'a>(
+    items: &[ModelItem<'a>],
+    request: &Request<'a>,
+    profile: &Profile,
+    contents: &mut Vec<Content<'a>>,
+) {
+    let mut parts = Vec::with_capacity(items.len());
+    let mut results = Vec::new();
+    for item in items {
+        let is_ours = item.answer.route.takes_back(request.route);
+        let signature = |opaque: &'a Option<Opaque>| {
+            opaque
+                .as_ref()
+                .filter(|_| is_ours)
+                .and_then(Opaque::thought_signature)
+        };
+        match &item.logged.piece {
+            Piece::Text(piece) => {
+                let thought_signature = signature(&piece.opaque);
+                let text = piece.text.expose();
+                let is_readable = !piece.is_thought && !text.is_empty();
+                if is_readable || thought_signature.is_some() {
+                    parts.push(Part {
+                        thought: piece.is_thought.then_some(true),
+                        thought_signature,
+                        ..Part::text(text.into())
+                    });
+                }
+            }
+            Piece::Call(call) => {
+                let is_first = results.is_empty();
+                let id = match (&call.id, profile.call_ids) {
+                    (Some(id), CallIds::Always | CallIds::AsGiven) if is_ours => Some(id.clone()),
+                    (_, CallIds::Always) => Some(own_call_id(item.answer.number, item.call_index)),
+                    (_, CallIds::AsGiven) => None,
+                };
+                let name = wire_name(&call.name);
+                let reading = match &item.logged.result {
+                    Some(projection) => Reading::of(projection),
+                    None => Reading::unanswered(&call.name),
+                };
+                parts.push(Part {
+                    function_call: Some(FunctionCall {
+                        id: id.clone(),
+                        name: name.clone(),
+                        args: Args(call.arguments.as_ref().map(|arguments| arguments.expose())),
+                    }),
+                    // Parallel calls bear one signature, on the first.
+                    thought_signature: signature(&call.opaque)
+                        .or((profile.thought_signatures && is_first).then_some(UNSIGNED)),
+                    ..Part::default()
+                });
+                results.push(Part {
+                    function_response: Some(FunctionResponse {
+                        id,
+                        name,
+                        response: Response(reading),
+                    }),
+                    ..Part::default()
+                });
+            }
+        }
+    }
+    contents.push(Content {
+        role: "model",
+        parts,
+    });
+    if !results.is_empty() {
+        contents.push(Content {
+            role: "user",
+            parts: results,
+        });
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire<'a> {
+    contents: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<SystemInstruction<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation_config: Option<GenerationConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_content: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct SystemInstruction<'a> {
+    parts: [SystemText<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct SystemText<'a> {
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    role: &'static str,
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inline_data: Option<Blob<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_call: Option<FunctionCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_response: Option<FunctionResponse<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<&'a str>,
+}
+
+impl<'a> Part<'a> {
+    fn text(text: Cow<'a, str>) -> Self {
+        Self {
+            text: Some(text),
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Blob<'a> {
+    mime_type: &'a str,
+    data: String,
+}
+
+#[derive(Serialize)]
+struct FunctionCall<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Arc<str>>,
+    name: Cow<'a, str>,
+    args: Args<'a>,
+}
+
+/// An object; the empty one where there is none.
+struct Args<'a>(Option<&'a RawValue>);
+
+impl Serialize for Args<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(raw) => raw.serialize(serializer),
+            None => serializer.serialize_map(Some(0))?.end(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct FunctionResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Arc<str>>,
+    name: Cow<'a, str>,
+    response: Response<'a>,
+}
+
+struct Response<'a>(Reading<'a>);
+
+impl Serialize for Response<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let response: GeminiResponse<'_> = self.0.gemini();
+        response.serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolConfig {
+    function_calling_config: FunctionCallingConfig,
+}
+
+#[derive(Serialize)]
+struct FunctionCallingConfig {
+    mode: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<ThinkingConfig>,
+}
+
+impl GenerationConfig {
+    fn is_empty(&self) -> bool {
+        self.temperature.is_none()
+            && self.max_output_tokens.is_none()
+            && self.thinking_config.is_none()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum ThinkingConfig {
+    ThinkingLevel(ThinkingLevel),
+    ThinkingBudget(u32),
+}

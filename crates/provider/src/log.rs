@@ -1,0 +1,463 @@
+//! A conversation as it was held, neutral between providers: what the user said and showed, what a model said and asked
+//! for, what it was answered. Grows at its end only, within bounds. Knows no wire format, no policy and no clock.
+//!
+//! A call's answer lives in the call, and a call in the answer that made it. So whatever prefix of a conversation is in
+//! the log, and wherever a [`Window`] cuts its front off, there is no call without an answer and no answer without a call:
+//! an open call is read as one whose outcome is not known.
+
+mod entry;
+mod steps;
+mod window;
+
+pub use entry::{Arguments, Call, Entry, Image, Opaque, Route, TextPiece, own_call_id};
+pub use window::Window;
+
+pub(crate) use entry::{Piece, wire_name};
+pub(crate) use steps::{ModelItem, Step, UserItem};
+
+use windlass_session::model::ModelToolResponse;
+use windlass_tool::envelope::Projection;
+use windlass_tool::sensitive::Sensitive;
+
+/// How large a log may grow. Past the first two its oldest turns are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub bytes_max: usize,
+    pub turns_max: usize,
+    pub text_bytes_max: usize,
+    /// Of the picture itself, not of its text form.
+    pub image_bytes_max: usize,
+    /// Pieces of one answer, calls among them.
+    pub pieces_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes_max: 16 << 20,
+            turns_max: 500,
+            text_bytes_max: 1 << 20,
+            image_bytes_max: 8 << 20,
+            pieces_max: 256,
+        }
+    }
+}
+
+/// Why an entry was not taken. The log is as it was before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    #[error("the entry holds nothing but blanks")]
+    Blank,
+    #[error("a {what} of {bytes} bytes is longer than the {bytes_max} that a conversation takes")]
+    TooLong {
+        what: &'static str,
+        bytes: usize,
+        bytes_max: usize,
+    },
+    #[error("one answer may hold {pieces_max} pieces")]
+    TooManyPieces { pieces_max: usize },
+    #[error("the turn is longer than the {bytes_max} bytes that a conversation takes")]
+    TurnTooLong { bytes_max: usize },
+    #[error("no call of the conversation waits for this answer")]
+    NoOpenCall,
+}
+
+/// One conversation.
+#[derive(Clone, Debug)]
+pub struct ConversationLog {
+    limits: Limits,
+    messages: Vec<Message>,
+    bytes: usize,
+    turns: usize,
+    answers: u32,
+    turns_forgotten: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    body: Body,
+    size: Size,
+}
+
+#[derive(Clone, Debug)]
+enum Body {
+    User(Vec<UserPart>),
+    Answer(AnswerMessage),
+}
+
+#[derive(Clone, Debug)]
+enum UserPart {
+    Text(Sensitive<String>),
+    Image(Image),
+    Notice(Sensitive<String>),
+    Interrupted,
+}
+
+/// What one request brought, or several pieces of it so far.
+#[derive(Clone, Debug)]
+pub(crate) struct AnswerMessage {
+    pub(crate) route: Route,
+    pub(crate) number: u32,
+    pub(crate) pieces: Vec<LoggedPiece>,
+    /// What belongs to the answer as a whole and goes back with it.
+    pub(crate) opaque: Option<Opaque>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LoggedPiece {
+    pub(crate) piece: Piece,
+    /// Of a call only.
+    pub(crate) result: Option<Projection>,
+}
+
+/// What something takes: characters for the model's window, bytes for our memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    characters: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn of(text: &str) -> Self {
+        Self {
+            characters: text.chars().count(),
+            bytes: text.len(),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.characters += other.characters;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What a picture counts in a window: 1,120 tokens, the most that Gemini 3 spends on one at its default resolution
+/// (<https://ai.google.dev/gemini-api/docs/media-resolution>), at four characters each.
+const IMAGE_CHARACTERS: usize = 4_480;
+/// What holding one entry costs beside its text.
+const ENTRY_BYTES: usize = 128;
+
+impl Default for ConversationLog {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
+impl ConversationLog {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            messages: Vec::new(),
+            bytes: 0,
+            turns: 0,
+            answers: 0,
+            turns_forgotten: 0,
+        }
+    }
+
+    /// The number that the next answer will have. A decoder makes ids from it for calls that came without.
+    pub fn next_answer(&self) -> u32 {
+        self.answers
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// What the log holds, in bytes of memory, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many turns were dropped from the front because the log was full.
+    pub fn turns_forgotten(&self) -> u64 {
+        self.turns_forgotten
+    }
+
+    /// How many calls have no answer yet.
+    pub fn open_calls(&self) -> usize {
+        self.messages
+            .iter()
+            .flat_map(Message::pieces)
+            .filter(|logged| matches!(logged.piece, Piece::Call(_)) && logged.result.is_none())
+            .count()
+    }
+
+    /// Puts one more entry at the end, or an answer to its call.
+    pub fn append(&mut self, entry: Entry) -> Result<(), AppendError> {
+        match entry {
+            Entry::UserText(text) => {
+                self.check_text("message", &text)?;
+                self.user(Size::of(text.expose()), UserPart::Text(text))
+            }
+            Entry::Notice(text) => {
+                self.check_text("notice", &text)?;
+                self.user(Size::of(text.expose()), UserPart::Notice(text))
+            }
+            Entry::UserImage(image) => {
+                let bytes = image.data.expose().len();
+                check_length("picture", bytes, self.limits.image_bytes_max)?;
+                let size = Size {
+                    characters: IMAGE_CHARACTERS,
+                    bytes,
+                };
+                self.user(size, UserPart::Image(image))
+            }
+            Entry::Interrupted => self.user(Size::default(), UserPart::Interrupted),
+            Entry::AnswerStarted(route) => self.start_answer(route),
+            Entry::Text(text) => self.piece(Piece::Text(text)),
+            Entry::Call(call) => self.piece(Piece::Call(call)),
+            Entry::AnswerOpaque(opaque) => self.opaque(opaque),
+            Entry::Result(response) => self.result(response),
+        }
+    }
+
+    /// Puts all of an answer at the end, and says what did not fit.
+    pub fn append_all(
+        &mut self,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), AppendError> {
+        let mut outcome = Ok(());
+        for entry in entries {
+            let taken = self.append(entry);
+            outcome = outcome.and(taken);
+        }
+        outcome
+    }
+
+    /// The newest turns that fit into so many tokens, at four characters each; the newest turn in any case.
+    pub fn window(&self, tokens_max: u64) -> Window<'_> {
+        Window::newest(&self.messages, tokens_max)
+    }
+
+    fn check_text(&self, what: &'static str, text: &Sensitive<String>) -> Result<(), AppendError> {
+        if text.expose().trim().is_empty() {
+            return Err(AppendError::Blank);
+        }
+        check_length(what, text.expose().len(), self.limits.text_bytes_max)
+    }
+
+    fn user(&mut self, mut size: Size, part: UserPart) -> Result<(), AppendError> {
+        size.bytes += ENTRY_BYTES;
+        self.make_room(size.bytes, part.is_the_users())?;
+        let is_the_users = part.is_the_users();
+        match self.messages.last_mut() {
+            Some(Message {
+                body: Body::User(parts),
+                size: whole,
+            }) => {
+                let began = parts.iter().any(UserPart::is_the_users);
+                self.turns += usize::from(is_the_users && !began);
+                // One interruption is as good as many.
+                if matches!(part, UserPart::Interrupted)
+                    && matches!(parts.last(), Some(UserPart::Interrupted))
+                {
+                    return Ok(());
+                }
+                parts.push(part);
+                whole.add(size);
+            }
+            Some(_) | None => {
+                self.turns += usize::from(is_the_users);
+                self.messages.push(Message {
+                    body: Body::User(vec![part]),
+                    size,
+                });
+            }
+        }
+        self.bytes += size.bytes;
+        Ok(())
+    }
+
+    fn start_answer(&mut self, route: Route) -> Result<(), AppendError> {
+        let size = Size {
+            characters: 0,
+            bytes: ENTRY_BYTES,
+        };
+        self.make_room(size.bytes, false)?;
+        self.messages.push(Message {
+            body: Body::Answer(AnswerMessage {
+                route,
+                number: self.answers,
+                pieces: Vec::new(),
+                opaque: None,
+            }),
+            size,
+        });
+        self.answers = self.answers.wrapping_add(1);
+        self.bytes += size.bytes;
+        Ok(())
+    }
+
+    /// What comes after an answer to a call belongs to the next answer of the model, and what no answer was started for to
+    /// one that nobody knows the origin of.
+    fn needs_new_answer(&self) -> Option<Route> {
+        match self.messages.last().map(|message| &message.body) {
+            Some(Body::Answer(answer)) => {
+                let is_answered = answer.pieces.iter().any(|logged| logged.result.is_some());
+                is_answered.then(|| answer.route.clone())
+            }
+            Some(Body::User(_)) | None => Some(Route::foreign()),
+        }
+    }
+
+    fn piece(&mut self, piece: Piece) -> Result<(), AppendError> {
+        let mut size = piece.size();
+        if piece.is_blank() {
+            return Err(AppendError::Blank);
+        }
+        check_length("piece of an answer", size.bytes, self.limits.text_bytes_max)?;
+        size.bytes += ENTRY_BYTES;
+        self.make_room(size.bytes, false)?;
+        if let Some(route) = self.needs_new_answer() {
+            self.start_answer(route)?;
+        }
+        let pieces_max = self.limits.pieces_max;
+        let Some(Message {
+            body: Body::Answer(answer),
+            size: whole,
+        }) = self.messages.last_mut()
+        else {
+            return Err(AppendError::TooManyPieces { pieces_max });
+        };
+        if answer.pieces.len() == pieces_max {
+            return Err(AppendError::TooManyPieces { pieces_max });
+        }
+        answer.pieces.push(LoggedPiece {
+            piece,
+            result: None,
+        });
+        whole.add(size);
+        self.bytes += size.bytes;
+        Ok(())
+    }
+
+    fn opaque(&mut self, opaque: Opaque) -> Result<(), AppendError> {
+        let size = opaque.size();
+        check_length("piece of an answer", size.bytes, self.limits.text_bytes_max)?;
+        self.make_room(size.bytes, false)?;
+        if let Some(route) = self.needs_new_answer() {
+            self.start_answer(route)?;
+        }
+        if let Some(Message {
+            body: Body::Answer(answer),
+            size: whole,
+        }) = self.messages.last_mut()
+        {
+            answer.opaque = Some(opaque);
+            whole.add(size);
+            self.bytes += size.bytes;
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, response: ModelToolResponse) -> Result<(), AppendError> {
+        let size = entry::size_of_result(&response.projection);
+        let is_asked_for = |logged: &LoggedPiece| match &logged.piece {
+            Piece::Call(call) => {
+                logged.result.is_none()
+                    && call.id == response.id
+                    && (call.id.is_some() || call.name == response.name)
+            }
+            Piece::Text(_) => false,
+        };
+        if !self
+            .messages
+            .iter()
+            .flat_map(Message::pieces)
+            .any(is_asked_for)
+        {
+            return Err(AppendError::NoOpenCall);
+        }
+        self.make_room(size.bytes, false)?;
+        for message in self.messages.iter_mut().rev() {
+            if let Some(open) = message
+                .pieces_mut()
+                .iter_mut()
+                .find(|logged| is_asked_for(logged))
+            {
+                open.result = Some(response.projection);
+                message.size.add(size);
+                self.bytes += size.bytes;
+                return Ok(());
+            }
+        }
+        // The turn of the call was the oldest, and had to make room for its own answer.
+        Err(AppendError::NoOpenCall)
+    }
+
+    /// Forgets the oldest turns until so much more fits. The newest turn stays, unless another begins.
+    fn make_room(&mut self, bytes: usize, is_the_users: bool) -> Result<(), AppendError> {
+        let bytes_max = self.limits.bytes_max;
+        let begins_turn = is_the_users && !self.messages.last().is_some_and(Message::begins_turn);
+        let turns_max = if begins_turn {
+            self.limits.turns_max.max(1) - 1
+        } else {
+            usize::MAX
+        };
+        while self.bytes + bytes > bytes_max || self.turns > turns_max {
+            let behind_oldest = (1..self.messages.len())
+                .find(|at| self.messages[*at].begins_turn())
+                .or_else(|| (begins_turn && !self.is_empty()).then_some(self.messages.len()));
+            match behind_oldest {
+                Some(messages) => self.forget(messages),
+                None => return Err(AppendError::TurnTooLong { bytes_max }),
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, messages: usize) {
+        for message in self.messages.drain(..messages) {
+            self.bytes -= message.size.bytes;
+            if message.begins_turn() {
+                self.turns -= 1;
+                self.turns_forgotten += 1;
+            }
+        }
+    }
+}
+
+fn check_length(what: &'static str, bytes: usize, bytes_max: usize) -> Result<(), AppendError> {
+    if bytes > bytes_max {
+        return Err(AppendError::TooLong {
+            what,
+            bytes,
+            bytes_max,
+        });
+    }
+    Ok(())
+}
+
+impl UserPart {
+    /// Whether the user said or showed it, which begins a turn.
+    fn is_the_users(&self) -> bool {
+        match self {
+            Self::Text(_) | Self::Image(_) => true,
+            Self::Notice(_) | Self::Interrupted => false,
+        }
+    }
+}
+
+impl Message {
+    fn begins_turn(&self) -> bool {
+        match &self.body {
+            Body::User(parts) => parts.iter().any(UserPart::is_the_users),
+            Body::Answer(_) => false,
+        }
+    }
+
+    fn pieces(&self) -> &[LoggedPiece] {
+        match &self.body {
+            Body::Answer(answer) => &answer.pieces,
+            Body::User(_) => &[],
+        }
+    }
+
+    fn pieces_mut(&mut self) -> &mut [LoggedPiece] {
+        match &mut self.body {
+            Body::Answer(answer) => &mut answer.pieces,
+            Body::User(_) => &mut [],
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What can be put into a conversation's log, and what each thing takes. Knows no order and no bounds.
+
+use super::Size;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::sync::Arc;
+use windlass_session::model::{HistoryEntry, ModelToolResponse, Role};
+use windlass_tool::envelope::{Projection, ProjectionBody};
+use windlass_tool::json;
+use windlass_tool::sensitive::Sensitive;
+
+/// One thing that happened in a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    UserText(Sensitive<String>),
+    UserImage(Image),
+    /// What the program, not the user, says to the model: that a request was approved, that a call could not be read.
+    Notice(Sensitive<String>),
+    /// A model begins an answer. Its pieces follow.
+    AnswerStarted(Route),
+    Text(TextPiece),
+    Call(Call),
+    /// What belongs to the answer as a whole and goes back with it.
+    AnswerOpaque(Opaque),
+    /// The one answer to a call; goes to the newest call that waits under its id or, where it has none, its name.
+    Result(ModelToolResponse),
+    /// The user broke off the answer before it.
+    Interrupted,
+}
+
+impl Entry {
+    /// Something that was said earlier and elsewhere, as a voice session leaves it to a chat.
+    pub fn earlier(entry: HistoryEntry) -> Self {
+        match entry.role {
+            Role::User => Self::UserText(entry.text),
+            Role::Assistant => Self::Text(TextPiece::plain(entry.text)),
+        }
+    }
+}
+
+/// A picture from the user, for models that see.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image {
+    pub mime_type: String,
+    pub data: Sensitive<Arc<[u8]>>,
+}
+
+/// Which model of which server wrote an answer. What is opaque in it goes back only where it came from: other models,
+/// keys and servers refuse it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route(Option<Arc<str>>);
+
+impl Route {
+    /// A name that no other combination of protocol, server, key and model has in this program.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(Some(name.into()))
+    }
+
+    /// For what no provider of ours wrote: earlier conversations, injected answers. Equal to no route.
+    pub fn foreign() -> Self {
+        Self(None)
+    }
+
+    /// Whether what came by this route may go back by the other.
+    pub(crate) fn takes_back(&self, other: &Self) -> bool {
+        self.0.is_some() && self == other
+    }
+}
+
+/// Words of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextPiece {
+    pub text: Sensitive<String>,
+    /// Thoughts go back to the model where they are signed, and are never shown.
+    pub is_thought: bool,
+    pub opaque: Option<Opaque>,
+}
+
+impl TextPiece {
+    pub fn plain(text: impl Into<Sensitive<String>>) -> Self {
+        Self {
+            text: text.into(),
+            is_thought: false,
+            opaque: None,
+        }
+    }
+}
+
+/// One call of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The provider's id, or what the codec gave where the protocol cannot do without; `None` where there is none.
+    pub id: Option<Arc<str>>,
+    /// As the model spelt it; empty where it named none.
+    pub name: Arc<str>,
+    /// `None` where they were no JSON object: such a call goes back without arguments, because one bad text in a history
+    /// makes servers refuse every later request.
+    pub arguments: Option<Arguments>,
+    pub opaque: Option<Opaque>,
+}
+
+/// Arguments as the model wrote them, known to be one JSON object without repeated keys.
+#[derive(Clone)]
+pub struct Arguments(Sensitive<Box<RawValue>>);
+
+impl Arguments {
+    /// `None` where the text is no JSON object or has a key twice.
+    pub fn parse(text: &str) -> Option<Self> {
+        match json::parse(text.as_bytes()) {
+            Ok(Value::Object(map)) => Some(Self::from_parsed(text, &map)),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Of a text that was read as this map, directly or as a text within a JSON string.
+    pub(crate) fn from_parsed(text: &str, map: &Map<String, Value>) -> Self {
+        let text = text.trim();
+        let raw = if text.starts_with('{') {
+            RawValue::from_string(text.to_owned()).ok()
+        } else {
+            None
+        };
+        let raw = raw.unwrap_or_else(|| {
+            serde_json::value::to_raw_value(map).expect("a JSON object always serializes")
+        });
+        Self(Sensitive(raw))
+    }
+
+    pub fn expose(&self) -> &RawValue {
+        self.0.expose()
+    }
+}
+
+impl PartialEq for Arguments {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose().get() == other.expose().get()
+    }
+}
+
+impl std::fmt::Debug for Arguments {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// What a provider wants back unread.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Opaque {
+    /// Gemini's `thoughtSignature`.
+    ThoughtSignature(Sensitive<Arc<str>>),
+    /// Fields beside those of the Chat Completions protocol.
+    Fields(Sensitive<Map<String, Value>>),
+}
+
+/// An id for a call that came without one, or whose id its next reader would refuse: nine letters and digits, which is
+/// what Mistral demands (langchain-ai/langchain pull request 24668) and everybody else takes.
+pub fn own_call_id(answer: u32, call: usize) -> Arc<str> {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut id = *b"wl0000000";
+    let mut write = |mut number: usize, places: std::ops::Range<usize>| {
+        for place in places.rev() {
+            id[place] = DIGITS[number % 36];
+            number /= 36;
+        }
+    };
+    write(usize::try_from(answer).unwrap_or(0), 2..7);
+    write(call, 7..9);
+    std::str::from_utf8(&id)
+        .expect("letters and digits are text")
+        .into()
+}
+
+/// A call's name as every provider takes it back: a letter or `_` first, then letters, digits, `_` and `-`, at most 64.
+/// Models invent names that their own servers refuse (vercel/ai issue 3876: `multi_tool_use.parallel`).
+pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
+    const NAME_BYTES_MAX: usize = 64;
+    let begins_well = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
+    let goes_on_well = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if name.starts_with(begins_well)
+        && name.len() <= NAME_BYTES_MAX
+        && name.chars().all(goes_on_well)
+    {
+        return Cow::Borrowed(name);
+    }
+    if name.is_empty() {
+        return Cow::Borrowed("unnamed_tool");
+    }
+    let mut wire = String::with_capacity(NAME_BYTES_MAX);
+    if !name.starts_with(begins_well) {
+        wire.push('_');
+    }
+    for letter in name.chars().take(NAME_BYTES_MAX - 1) {
+        wire.push(if goes_on_well(letter) { letter } else { '_' });
+    }
+    Cow::Owned(wire)
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Piece {
+    Text(TextPiece),
+    Call(Call),
+}
+
+impl Piece {
+    /// A signature may come alone, with an empty text.
+    pub(super) fn is_blank(&self) -> bool {
+        match self {
+            Self::Text(piece) => piece.text.expose().is_empty() && piece.opaque.is_none(),
+            Self::Call(_) => false,
+        }
+    }
+
+    /// Nothing that anybody could read.
+    pub(super) fn is_silent(&self) -> bool {
+        match self {
+            Self::Text(piece) => piece.is_thought || piece.text.expose().trim().is_empty(),
+            Self::Call(_) => false,
+        }
+    }
+
+    pub(super) fn size(&self) -> Size {
+        let (mut size, opaque) = match self {
+            Self::Text(piece) => (Size::of(piece.text.expose()), &piece.opaque),
+            Self::Call(call) => {
+                let mut size = Size::of(&call.name);
+                if let Some(arguments) = &call.arguments {
+                    size.add(Size::of(arguments.expose().get()));
+                }
+                (size, &call.opaque)
+            }
+        };
+        if let Some(opaque) = opaque {
+            size.add(opaque.size());
+        }
+        size
+    }
+}
+
+impl Opaque {
+    pub(crate) fn fields(&self) -> Option<&Map<String, Value>> {
+        match self {
+            Self::Fields(fields) => Some(fields.expose()),
+            Self::ThoughtSignature(_) => None,
+        }
+    }
+
+    pub(crate) fn thought_signature(&self) -> Option<&str> {
+        match self {
+            Self::ThoughtSignature(signature) => Some(signature.expose()),
+            Self::Fields(_) => None,
+        }
+    }
+
+    /// What is opaque is kept, and counts in the window of a model that reads it: about, which has to do.
+    pub(super) fn size(&self) -> Size {
+        match self {
+            Self::ThoughtSignature(signature) => Size::of(signature.expose()),
+            Self::Fields(fields) => size_of_json(fields.expose()),
+        }
+    }
+}
+
+/// What an answer to a call takes; a tree takes several times the memory of its text.
+pub(super) fn size_of_result(projection: &Projection) -> Size {
+    const TREE_BYTES_PER_CHARACTER: usize = 3;
+    match &projection.body {
+        ProjectionBody::Success { data, cut, .. } => {
+            let mut size = data.as_ref().map_or(Size::default(), size_of_json);
+            size.bytes *= TREE_BYTES_PER_CHARACTER;
+            if let Some(cut) = cut {
+                size.add(Size::of(cut));
+            }
+            size
+        }
+        ProjectionBody::Failure {
+            message,
+            suggestion,
+            ..
+        } => {
+            let mut size = Size::of(message);
+            size.add(Size::of(suggestion));
+            size
+        }
+    }
+}
+
+fn size_of_json(value: &impl serde::Serialize) -> Size {
+    struct Count(Size);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.bytes += bytes.len();
+            // A byte that goes on with a letter is none of its own.
+            self.0.characters += bytes.iter().filter(|byte| (**byte & 0xC0) != 0x80).count();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(Size::default());
+    serde_json::to_writer(&mut count, value).expect("counting cannot fail");
+    count.0
+}

@@ -1,0 +1,84 @@
+//! The part of a conversation that goes to a model. Cuts between turns only, so that nothing is torn from what it belongs
+//! to.
+
+use super::{Message, steps};
+use crate::log::Step;
+
+/// The newest turns of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    older: &'a [Message],
+    messages: &'a [Message],
+    summary: Option<&'a str>,
+}
+
+impl<'a> Window<'a> {
+    pub(super) fn newest(messages: &'a [Message], tokens_max: u64) -> Self {
+        let mut start = messages.len();
+        let mut tokens = 0;
+        let mut sum = 0_u64;
+        let mut has_turn = false;
+        for (at, message) in messages.iter().enumerate().rev() {
+            sum += message.tokens();
+            if !message.begins_turn() && at > 0 {
+                continue;
+            }
+            if has_turn && tokens + sum > tokens_max {
+                break;
+            }
+            // What stands before the first turn goes with it or not at all.
+            start = at;
+            tokens += sum;
+            sum = 0;
+            has_turn = true;
+        }
+        let (older, messages) = messages.split_at(start);
+        Self {
+            older,
+            messages,
+            summary: None,
+        }
+    }
+
+    /// Puts a summary of what the window leaves out before it.
+    #[must_use]
+    pub fn with_summary(self, summary: &'a str) -> Self {
+        Self {
+            summary: Some(summary).filter(|summary| !summary.trim().is_empty()),
+            ..self
+        }
+    }
+
+    /// What the window leaves out, for whoever summarises it.
+    #[must_use]
+    pub fn older(&self) -> Self {
+        Self {
+            older: &[],
+            messages: self.older,
+            summary: None,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// What the window takes, at four characters a token.
+    pub fn tokens(&self) -> u64 {
+        let summary = self.summary.map_or(0, |summary| {
+            u64::try_from(summary.chars().count().div_ceil(4)).unwrap_or(u64::MAX)
+        });
+        summary + self.messages.iter().map(Message::tokens).sum::<u64>()
+    }
+
+    /// The conversation as any provider takes it: see [`steps::of`].
+    pub(crate) fn steps(&self) -> Vec<Step<'a>> {
+        steps::of(self.messages, self.summary)
+    }
+}
+
+impl Message {
+    fn tokens(&self) -> u64 {
+        u64::try_from(self.size.characters.div_ceil(4)).unwrap_or(u64::MAX)
+    }
+}

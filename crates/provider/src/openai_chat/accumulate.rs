@@ -1,0 +1,196 @@
+//! The calls of one answer, put together from the pieces in which servers send them: with an index or without, with an id
+//! once, always or never, in letters or whole. Guesses nothing: arguments that are no JSON at the end are a call with a
+//! problem.
+
+use crate::answer::AnswerLimits;
+use crate::arguments::read_arguments;
+use crate::log::{Arguments, Call, Opaque, own_call_id};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use windlass_session::model::{ArgumentsProblem, IncomingCall};
+
+/// The calls so far.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    slots: Vec<Slot>,
+    /// Which slot an index stands for now.
+    bound: Vec<(u64, usize)>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    id: String,
+    name: String,
+    arguments: String,
+    /// Fields beside those of the protocol; a signature may be among them.
+    fields: Map<String, Value>,
+}
+
+/// More than an answer may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TooMuch {
+    Calls,
+    Arguments,
+}
+
+impl Calls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Takes one entry of `delta.tool_calls`. What is no object is none.
+    pub(super) fn add(&mut self, entry: Value, limits: &AnswerLimits) -> Result<(), TooMuch> {
+        let Value::Object(mut entry) = entry else {
+            return Ok(());
+        };
+        let mut function = match entry.remove("function") {
+            Some(Value::Object(function)) => function,
+            Some(_) | None => Map::new(),
+        };
+        // Older servers put the id or the index into the function.
+        let mut take = |key: &str| {
+            let own = entry.remove(key).filter(|value| !value.is_null());
+            own.or_else(|| function.remove(key))
+        };
+        let id = take("id").and_then(text).unwrap_or_default();
+        let index = take("index").and_then(|index| index.as_u64());
+        entry.remove("type");
+        let name = function.remove("name").and_then(text).unwrap_or_default();
+        let arguments = function.remove("arguments");
+
+        let at = self.slot_of(&id, index, &name, limits)?;
+        if let Some(index) = index {
+            self.bind(index, at);
+        }
+        let slot = &mut self.slots[at];
+        if slot.id.is_empty() {
+            slot.id = id;
+        }
+        if slot.name.is_empty() {
+            slot.name = name;
+        }
+        match arguments {
+            Some(Value::String(piece)) => slot.arguments.push_str(&piece),
+            Some(Value::Null) | None => {}
+            Some(whole) => slot.arguments.push_str(&whole.to_string()),
+        }
+        slot.fields
+            .extend(entry.into_iter().filter(|(_, value)| !value.is_null()));
+        if slot.arguments.len() > limits.arguments_bytes_max || slot.fields.len() > FIELDS_MAX {
+            return Err(TooMuch::Arguments);
+        }
+        Ok(())
+    }
+
+    /// By id, else by index, else the latest; a name that comes without either, when the latest is complete, begins another.
+    fn slot_of(
+        &mut self,
+        id: &str,
+        index: Option<u64>,
+        name: &str,
+        limits: &AnswerLimits,
+    ) -> Result<usize, TooMuch> {
+        let found = if !id.is_empty() {
+            self.slots.iter().position(|slot| slot.id == id)
+        } else if let Some(index) = index {
+            self.bound
+                .iter()
+                .find(|(bound, _)| *bound == index)
+                .map(|(_, at)| *at)
+        } else {
+            let latest = self.slots.len().checked_sub(1);
+            latest.filter(|at| name.is_empty() || !self.slots[*at].is_whole())
+        };
+        if let Some(at) = found {
+            return Ok(at);
+        }
+        if self.slots.len() >= limits.calls_max {
+            return Err(TooMuch::Calls);
+        }
+        self.slots.push(Slot::default());
+        Ok(self.slots.len() - 1)
+    }
+
+    /// A server may count without end; the oldest binding is the least likely to be meant again.
+    fn bind(&mut self, index: u64, at: usize) {
+        const BOUND_MAX: usize = 256;
+        match self.bound.iter_mut().find(|(bound, _)| *bound == index) {
+            Some((_, slot)) => *slot = at,
+            None => {
+                if self.bound.len() == BOUND_MAX {
+                    self.bound.remove(0);
+                }
+                self.bound.push((index, at));
+            }
+        }
+    }
+
+    /// The calls for the log and for the core, each with an id.
+    pub(super) fn finish(self, answer: u32) -> Vec<(Call, IncomingCall)> {
+        self.slots
+            .into_iter()
+            .enumerate()
+            .map(|(index, slot)| slot.finish(answer, index))
+            .collect()
+    }
+}
+
+/// Fields beside the protocol's that one call may bring.
+const FIELDS_MAX: usize = 32;
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    }
+}
+
+impl Slot {
+    fn is_whole(&self) -> bool {
+        serde_json::from_str::<serde::de::IgnoredAny>(&self.arguments).is_ok()
+    }
+
+    fn finish(self, answer: u32, index: usize) -> (Call, IncomingCall) {
+        let id: Arc<str> = if self.id.is_empty() {
+            own_call_id(answer, index)
+        } else {
+            self.id.into()
+        };
+        let name: Arc<str> = self.name.into();
+        let text = self.arguments.trim();
+        let arguments = if text.is_empty() {
+            Ok(Map::new())
+        } else {
+            read_arguments(text).map_err(|problem| merged(text).unwrap_or(problem))
+        };
+        let call = Call {
+            id: Some(id.clone()),
+            name: name.clone(),
+            arguments: arguments
+                .as_ref()
+                .ok()
+                .map(|map| Arguments::from_parsed(text, map)),
+            opaque: (!self.fields.is_empty()).then(|| Opaque::Fields(self.fields.into())),
+        };
+        let incoming = IncomingCall {
+            id: Some(id),
+            name: (!name.is_empty()).then_some(name),
+            arguments,
+        };
+        (call, incoming)
+    }
+}
+
+/// Whether a server ran the arguments of two calls into one. Which belongs to which would be a guess.
+fn merged(text: &str) -> Option<ArgumentsProblem> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+    let is_first_whole = matches!(values.next(), Some(Ok(_)));
+    (is_first_whole && !text[values.byte_offset()..].trim().is_empty()).then(|| {
+        ArgumentsProblem(
+            "two calls came run into one, and their arguments cannot be told apart: make one call at a time"
+                .to_owned(),
+        )
+    })
+}

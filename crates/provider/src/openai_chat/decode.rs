@@ -1,0 +1,424 @@
+//! From the bytes of an answer to events and an [`Answer`]. Reads what OpenAI sends and what compatible servers make of it;
+//! knows no retry and no clock.
+
+use super::accumulate::{Calls, TooMuch};
+use super::profile::{Profile, Reasoning};
+use super::request::{EXTRA_CONTENT, REASONING_CONTENT};
+use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
+use crate::failure::{Failure, RetryRule};
+use crate::log::{Opaque, TextPiece};
+use crate::sse::{self, Item, Splitter};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use windlass_session::model::{ModelEvent, Usage};
+use windlass_tool::json::Strict;
+
+/// Reads one answer. Make a new one for each request.
+#[derive(Debug)]
+pub struct Decoder {
+    splitter: Splitter,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    trouble: Trouble,
+    keeps_reasoning: bool,
+    answer_number: u32,
+    text: String,
+    reasoning: String,
+    extra: Option<Value>,
+    calls: Calls,
+    usage: Option<Usage>,
+    finish_reason: Option<String>,
+    /// The end mark has come.
+    is_done: bool,
+    /// A message of the protocol has come.
+    is_answering: bool,
+}
+
+impl Decoder {
+    /// `answer_number` is [`ConversationLog::next_answer`], of which the ids are made that a server left out.
+    ///
+    /// [`ConversationLog::next_answer`]: crate::log::ConversationLog::next_answer
+    pub fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
+        Self {
+            splitter: Splitter::new(sse::Limits::default()),
+            state: State::new(profile, answer_number, limits),
+        }
+    }
+
+    /// Reads what came next of the body, however it was cut, and appends what the core is to hear at once: the words. After
+    /// a failure it says nothing any more.
+    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
+        let state = &mut self.state;
+        if !state.trouble.count(bytes.len()) {
+            return;
+        }
+        let split = self
+            .splitter
+            .push(bytes, &mut |item| state.item(item, events));
+        state.trouble.note(split);
+    }
+
+    /// Whether nothing more that comes can matter, so that the connection may be left.
+    pub fn is_finished(&self) -> bool {
+        self.state.is_done || self.state.trouble.has_failed()
+    }
+
+    /// The body has ended, or will not be read any further.
+    pub fn finish(self, events: &mut Vec<ModelEvent>) -> Answer {
+        let Self {
+            splitter,
+            mut state,
+        } = self;
+        if !state.trouble.has_failed() {
+            let split = splitter.finish(&mut |item| state.item(item, events));
+            state.trouble.note(split);
+        }
+        state.finish()
+    }
+}
+
+/// Reads the body of an answer that was asked for as a whole.
+pub fn decode_whole(
+    body: &[u8],
+    profile: &Profile,
+    answer_number: u32,
+    limits: AnswerLimits,
+    events: &mut Vec<ModelEvent>,
+) -> Answer {
+    let mut state = State::new(profile, answer_number, limits);
+    if state.trouble.count(body.len()) {
+        state.chunk(body, false, events);
+        // Whole is whole: there is no end mark to wait for.
+        state.is_done = true;
+    }
+    state.finish()
+}
+
+/// A chunk of a stream, or a whole answer.
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow, default)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    detail: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow, default)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
+    /// In a whole answer, which some servers send although a stream was asked for.
+    #[serde(borrow, default)]
+    message: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    finish_reason: Option<&'a RawValue>,
+}
+
+/// Every field may be missing, null, or of a type that nobody foresaw; what is not understood is left out.
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    refusal: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_calls: Option<&'a RawValue>,
+    /// The form before tools; some servers still answer in it.
+    #[serde(borrow, default)]
+    function_call: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    extra_content: Option<&'a RawValue>,
+}
+
+impl State {
+    fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
+        Self {
+            trouble: Trouble::new(limits),
+            keeps_reasoning: profile.reasoning == Reasoning::ReturnedWithCalls,
+            answer_number,
+            text: String::new(),
+            reasoning: String::new(),
+            extra: None,
+            calls: Calls::default(),
+            usage: None,
+            finish_reason: None,
+            is_done: false,
+            is_answering: false,
+        }
+    }
+
+    fn item(&mut self, item: Item<'_>, events: &mut Vec<ModelEvent>) {
+        if self.trouble.has_failed() || self.is_done {
+            return;
+        }
+        match item {
+            Item::Event { name, data } => {
+                let data = data.trim_ascii();
+                if data == b"[DONE]" {
+                    self.is_done = true;
+                } else if !data.is_empty() {
+                    self.chunk(data, name == b"error", events);
+                }
+            }
+            Item::Bare(text) => {
+                if matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')) {
+                    self.chunk(text, false, events);
+                } else {
+                    self.trouble.damage("a line that is no event", events);
+                }
+            }
+        }
+    }
+
+    fn chunk(&mut self, data: &[u8], is_error: bool, events: &mut Vec<ModelEvent>) {
+        let Ok(text) = std::str::from_utf8(data) else {
+            return self.trouble.damage("bytes that are no UTF-8 text", events);
+        };
+        let chunk = match serde_json::from_str::<Chunk<'_>>(text) {
+            Ok(chunk) if !is_error => chunk,
+            Ok(_) | Err(_) => return self.other(text, is_error, events),
+        };
+        let is_error = chunk.error.is_some_and(is_truthy)
+            || chunk.choices.is_none() && (chunk.object.is_some() || chunk.detail.is_some());
+        if is_error && self.error(text) {
+            return;
+        }
+        self.is_answering = true;
+        if let Some(usage) = chunk.usage {
+            self.usage = usage_of(usage).or(self.usage);
+        }
+        for choice in chunk.choices.into_iter().flatten() {
+            if choice.index.is_none_or(|index| index.get() == "0") {
+                self.choice(choice, events);
+            }
+        }
+    }
+
+    /// What is no chunk may still be an error.
+    fn other(&mut self, text: &str, is_error: bool, events: &mut Vec<ModelEvent>) {
+        if self.error(text) {
+            return;
+        }
+        if !is_error {
+            return self
+                .trouble
+                .damage("something that is no message of the protocol", events);
+        }
+        let error: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+        if let Some(failure) = Failure::of_error(&json!({ "error": error }), RetryRule::Openai) {
+            self.trouble.fail_with(failure);
+        }
+    }
+
+    /// Whether the text is an error object; the answer ends with it.
+    fn error(&mut self, text: &str) -> bool {
+        let error = serde_json::from_str::<Value>(text)
+            .ok()
+            .and_then(|body| Failure::of_error(&body, RetryRule::Openai));
+        let is_error = error.is_some();
+        if let Some(failure) = error {
+            self.trouble.fail_with(failure);
+        }
+        is_error
+    }
+
+    fn choice(&mut self, choice: Choice<'_>, events: &mut Vec<ModelEvent>) {
+        if let Some(delta) = choice.delta.or(choice.message) {
+            self.delta(delta, events);
+        }
+        let reason = choice.finish_reason.and_then(string);
+        if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
+            self.finish_reason = Some(reason.into_owned());
+        }
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, events: &mut Vec<ModelEvent>) {
+        for words in [delta.content, delta.refusal].into_iter().flatten() {
+            self.words(words, events);
+        }
+        if let Some(reasoning) = delta.reasoning_content
+            && self.keeps_reasoning
+        {
+            let reasoning = words_of(reasoning).unwrap_or_default();
+            self.reasoning.push_str(&reasoning);
+            self.check_text();
+        }
+        if let Some(extra) = delta.extra_content
+            && let Ok(Value::Object(extra)) = serde_json::from_str(extra.get())
+        {
+            self.extra = Some(Value::Object(extra));
+        }
+        if let Some(calls) = delta.tool_calls {
+            match serde_json::from_str::<Strict>(calls.get()) {
+                Ok(Strict(Value::Array(entries))) => {
+                    for entry in entries {
+                        self.call(entry);
+                    }
+                }
+                Ok(Strict(entry)) => self.call(entry),
+                Err(_) => self.trouble.damage("a call that cannot be read", events),
+            }
+        }
+        if let Some(call) = delta.function_call
+            && let Ok(Strict(function @ Value::Object(_))) = serde_json::from_str(call.get())
+        {
+            self.call(json!({ "function": function }));
+        }
+    }
+
+    fn words(&mut self, words: &RawValue, events: &mut Vec<ModelEvent>) {
+        match words_of(words) {
+            Some(words) if words.is_empty() => {}
+            Some(words) => {
+                self.text.push_str(&words);
+                if self.check_text() {
+                    let text = words.into_owned().into();
+                    events.push(ModelEvent::OutputText { text });
+                }
+            }
+            None => self.trouble.damage("words that cannot be read", events),
+        }
+    }
+
+    fn check_text(&mut self) -> bool {
+        self.trouble
+            .check_text(self.text.len() + self.reasoning.len())
+    }
+
+    fn call(&mut self, entry: Value) {
+        match self.calls.add(entry, self.trouble.limits()) {
+            Ok(()) => {}
+            Err(TooMuch::Calls) => self
+                .trouble
+                .fail("the answer holds more calls than any model makes"),
+            Err(TooMuch::Arguments) => self.trouble.fail("a call's arguments do not end"),
+        }
+    }
+
+    fn finish(self) -> Answer {
+        let ending = self.ending();
+        let mut pieces = Vec::new();
+        let mut incoming = Vec::new();
+        let passed_on = !self.text.is_empty();
+        if passed_on {
+            pieces.push(AnswerPiece::Text(TextPiece::plain(self.text)));
+        }
+        if ending == Ending::Complete {
+            for (call, call_of_core) in self.calls.finish(self.answer_number) {
+                pieces.push(AnswerPiece::Call(call));
+                incoming.push(call_of_core);
+            }
+        }
+        let mut fields = Map::new();
+        if let Some(extra) = self.extra {
+            fields.insert(EXTRA_CONTENT.to_owned(), extra);
+        }
+        if !self.reasoning.is_empty() {
+            fields.insert(REASONING_CONTENT.to_owned(), self.reasoning.into());
+        }
+        Answer {
+            pieces,
+            opaque: (!fields.is_empty()).then(|| Opaque::Fields(fields.into())),
+            calls: incoming,
+            usage: self.usage,
+            ending,
+            passed_on,
+        }
+    }
+
+    /// A reason to finish is what makes calls ready, whichever it is: servers name it differently, and OpenAI itself says
+    /// `stop` after a call that was forced.
+    fn ending(&self) -> Ending {
+        if let Some(failure) = self.trouble.failure() {
+            return Ending::Failed(failure.clone());
+        }
+        match self.finish_reason.as_deref() {
+            Some("length" | "max_tokens" | "MAX_TOKENS") => Ending::LengthReached,
+            Some("content_filter") => Ending::Blocked {
+                reason: "content_filter".to_owned(),
+            },
+            Some("error") => Ending::Failed(Failure::protocol(
+                "the provider ended its answer with an error that it does not name",
+                true,
+            )),
+            // A piece that was lost might have been one of a call.
+            Some(_) if self.trouble.is_damaged() && !self.calls.is_empty() => Ending::Failed(
+                Failure::protocol("a piece of the provider's answer cannot be read", true),
+            ),
+            Some(_) => Ending::Complete,
+            None if self.is_done && self.calls.is_empty() && !self.text.is_empty() => {
+                Ending::Complete
+            }
+            None if self.trouble.is_damaged() && !self.is_answering => {
+                Ending::Failed(Failure::protocol(
+                    "the provider's answer is no stream of the protocol: check the provider's address",
+                    false,
+                ))
+            }
+            None => Ending::Cut,
+        }
+    }
+}
+
+fn is_truthy(value: &RawValue) -> bool {
+    !matches!(value.get(), "null" | "false" | "\"\"" | "{}")
+}
+
+fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    let text = value.get();
+    match serde_json::from_str::<&str>(text) {
+        Ok(text) => Some(Cow::Borrowed(text)),
+        Err(_) => serde_json::from_str(text).ok().map(Cow::Owned),
+    }
+}
+
+/// Words as a string, or as a list of parts of which those of type `text` are words. `None` where neither can be read.
+fn words_of(value: &RawValue) -> Option<Cow<'_, str>> {
+    if !value.get().starts_with('[') {
+        return string(value);
+    }
+    let parts: Vec<Value> = serde_json::from_str(value.get()).ok()?;
+    let texts = parts
+        .iter()
+        .filter(|part| part.get("type").is_none_or(|kind| kind == "text"))
+        .filter_map(|part| part.get("text")?.as_str());
+    Some(Cow::Owned(texts.collect()))
+}
+
+/// `None` where the value is no object, as in the chunks before the last.
+fn usage_of(value: &RawValue) -> Option<Usage> {
+    let usage: Map<String, Value> = serde_json::from_str(value.get()).ok()?;
+    let count = |value: Option<&Value>| value.and_then(Value::as_u64).unwrap_or(0);
+    let detail = |details: &str, key: &str| {
+        let details = usage.get(details);
+        count(details.and_then(|details| details.get(key)))
+    };
+    let thoughts_tokens = detail("completion_tokens_details", "reasoning_tokens");
+    // What the cache held is a detail at OpenAI, and a field of its own at DeepSeek.
+    let cached_tokens = detail("prompt_tokens_details", "cached_tokens")
+        .max(count(usage.get("prompt_cache_hit_tokens")));
+    let completion_tokens = count(usage.get("completion_tokens"));
+    Some(Usage {
+        prompt_tokens: count(usage.get("prompt_tokens")),
+        response_tokens: completion_tokens.saturating_sub(thoughts_tokens),
+        thoughts_tokens,
+        tool_use_tokens: 0,
+        cached_tokens,
+        total_tokens: count(usage.get("total_tokens")),
+    })
+}

@@ -1,0 +1,390 @@
+//! The body of a request. Knows which fields a server takes and in which order it wants the messages; the values are the
+//! configuration's.
+
+use super::profile::{CallIds, OutputLimit, Profile, Reasoning};
+use super::tools::DeclaredTools;
+use crate::log::{ModelItem, Opaque, Piece, Route, Step, UserItem, Window, own_call_id, wire_name};
+use crate::projection::Reading;
+use crate::request::{Delivery, ToolUse};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
+
+/// What is asked of a model. What the profile does not know of is left out.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub model: &'a str,
+    pub system_instruction: &'a str,
+    pub window: Window<'a>,
+    /// That of this server and model: what is opaque in the window goes back only where it is of the same.
+    pub route: &'a Route,
+    pub tools: &'a DeclaredTools,
+    pub tool_use: ToolUse,
+    /// `None` leaves it to the server.
+    pub parallel_calls: Option<bool>,
+    pub delivery: Delivery,
+    pub temperature: Option<f64>,
+    pub output_tokens_max: Option<u32>,
+    pub reasoning_effort: Option<ReasoningEffort>,
+    pub prompt_cache: Option<PromptCache<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+}
+
+/// Steers the server's own cache of prompts. Requests with one key and the same beginning find each other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromptCache<'a> {
+    pub key: &'a str,
+    /// `None` leaves it to the server.
+    pub retention: Option<CacheRetention>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub enum CacheRetention {
+    #[serde(rename = "in_memory")]
+    InMemory,
+    #[serde(rename = "24h")]
+    Day,
+}
+
+/// Appends the body: one JSON text.
+pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u8>) {
+    let wire = wire(request, profile);
+    serde_json::to_writer(body, &wire).expect("strings and JSON values always serialize");
+}
+
+fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
+    let is_streamed = request.delivery == Delivery::Stream;
+    // Where a server cannot be told to leave the tools alone, it is not shown them.
+    let tools = request
+        .tools
+        .raw()
+        .filter(|_| profile.tool_choice || request.tool_use != ToolUse::Forbidden);
+    let tool_choice = match request.tool_use {
+        ToolUse::Free => None,
+        ToolUse::Required => Some("required"),
+        ToolUse::Forbidden => Some("none"),
+    };
+    let cache = request.prompt_cache.filter(|_| profile.prompt_cache);
+    let (max_completion_tokens, max_tokens) = match profile.output_limit {
+        OutputLimit::MaxCompletionTokens => (request.output_tokens_max, None),
+        OutputLimit::MaxTokens => (None, request.output_tokens_max),
+    };
+    Wire {
+        model: request.model,
+        messages: messages(request, profile),
+        // Both are refused without tools.
+        tool_choice: tool_choice.filter(|_| profile.tool_choice && tools.is_some()),
+        parallel_tool_calls: request
+            .parallel_calls
+            .filter(|_| profile.parallel_tool_calls && tools.is_some()),
+        tools,
+        stream: is_streamed,
+        stream_options: (is_streamed && profile.stream_usage).then_some(StreamOptions {
+            include_usage: true,
+        }),
+        temperature: request.temperature,
+        max_completion_tokens,
+        max_tokens,
+        reasoning_effort: request
+            .reasoning_effort
+            .filter(|_| profile.reasoning_effort),
+        prompt_cache_key: cache.map(|cache| cache.key),
+        prompt_cache_retention: cache.and_then(|cache| cache.retention),
+    }
+}
+
+/// Stands between the answer to a call and a user's message where a server wants an answer of the model there.
+const BRIDGE: &str = "(I was interrupted before I could say anything to this.)";
+/// Stands for a picture where the model cannot see.
+const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
+
+fn messages<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Message<'a>> {
+    let steps = request.window.steps();
+    let mut messages = Vec::with_capacity(steps.len() * 2 + 1);
+    if !request.system_instruction.is_empty() {
+        messages.push(Message::System {
+            content: request.system_instruction,
+        });
+    }
+    for step in steps {
+        match step {
+            Step::User(items) => {
+                let is_after_tool = matches!(messages.last(), Some(Message::Tool { .. }));
+                if is_after_tool && !profile.user_after_tool {
+                    messages.push(Message::Assistant(Assistant::saying(BRIDGE)));
+                }
+                messages.push(Message::User {
+                    content: user_content(items, profile),
+                });
+            }
+            Step::Model(items) => model_messages(&items, request, profile, &mut messages),
+        }
+    }
+    messages
+}
+
+fn user_content<'a>(items: Vec<UserItem<'a>>, profile: &Profile) -> UserContent<'a> {
+    let shows_pictures =
+        profile.vision && items.iter().any(|item| matches!(item, UserItem::Image(_)));
+    if shows_pictures {
+        return UserContent::Parts(items.into_iter().map(part).collect());
+    }
+    let mut texts = items.into_iter().map(|item| match item {
+        UserItem::Text(text) => text,
+        UserItem::Image(_) => Cow::Borrowed(UNSEEN),
+    });
+    let mut content = texts.next().unwrap_or_default();
+    for text in texts {
+        let content = content.to_mut();
+        content.push_str("\n\n");
+        content.push_str(&text);
+    }
+    UserContent::Text(content)
+}
+
+fn part(item: UserItem<'_>) -> Part<'_> {
+    match item {
+        UserItem::Text(text) => Part::Text { text },
+        UserItem::Image(image) => {
+            let data = base64_simd::STANDARD.encode_to_string(image.data.expose());
+            Part::ImageUrl {
+                image_url: ImageUrl {
+                    url: format!("data:{};base64,{data}", image.mime_type),
+                },
+            }
+        }
+    }
+}
+
+/// One answer of the model with all its calls, and the answers to these.
+fn model_messages<'a>(
+    items: &[ModelItem<'a>],
+    request: &Request<'a>,
+    profile: &Profile,
+    messages: &mut Vec<Message<'a>>,
+) {
+    let mut assistant = Assistant::default();
+    let mut results: Vec<Message<'a>> = Vec::new();
+    let mut ids: Vec<Arc<str>> = Vec::new();
+    for item in items {
+        let is_ours = item.answer.route.takes_back(request.route);
+        match &item.logged.piece {
+            Piece::Text(text) if text.is_thought => {}
+            Piece::Text(text) => assistant.say(text.text.expose()),
+            Piece::Call(call) => {
+                let id = wire_id(item, call.id.as_ref(), is_ours, profile, &ids);
+                let fields = call
+                    .opaque
+                    .as_ref()
+                    .filter(|_| is_ours)
+                    .and_then(Opaque::fields)
+                    .or_else(|| {
+                        (profile.thought_signatures && ids.is_empty()).then_some(&*UNSIGNED)
+                    });
+                let reading = match &item.logged.result {
+                    Some(projection) => Reading::of(projection),
+                    None => Reading::unanswered(&call.name),
+                };
+                assistant.tool_calls.push(ToolCall {
+                    id: id.clone(),
+                    kind: "function",
+                    function: Function {
+                        name: wire_name(&call.name),
+                        arguments: call
+                            .arguments
+                            .as_ref()
+                            .map_or("{}", |arguments| arguments.expose().get()),
+                    },
+                    fields,
+                });
+                results.push(Message::Tool {
+                    tool_call_id: id.clone(),
+                    content: reading.openai(),
+                });
+                ids.push(id);
+            }
+        }
+    }
+    let own = items
+        .iter()
+        .rev()
+        .filter(|item| item.answer.route.takes_back(request.route))
+        .find_map(|item| item.answer.opaque.as_ref()?.fields());
+    assistant.extra_content = own.and_then(|fields| fields.get(EXTRA_CONTENT));
+    if profile.reasoning == Reasoning::ReturnedWithCalls && !assistant.tool_calls.is_empty() {
+        let reasoning = own.and_then(|fields| fields.get(REASONING_CONTENT)?.as_str());
+        assistant.reasoning_content = Some(reasoning.unwrap_or_default());
+    }
+    messages.push(Message::Assistant(assistant));
+    messages.append(&mut results);
+}
+
+pub(super) const EXTRA_CONTENT: &str = "extra_content";
+pub(super) const REASONING_CONTENT: &str = "reasoning_content";
+
+/// What the Gemini compatibility layer takes on the first call of an answer that it did not write.
+static UNSIGNED: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    let signature = json!({"google": {"thought_signature": "skip_thought_signature_validator"}});
+    Map::from_iter([(EXTRA_CONTENT.to_owned(), signature)])
+});
+
+/// The server's own id where it gave one that it takes back; else one of ours. No two in one message are the same.
+fn wire_id(
+    item: &ModelItem<'_>,
+    id: Option<&Arc<str>>,
+    is_ours: bool,
+    profile: &Profile,
+    ids: &[Arc<str>],
+) -> Arc<str> {
+    let own = own_call_id(item.answer.number, item.call_index);
+    let fits = |id: &str| match profile.call_ids {
+        CallIds::Short => {
+            (1..=40).contains(&id.len())
+                && id
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        }
+        CallIds::Nine => id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+    };
+    match id {
+        // An id that looks like ours might be that of another call.
+        Some(id) if is_ours && fits(id) && !id.starts_with("wl") && !ids.contains(id) => id.clone(),
+        Some(_) | None => own,
+    }
+}
+
+#[derive(Serialize)]
+struct Wire<'a> {
+    model: &'a str,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<ReasoningEffort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_retention: Option<CacheRetention>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum Message<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: UserContent<'a>,
+    },
+    Assistant(Assistant<'a>),
+    Tool {
+        tool_call_id: Arc<str>,
+        content: String,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum UserContent<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+#[derive(Default, Serialize)]
+struct Assistant<'a> {
+    /// Null where there are only calls.
+    #[serde(serialize_with = "text_or_null")]
+    content: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
+}
+
+impl<'a> Assistant<'a> {
+    fn saying(text: &'a str) -> Self {
+        Self {
+            content: text.into(),
+            ..Self::default()
+        }
+    }
+
+    fn say(&mut self, text: &'a str) {
+        if self.content.is_empty() {
+            self.content = text.into();
+        } else {
+            self.content.to_mut().push_str(text);
+        }
+    }
+}
+
+#[expect(
+    clippy::ptr_arg,
+    reason = "serde hands over a reference to the field as it is"
+)]
+fn text_or_null<S: Serializer>(text: &Cow<'_, str>, serializer: S) -> Result<S::Ok, S::Error> {
+    if text.is_empty() {
+        serializer.serialize_none()
+    } else {
+        serializer.serialize_str(text)
+    }
+}
+
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    id: Arc<str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+    #[serde(flatten)]
+    fields: Option<&'a Map<String, Value>>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: Cow<'a, str>,
+    arguments: &'a str,
+}
