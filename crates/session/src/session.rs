@@ -132,6 +132,17 @@ pub(crate) struct Refusal {
     pub(crate) arguments: Option<Arc<Map<String, Value>>>,
 }
 
+impl Refusal {
+    /// Of a call whose tool and arguments were good.
+    pub(crate) fn of(error: CallError, tool: Arc<Tool>, arguments: Arc<Map<String, Value>>) -> Self {
+        Self {
+            error,
+            tool: Some(tool),
+            arguments: Some(arguments),
+        }
+    }
+}
+
 /// What a refused call costs its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charge {

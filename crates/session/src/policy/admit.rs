@@ -81,11 +81,7 @@ impl Session {
         // Step 8: budgets, then the limits that sessions share.
         let arguments = Arc::new(arguments);
         if let Err(error) = self.charge(turn, &tool) {
-            let refusal = Refusal {
-                error,
-                tool: Some(tool),
-                arguments: Some(arguments),
-            };
+            let refusal = Refusal::of(error, tool, arguments);
             return self.refuse(slot, refusal, Charge::Now, out);
         }
         let blocks = self.blocks(&tool);
