@@ -180,15 +180,9 @@ fn model_contents<'a>(
             }
         }
     }
-    contents.push(Content {
-        role: "model",
-        parts,
-    });
+    contents.push(Content::of("model", parts));
     if !results.is_empty() {
-        contents.push(Content {
-            role: "user",
-            parts: results,
-        });
+        contents.push(Content::of("user", results));
     }
 }
 
@@ -222,6 +216,12 @@ struct SystemText<'a> {
 struct Content<'a> {
     role: &'static str,
     parts: Vec<Part<'a>>,
+}
+
+impl<'a> Content<'a> {
+    fn of(role: &'static str, parts: Vec<Part<'a>>) -> Self {
+        Self { role, parts }
+    }
 }
 
 #[derive(Default, Serialize)]
