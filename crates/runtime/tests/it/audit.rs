@@ -40,7 +40,7 @@ async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<V
         .collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_finished_call_is_one_line_with_a_hash_in_place_of_its_arguments() {
     let arguments = json!({ "text": "tea", "pin": "1234" });
     let lines = lines("echo", arguments.clone(), AuditedArguments::Hash).await;
@@ -63,14 +63,14 @@ async fn a_finished_call_is_one_line_with_a_hash_in_place_of_its_arguments() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn arguments_are_written_only_where_configured_and_never_the_sensitive_ones() {
     let arguments = json!({ "text": "tea", "pin": "1234" });
     let lines = lines("echo", arguments, AuditedArguments::Visible).await;
     assert_eq!(lines[0]["arguments"], json!({ "text": "tea" }));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refused_call_is_a_line_too() {
     let lines = lines("nothing_like_it", json!({}), AuditedArguments::Hash).await;
     assert_eq!(lines[0]["event"], "tool_rejection");
@@ -78,7 +78,7 @@ async fn a_refused_call_is_a_line_too() {
     assert_eq!(lines[0]["toolVersion"], Value::Null);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_handlers_own_lines_come_in_their_place() {
     let lines = lines("noting", json!({}), AuditedArguments::Hash).await;
     assert_eq!(lines[0]["event"], "looked_up");

@@ -1,7 +1,11 @@
 //! The runtime through its public entry points: sessions over streams in memory with a scripted client and a scripted
 //! provider, both of them spoken by another WebSocket implementation than ours.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may panic, and says when it skips"
+)]
 
 mod audit;
 mod direct;

@@ -39,7 +39,7 @@ async fn measured() -> Arc<Metrics> {
     metrics
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn metrics_have_the_documented_shape() {
     let metrics = measured().await.json();
     let echo = &metrics["tools"]["echo"];
@@ -59,7 +59,7 @@ async fn metrics_have_the_documented_shape() {
     assert_eq!(metrics["sessions"]["total"], 4);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tools_that_a_model_invents_share_one_place() {
     let metrics = measured().await.json();
     let names: Vec<&String> = metrics["tools"].as_object().unwrap().keys().collect();
@@ -70,7 +70,7 @@ async fn tools_that_a_model_invents_share_one_place() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn prometheus_reads_the_same_numbers() {
     let text = measured().await.prometheus();
     for line in [
