@@ -19,9 +19,6 @@ pub enum Readers {
 /// Tells a user who signed in from one who is known by a client id alone.
 pub type IsSignedIn = Arc<dyn Fn(&UserId) -> bool + Send + Sync>;
 
-/// Whether a user has signed in.
-type SignedIn = dyn Fn(&UserId) -> bool + Send + Sync;
-
 /// The readers of all namespaces. One that is not named is everybody's.
 #[derive(Clone, Default)]
 pub struct Access {

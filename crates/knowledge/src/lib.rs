@@ -31,7 +31,7 @@ mod sound;
 mod vector_store;
 mod vectors;
 
-pub use access::{Access, Readers};
+pub use access::{Access, IsSignedIn, Readers};
 pub use build::{Observer, OpenError, Options, Progress, RecordsError};
 pub use dense::Patience;
 pub use index::IndexError;

@@ -51,7 +51,7 @@ impl<'a> Reading<'a> {
                 cut,
                 quoted,
             } => Body::Success {
-                data: data.as_deref(),
+                data: data.as_ref().map(|data| -> &Value { data }),
                 note: note(cut.as_deref(), *quoted && data.is_some()),
             },
             ProjectionBody::Failure {

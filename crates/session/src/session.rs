@@ -134,7 +134,11 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// Of a call whose tool and arguments were good.
-    pub(crate) fn of(error: CallError, tool: Arc<Tool>, arguments: Arc<Map<String, Value>>) -> Self {
+    pub(crate) fn of(
+        error: CallError,
+        tool: Arc<Tool>,
+        arguments: Arc<Map<String, Value>>,
+    ) -> Self {
         Self {
             error,
             tool: Some(tool),

@@ -85,10 +85,10 @@ mod tests {
     fn an_upgrade_needs_all_its_headers() {
         // The example of RFC 6455, section 1.3.
         assert_eq!(accepted(&GOOD).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        for missing in 0..GOOD.len() {
+        for (missing, header) in GOOD.iter().enumerate() {
             let mut headers = GOOD.to_vec();
             headers.remove(missing);
-            assert!(accepted(&headers).is_err(), "without {:?}", GOOD[missing]);
+            assert!(accepted(&headers).is_err(), "without {header:?}");
         }
     }
 }
