@@ -13,8 +13,8 @@ use windlass_knowledge::KnowledgeBase;
 use windlass_provider::gemini_live::profile::{self, DEFAULT_MODEL};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_runtime::effects::DirectStore;
 use windlass_runtime::rate::MemoryRateLimiter;
-use windlass_runtime::reservations::MemoryReservations;
 use windlass_session::limits::Limits;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
@@ -91,6 +91,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
         artifact: &root.join("data/tool_registry.json"),
         builtin: &BTreeSet::from([id.clone()]),
         build_timestamp: "2026-11-20T12:00:00Z",
+        vocabularies: &BTreeMap::new(),
     });
     let artifact = compilation.artifact.ok_or_else(|| {
         let problems: Vec<String> = compilation
@@ -126,9 +127,10 @@ fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
             blocks: Arc::new(MemoryStore::new()),
         }),
         shared: Shared {
-            reservations: Arc::new(MemoryReservations),
+            store: Arc::new(DirectStore(Arc::new(MemoryStore::new()))),
             rate_limiter: Arc::new(MemoryRateLimiter::default()),
             subscribers: Arc::new([]),
+            journal: None,
         },
     })
 }

@@ -17,7 +17,9 @@ use windlass_provider::gemini_live::{
 };
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{AdmittedCall, Input, Output, RateDecision, Reservation};
+use windlass_session::io::{
+    AdmittedCall, Input, Output, RateDecision, Reservation, ReservationError,
+};
 use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, ModelEvent, ModelProfile};
 use windlass_session::session::{Session, SessionConfig};
@@ -26,8 +28,8 @@ use windlass_sim::gemini_live::{self as simulator, ConnectionId, Options, Server
 use windlass_store::MemoryStore;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::handler::{
-    Blocks, Cancellation, Context, Execution, Failure, HandlerMessage, HandlerResult, Invocation,
-    Knowledge, Outbox, OutboxClosed, ToolFacts, World,
+    Blocks, Cancellation, Context, Execution, Failure, Finding, HandlerMessage, HandlerResult,
+    Invocation, Knowledge, Outbox, OutboxClosed, ToolFacts, World,
 };
 use windlass_tool::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, UserId};
 use windlass_tool::kind::Mode;
@@ -68,6 +70,7 @@ fn registry(root: &Path) -> Result<Registry, Box<dyn Error>> {
         artifact: &root.join("data/tool_registry.json"),
         builtin: &builtin,
         build_timestamp: "2026-11-20T12:00:00Z",
+        vocabularies: &BTreeMap::new(),
     });
     let artifact = compilation.artifact.ok_or_else(|| {
         let problems: Vec<String> = compilation
@@ -193,11 +196,29 @@ impl<'a> Conversation<'a> {
                     let call = call.call();
                     self.inputs.push_back(Input::CallFinished { call, result });
                 }
-                Output::Reserve { call, .. } => {
+                Output::Reserve(request) => {
                     self.effects += 1;
-                    let outcome = Ok(EffectId::new(format!("effect-{}", self.effects)));
-                    let reservation = Reservation { call, outcome };
-                    self.inputs.push_back(Input::Reserved(reservation));
+                    let minted = EffectId::new(format!("effect-{}", self.effects));
+                    self.inputs.push_back(Input::Reserved(Reservation {
+                        call: request.call,
+                        outcome: Ok(request.effect_id.unwrap_or(minted)),
+                    }));
+                }
+                // What the server's store makes durable is kept by nobody here.
+                Output::RecordOutcome(record) => self.inputs.push_back(Input::Recorded {
+                    effect_id: record.effect_id,
+                    stored: true,
+                }),
+                Output::Lookup(lookup) => self.inputs.push_back(Input::LookedUp {
+                    call: lookup.call(),
+                    finding: Finding::Unknown,
+                }),
+                Output::RequestConfirmation(request) => {
+                    let problem = "nobody is there to be asked".to_owned();
+                    self.inputs.push_back(Input::Proposed {
+                        call: request.call,
+                        outcome: Err(ReservationError { problem }),
+                    });
                 }
                 Output::CheckRate { call, .. } => self.inputs.push_back(Input::RateChecked {
                     call,
@@ -212,8 +233,16 @@ impl<'a> Conversation<'a> {
                 }
                 Output::SendClient(update) => self.show_update(&update)?,
                 Output::Event(event) => self.show_event(&event)?,
+                Output::Connect { .. } => {
+                    return Err(
+                        "the core wants another connection, and this example has one".into(),
+                    );
+                }
                 // There is no player here whose audio would have to be held back or thrown away.
                 Output::AbortCall { .. }
+                | Output::DeclineConfirmation { .. }
+                | Output::WithdrawConfirmation { .. }
+                | Output::MarkAnswered { .. }
                 | Output::DiscardAudio
                 | Output::AcceptAudio
                 | Output::SuppressAudio(_)

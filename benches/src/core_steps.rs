@@ -14,7 +14,7 @@ use windlass_tool::sensitive::Sensitive;
 /// them, and the turn's end.
 const STEPS_PER_ANSWER: usize = 32;
 
-fn mixed(number: usize) -> ModelEvent {
+pub(crate) fn mixed(number: usize) -> ModelEvent {
     match number % STEPS_PER_ANSWER {
         0..=3 => ModelEvent::InputTranscript {
             text: Sensitive(" and how".to_owned()),

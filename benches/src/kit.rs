@@ -131,6 +131,7 @@ pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> 
         artifact: &artifact_path,
         builtin: &builtin,
         build_timestamp: "2026-11-20T00:00:00Z",
+        vocabularies: &BTreeMap::new(),
     });
     let artifact = compilation
         .artifact

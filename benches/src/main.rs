@@ -12,7 +12,9 @@ mod gate;
 mod kit;
 mod measure;
 mod path;
+mod replay;
 mod startup;
+mod store;
 
 use gate::Stop;
 use kit::Kit;
@@ -25,12 +27,17 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   core                    inputs that the session core takes in a second
   audio                   frames of audio through the codec
   startup                 loading the registry with 5 and 200 tools
+  replay                  running a recorded hour again
+  store [FOLDER]          durable reservations at 1,000 calls a second, beside flushes of the same disk
   gate [update]           instructions of one call, compared with the committed number (needs valgrind)
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["store", folder @ ..] = arguments.as_slice() {
+        return code(store::run(folder.first().copied()));
+    }
     let Some(kit) = Kit::load() else {
         println!(
             "skipped: the kit of the peers is not at {}",
@@ -45,6 +52,7 @@ fn main() -> ExitCode {
             audio::run();
             Ok(())
         }
+        ["replay"] => replay::run(&kit),
         ["startup"] => startup::run(&kit),
         ["gate"] => said(gate::check()),
         ["gate", "update"] => said(gate::update()),
@@ -57,6 +65,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    code(outcome)
+}
+
+fn code(outcome: Result<(), String>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {

@@ -84,24 +84,28 @@ pub(crate) fn limits() -> Limits {
     limits
 }
 
+/// What the measured sessions begin with.
+pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
+    SessionConfig {
+        session_id: SessionId::new("session-1"),
+        user_id: UserId::new("user-1"),
+        conversation_id: ConversationId::new("conversation-1"),
+        mode: Mode::Voice,
+        registry,
+        limits: Arc::new(limits()),
+        profile: Arc::new(profile::find(profile::DEFAULT_MODEL).profile),
+        started_unix_ms: 1_795_199_143_511,
+        history: Vec::new(),
+        pending_request: None,
+    }
+}
+
 impl CallPath {
     /// A voice session that is connected and ready.
     pub(crate) fn new(registry: Arc<Registry>) -> Self {
         let found = profile::find(profile::DEFAULT_MODEL);
-        let config = SessionConfig {
-            session_id: SessionId::new("session-1"),
-            user_id: UserId::new("user-1"),
-            conversation_id: ConversationId::new("conversation-1"),
-            mode: Mode::Voice,
-            registry,
-            limits: Arc::new(limits()),
-            profile: Arc::new(found.profile.clone()),
-            started_unix_ms: 1_795_199_143_511,
-            history: Vec::new(),
-            pending_request: None,
-        };
         let mut outputs = Vec::new();
-        let session = Session::new(config, &mut outputs);
+        let session = Session::new(config(registry), &mut outputs);
         let mut path = Self {
             codec: Codec::new(found.profile),
             session,
@@ -215,8 +219,15 @@ impl CallPath {
                 std::hint::black_box(&update);
                 self.notices += 1;
             }
-            Output::Reserve { .. }
+            Output::RequestConfirmation(_)
+            | Output::DeclineConfirmation { .. }
+            | Output::WithdrawConfirmation { .. }
+            | Output::Reserve(_)
+            | Output::RecordOutcome(_)
+            | Output::MarkAnswered { .. }
+            | Output::Lookup(_)
             | Output::CheckRate { .. }
+            | Output::Connect { .. }
             | Output::AbortCall { .. }
             | Output::DiscardAudio
             | Output::AcceptAudio

@@ -235,6 +235,17 @@ test("Escape declines a confirmation, and a key pressed as it opens answers noth
   });
 });
 
+test("a confirmation shows its warning, and one without shows none", async () => {
+  await inSession(async (page, endpoint) => {
+    const warning = "The same may have been done already.";
+    endpoint.send({ ...PROPOSAL, warning, expiresAt: Date.now() + 300_000 });
+    const dialog = page.getByRole("dialog", { name: "May the agent do this?" });
+    await dialog.getByText(warning).waitFor();
+    endpoint.send({ ...PROPOSAL, token: "token-2", expiresAt: Date.now() + 300_000 });
+    await page.locator("#confirmation-warning").waitFor({ state: "hidden" });
+  });
+});
+
 test("a confirmation that expired can only be closed", async () => {
   await inSession(async (page, endpoint) => {
     endpoint.send({ ...PROPOSAL, expiresAt: Date.now() - 1 });

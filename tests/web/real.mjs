@@ -10,14 +10,14 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const READY_WITHIN_MS = 60_000;
 
-/** Returns `{ url, close }` of a server that runs with the demo model and an empty data folder. */
-export async function startServer() {
+/** Returns `{ url, close }` of a server that runs with the demo model for voice and an empty data folder. */
+export async function startServer(flags = []) {
   if (process.env.WINDLASS_URL) return { url: new URL("/", process.env.WINDLASS_URL).href, close: async () => {} };
   const binary = process.env.WINDLASS_BINARY;
   assert.ok(binary, "set WINDLASS_BINARY to the built windlass, or WINDLASS_URL to a server that runs the demo model");
   const data = mkdtempSync(join(tmpdir(), "windlass-web-"));
-  const { GEMINI_API_KEY: _, ...environment } = process.env;
-  const child = spawn(binary, ["serve", "--listen", "127.0.0.1:0", "--data", data], {
+  const { GEMINI_API_KEY: _, OPENAI_API_KEY: __, ...environment } = process.env;
+  const child = spawn(binary, ["serve", "--listen", "127.0.0.1:0", "--data", data, ...flags], {
     cwd: ROOT,
     env: environment,
     stdio: ["ignore", "pipe", "pipe"],

@@ -56,6 +56,11 @@ const PLACES: &[Place] = &[
         world: World::Fenced,
     },
     Place {
+        package: "windlass-world",
+        may_use: &["windlass-session", "windlass-store", "windlass-tool"],
+        world: World::Fenced,
+    },
+    Place {
         package: "windlass-runtime",
         may_use: &[
             "windlass-provider",
@@ -81,7 +86,13 @@ const PLACES: &[Place] = &[
     },
     Place {
         package: "windlass-benches",
-        may_use: &["windlass-provider", "windlass-session", "windlass-tool"],
+        may_use: &[
+            "windlass-provider",
+            "windlass-runtime",
+            "windlass-session",
+            "windlass-store",
+            "windlass-tool",
+        ],
         world: World::Reached,
     },
     Place {
@@ -393,8 +404,8 @@ mod tests {
     #[test]
     fn a_pure_crate_may_not_reach_the_async_runtime_by_any_way() {
         check(
-            &[("windlass-store", "tokio")],
-            &["windlass-store v0.1.0 → tokio v0.1.0"],
+            &[("windlass-handlers", "tokio")],
+            &["windlass-handlers v0.1.0 → tokio v0.1.0"],
         );
         check(
             &[("tantivy", "tokio")],
@@ -410,6 +421,7 @@ mod tests {
                 "`windlass-handlers` may not reach tokio",
                 "`windlass-knowledge` may not reach tokio",
                 "`windlass-store` may not reach tokio",
+                "`windlass-world` may not reach tokio",
                 "`windlass-sim` may not reach tokio",
             ],
         );

@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy` and `edges`. Knows the project's rules and the tools that
+//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges` and `soak`. Knows the project's rules and the tools that
 //! enforce them; knows nothing of what the product does.
 
 #![expect(
@@ -10,6 +10,7 @@ mod edges;
 mod parts;
 mod plan;
 mod report;
+mod soak;
 mod tidy;
 mod workspace;
 
@@ -24,28 +25,35 @@ usage: cargo xtask <command>
   test    all of check, then the browser and SDK tests, with what they need installed first
   tidy    only the rules that no other tool checks
   edges   only which crate may depend on which
+  soak    worlds of faults around the session core, 10,000 of them; or --seeds N, or --minutes N,
+          or one of them with its trace: --seed N
 
 With CI=true, a test that has to be left out is a failure.
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [command] = arguments.as_slice() else {
-        print!("{USAGE}");
-        return ExitCode::from(2);
+    let (command, soak) = match arguments.as_slice() {
+        [command] if command != "soak" => (command, None),
+        [command, rest @ ..] if command == "soak" => (command, soak::Request::parse(rest)),
+        _ => {
+            print!("{USAGE}");
+            return ExitCode::from(2);
+        }
     };
     let workspace = Workspace::of_this_program();
     let mut report = Report::new(strictness());
-    match command.as_str() {
-        "check" => plan::check(&workspace, &mut report),
-        "test" => plan::test(&workspace, &mut report),
-        "tidy" => report.check("tidy", || tidy::check(&workspace)),
-        "edges" => report.check("crate edges", || edges::check(&workspace)),
-        "help" | "--help" | "-h" => {
+    match (command.as_str(), soak) {
+        ("check", _) => plan::check(&workspace, &mut report),
+        ("test", _) => plan::test(&workspace, &mut report),
+        ("tidy", _) => report.check("tidy", || tidy::check(&workspace)),
+        ("edges", _) => report.check("crate edges", || edges::check(&workspace)),
+        ("soak", Some(request)) => soak::soak(&workspace, &mut report, &request),
+        ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        other => {
+        (other, _) => {
             print!("unknown command `{other}`\n\n{USAGE}");
             return ExitCode::from(2);
         }

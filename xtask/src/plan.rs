@@ -3,9 +3,12 @@
 use crate::parts::{self, Missing};
 use crate::report::{Problem, Report};
 use crate::workspace::{Workspace, succeeds};
-use crate::{edges, tidy};
+use crate::{edges, soak, tidy};
 use std::path::PathBuf;
 
+const BENCHES: &str = "windlass-benches";
+/// Set by those who build tests in another way than the project says.
+const OPT_LEVEL_VARIABLE: &str = "CARGO_PROFILE_TEST_OPT_LEVEL";
 const WEB_TESTS: &str = "tests/web";
 const SDK_TESTS: &str = "tests/sdk";
 /// One file at a time: each starts a server, and most a browser.
@@ -30,6 +33,8 @@ pub(crate) fn test(workspace: &Workspace, report: &mut Report) {
         report.leave_out("tests with the embedding model", &reason);
     }
     check(workspace, report);
+    instruction_gate(workspace, report);
+    soak::prove(workspace, report);
     if !workspace.exists(WEB_TESTS) && !workspace.exists(SDK_TESTS) {
         return;
     }
@@ -133,6 +138,33 @@ fn binary(workspace: &Workspace, report: &mut Report) -> Option<PathBuf> {
     command.args(["--tests", "--bin", "windlass"]);
     let built = report.run("program", command);
     built.then(|| workspace.target().join("debug").join("windlass"))
+}
+
+/// Holds the path of one call to the number of instructions that was committed.
+fn instruction_gate(workspace: &Workspace, report: &mut Report) {
+    let mut valgrind = workspace.command("valgrind", "");
+    valgrind.arg("--version");
+    if !succeeds(valgrind) {
+        report.notice(
+            "valgrind is not installed, so the instructions of one call go uncounted (package `valgrind` of the system)",
+        );
+        return;
+    }
+    if std::env::var_os(OPT_LEVEL_VARIABLE).is_some() {
+        report.notice(&format!(
+            "{OPT_LEVEL_VARIABLE} is set, so the instructions of one call go uncounted: the number holds for the project's own profile"
+        ));
+        return;
+    }
+    let arguments = ["build", "--workspace", "--profile=test", "--tests"];
+    let mut command = workspace.cargo(&arguments);
+    command.args(["--bin", "windlass", "--bin", BENCHES]);
+    if report.run("benches", command) {
+        let program = workspace.target().join("debug").join(BENCHES);
+        let mut command = workspace.command(program, "");
+        command.arg("gate");
+        report.run("instructions of one call", command);
+    }
 }
 
 fn web_tests(workspace: &Workspace, report: &mut Report, binary: &PathBuf) -> Result<(), Missing> {

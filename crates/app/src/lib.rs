@@ -1,15 +1,20 @@
 //! The `windlass` program as a library: command line, server, voice endpoint, page and demo provider. Puts the other crates
 //! together; knows no policy of a session and no provider's protocol.
 
+mod chat;
 mod cli;
 mod clock;
 mod failure;
+mod knowledge;
 mod logging;
 mod printer;
 mod provider;
 pub mod server;
 mod simulator;
+mod text_provider;
+mod text_simulator;
 mod toolbox;
+mod users;
 mod voice_host;
 mod watch;
 mod web;

@@ -1,16 +1,21 @@
-//! Which model sessions talk to: decides between Gemini Live and the demo model, and makes the settings that all sessions
+//! Which model sessions talk to: decides between the providers and the demo model, and makes the settings that all sessions
 //! share. Knows no session.
 
 use crate::failure::Failure;
-use crate::simulator::Simulator;
+use crate::simulator::{Service, Simulator};
+use crate::toolbox::Declared;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
-use windlass_provider::gemini_live::{Compression, SpeechDetection, profile};
+use windlass_provider::gemini_live::{Compression, SpeechDetection, ThinkingLevel, profile};
+use windlass_provider::openai_chat::ReasoningEffort;
+use windlass_provider::openai_realtime;
+use windlass_runtime::codec::LiveProvider;
 use windlass_runtime::config::{Config, Provider, ProviderKind, Vertex};
-use windlass_runtime::gemini_live::{GeminiLiveSettings, target};
+use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings, target};
+use windlass_runtime::openai_realtime::{OpenaiRealtime, OpenaiRealtimeSettings};
 use windlass_session::model::ModelProfile;
 use windlass_sim::gemini_live::Options;
 use windlass_tool::sensitive::Sensitive;
@@ -24,6 +29,7 @@ const ANY_KEY: &str = "none";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     GeminiLive,
+    OpenaiRealtime,
     Demo,
 }
 
@@ -41,6 +47,13 @@ impl Choice {
                 "the provider gemini-live needs a key: set GEMINI_API_KEY, or choose the demo model with --provider demo"
                     .to_owned(),
             )),
+            ProviderKind::OpenaiRealtime if provider.api_key.is_some() || provider.url.is_some() => {
+                Ok(Self::OpenaiRealtime)
+            }
+            ProviderKind::OpenaiRealtime => Err(Failure::Failed(
+                "the provider openai-realtime needs a key: set OPENAI_API_KEY, or choose the demo model with --provider demo"
+                    .to_owned(),
+            )),
             ProviderKind::Demo if provider.url.is_some() => Err(Failure::Failed(
                 "the demo model runs inside this process and has no address: leave provider.url (--provider-url) out, \
                  or choose another provider"
@@ -53,15 +66,29 @@ impl Choice {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::GeminiLive => "gemini-live",
+            Self::OpenaiRealtime => "openai-realtime",
             Self::Demo => "demo",
         }
     }
 }
 
+/// The model's id. The default is the provider's own.
+pub(crate) fn model_of(config: &Config) -> &str {
+    let model = config.provider.model.as_str();
+    let is_preset = model == profile::DEFAULT_MODEL;
+    if is_preset && config.provider.kind == ProviderKind::OpenaiRealtime {
+        return openai_realtime::profile::DEFAULT_MODEL;
+    }
+    model
+}
+
 /// What the model is known to do: its row of the built-in table, with the configuration's changes.
 pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
-    let model = config.provider.model.as_str();
-    let found = profile::find(model);
+    let model = model_of(config);
+    let found = match config.provider.kind {
+        ProviderKind::OpenaiRealtime => openai_realtime::profile::find(model),
+        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => profile::find(model),
+    };
     if let Some(note) = &found.note {
         tracing::warn!(model, note, "a note on this model");
     }
@@ -73,8 +100,87 @@ pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
     })
 }
 
-/// The settings of Gemini Live, or of the demo model behind the same protocol; starts the latter inside this process.
+/// What all sessions with the provider share.
+#[derive(Clone, Debug)]
+pub(crate) enum Settings {
+    GeminiLive(Arc<GeminiLiveSettings>),
+    OpenaiRealtime(Arc<OpenaiRealtimeSettings>),
+}
+
+impl Settings {
+    /// The provider of one session.
+    pub(crate) fn open(
+        &self,
+        system_instruction: Arc<str>,
+        declared: &Declared,
+    ) -> Box<dyn LiveProvider> {
+        match self {
+            Self::GeminiLive(settings) => Box::new(GeminiLive {
+                settings: settings.clone(),
+                system_instruction,
+                tools: declared.gemini_live.clone(),
+            }),
+            Self::OpenaiRealtime(settings) => Box::new(OpenaiRealtime {
+                settings: settings.clone(),
+                system_instruction,
+                tools: declared.openai_realtime.clone(),
+            }),
+        }
+    }
+}
+
+/// The settings of the provider that was chosen.
 pub(crate) async fn settings(
+    config: &Config,
+    choice: Choice,
+    shutdown: watch::Receiver<bool>,
+) -> Result<Settings, Failure> {
+    Ok(match choice {
+        Choice::GeminiLive | Choice::Demo => {
+            Settings::GeminiLive(gemini_live(config, choice, shutdown).await?)
+        }
+        Choice::OpenaiRealtime => Settings::OpenaiRealtime(openai_realtime(config)?),
+    })
+}
+
+fn openai_realtime(config: &Config) -> Result<Arc<OpenaiRealtimeSettings>, Failure> {
+    let (provider, voice) = (&config.provider, &config.voice);
+    let key = provider.api_key.as_ref().map(|key| key.sensitive());
+    let key = key.unwrap_or_else(|| Sensitive(ANY_KEY.to_owned()));
+    let url = provider.url.as_ref().map(|url| url.as_str());
+    let address = openai_realtime::address::address(Some(&key), url, model_of(config))
+        .map_err(Failure::of)?;
+    Ok(Arc::new(OpenaiRealtimeSettings {
+        target: target(&address).map_err(Failure::of)?,
+        connect_timeout: CONNECT_TIMEOUT,
+        voice: voice.name.as_ref().map(|name| name.as_str().to_owned()),
+        language: voice.language.as_ref().map(|tag| tag.as_str().to_owned()),
+        output_tokens_max: provider.output_tokens_max.map(|max| narrow(max.get())),
+        reasoning_effort: provider.thinking_level.map(|level| match level {
+            ThinkingLevel::Minimal => ReasoningEffort::Minimal,
+            ThinkingLevel::Low => ReasoningEffort::Low,
+            ThinkingLevel::Medium => ReasoningEffort::Medium,
+            ThinkingLevel::High => ReasoningEffort::High,
+        }),
+        transcribe_input: voice.transcribe_input,
+        speech_detection: speech_detection(config),
+        barge_in: voice.barge_in,
+        truncate: provider.context_compression,
+    }))
+}
+
+fn speech_detection(config: &Config) -> SpeechDetection {
+    let speech = &config.voice.speech;
+    SpeechDetection {
+        start_sensitivity: speech.start_sensitivity,
+        end_sensitivity: speech.end_sensitivity,
+        prefix_padding_ms: speech.prefix_padding_ms.map(|ms| narrow(ms.get())),
+        silence_ms: speech.silence_ms.map(|ms| narrow(ms.get())),
+    }
+}
+
+/// The settings of Gemini Live, or of the demo model behind the same protocol; starts the latter inside this process.
+async fn gemini_live(
     config: &Config,
     choice: Choice,
     shutdown: watch::Receiver<bool>,
@@ -82,7 +188,7 @@ pub(crate) async fn settings(
     let demo_url;
     let provider = &config.provider;
     let (backend, credentials, url) = match choice {
-        Choice::GeminiLive => (
+        Choice::GeminiLive | Choice::OpenaiRealtime => (
             backend(provider),
             Some(credentials(provider).unwrap_or_else(any_key)),
             provider.url.as_ref().map(|url| url.as_str()),
@@ -109,12 +215,7 @@ pub(crate) async fn settings(
         thinking_budget: provider.thinking_budget_tokens.map(|max| narrow(max.get())),
         transcribe_input: voice.transcribe_input,
         transcribe_output: voice.transcribe_output,
-        speech_detection: SpeechDetection {
-            start_sensitivity: voice.speech.start_sensitivity,
-            end_sensitivity: voice.speech.end_sensitivity,
-            prefix_padding_ms: voice.speech.prefix_padding_ms.map(|ms| narrow(ms.get())),
-            silence_ms: voice.speech.silence_ms.map(|ms| narrow(ms.get())),
-        },
+        speech_detection: speech_detection(config),
         barge_in: voice.barge_in,
         compression: provider.context_compression.then(|| Compression {
             trigger_tokens: provider
@@ -180,7 +281,7 @@ fn any_key() -> Credentials {
 async fn start_demo(shutdown: watch::Receiver<bool>) -> Result<String, Failure> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let started = async {
-        let simulator = Simulator::bind(address, Options::demo()).await?;
+        let simulator = Simulator::bind(address, Service::GeminiLive, Options::demo()).await?;
         let url = format!("ws://{}", simulator.address()?);
         tokio::spawn(simulator.serve(shutdown));
         Ok::<_, std::io::Error>(url)

@@ -1,17 +1,22 @@
 //! The server as a whole: opens everything that it needs, listens only then, and ends in order. For the command line, for
 //! tests, and for programs with tools of their own.
 
+use crate::chat::ChatHost;
+use crate::chat::conversation::Conversations as TextConversations;
+use crate::clock;
 use crate::failure::Failure;
+use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report};
 use crate::provider::{self, Choice};
-use crate::toolbox::{ToolboxError, Workshop};
+use crate::text_provider;
+use crate::toolbox::{Toolbox, ToolboxError, Workshop};
 use crate::voice_host::{Conversations, VoiceHost};
 use crate::watch::{self, Watch};
 use crate::web::origin::OriginRule;
-use crate::web::{self, Info, State, listener};
+use crate::web::{self, Info, State, TextInfo, listener};
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use axum::body::Body;
-use http::{Request, Response};
+use http::{HeaderName, Request, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -25,23 +30,28 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch as channel};
 use tokio::task::JoinHandle;
-use windlass_knowledge::{IngestLimits, KnowledgeBase};
-use windlass_runtime::audit::{Audit, AuditedArguments};
+use windlass_knowledge::Embedding;
+use windlass_runtime::audit::{Audit, AuditSettings, AuditedArguments};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key::ClientKey;
 use windlass_runtime::config::Config;
+use windlass_runtime::effects::EffectStore;
+use windlass_runtime::journal::{Journal, JournalSettings};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::rate::MemoryRateLimiter;
-use windlass_runtime::reservations::MemoryReservations;
+use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
 use windlass_runtime::subscriber::Subscriber;
+use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
-use windlass_store::SqliteStore;
+use windlass_store::{SqliteStore, Store};
 
 pub use crate::toolbox::Handlers;
 pub use windlass_runtime::config;
 
 /// The audit's name in the data folder.
 const AUDIT_FILE: &str = "audit.jsonl";
+/// The journals' folder in the data folder.
+const JOURNAL_FOLDER: &str = "journal";
 /// What the sessions' own time to end is exceeded by before they are left to themselves.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
@@ -61,9 +71,49 @@ pub struct Server {
     state: Arc<State>,
     accepting: JoinHandle<()>,
     over: channel::Sender<bool>,
-    audit: Option<Arc<Audit>>,
+    records: Records,
     shutdown_timeout: Duration,
     _watch: Option<Watch>,
+    _refresher: Refresher,
+}
+
+/// Where a server writes down what sessions do.
+struct Records {
+    store_thread: StoreThread,
+    audit: Option<Arc<Audit>>,
+    journal: Option<Arc<Journal>>,
+}
+
+impl Records {
+    fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
+        let (audit, journal) = (open_audit(config)?, open_journal(config)?);
+        let surroundings = Surroundings::with_audit(clock::now_unix_ms, audit.clone());
+        let store_thread = StoreThread::start(store, StoreSettings::default(), surroundings)
+            .map_err(Failure::of)?;
+        Ok(Self {
+            store_thread,
+            audit,
+            journal,
+        })
+    }
+
+    fn shared(&self, metrics: Arc<Metrics>, others: Vec<Arc<dyn Subscriber>>) -> Shared {
+        let store = Arc::new(self.store_thread.handle());
+        let (audit, journal) = (self.audit.clone(), self.journal.clone());
+        shared(store, audit, metrics, others, journal)
+    }
+
+    /// Writes what waits. Joining the threads blocks, and there is nothing left to keep moving.
+    fn close(self) {
+        // What sessions have left to be stored comes first: the audit may have to tell of it.
+        self.store_thread.close();
+        if let Some(audit) = self.audit {
+            audit.close();
+        }
+        if let Some(journal) = self.journal {
+            journal.close();
+        }
+    }
 }
 
 /// Opens everything and listens.
@@ -74,50 +124,57 @@ pub struct Server {
 pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
-    let store = SqliteStore::open(&config.folders.data).map_err(Failure::of)?;
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open_with(&config.folders.data, config.store).map_err(Failure::of)?);
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
+    let (knowledge, refresher) = serve_knowledge(&config).await?;
     let workshop = Arc::new(Workshop {
+        knowledge: knowledge.clone(),
         profile: provider::profile_of(&config),
         handlers: setup.handlers,
         config: config.clone(),
     });
     let toolbox = workshop.open().map_err(report)?;
-    let knowledge = open_knowledge(&config)?;
-    let (audit, metrics) = (open_audit(&config)?, Arc::new(Metrics::default()));
+    let metrics = Arc::new(Metrics::default());
     let (listener, address) = listen(&config).await?;
     let (over, is_over) = channel::channel(false);
     let world = SharedWorld {
-        knowledge: Arc::new(knowledge),
-        store: Arc::new(store),
+        knowledge: knowledge.clone(),
+        store: store.clone(),
     };
+    let toolbox = Arc::new(ArcSwap::from_pointee(toolbox));
+    let conversations = Arc::new(TextConversations::new(&config.text));
+    let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone()];
+    let records = Records::open(&config, store)?;
+    let shared = records.shared(metrics.clone(), watching);
+    let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
+    let chat = chat(&config, settings, &toolbox, &world, &shared, &conversations);
     let host = Arc::new(VoiceHost {
-        toolbox: ArcSwap::from_pointee(toolbox),
+        toolbox,
         profile: workshop.profile.clone(),
         provider: provider::settings(&config, choice, is_over.clone()).await?,
         limits: Arc::new(config.voice.limits.clone()),
         world,
         metrics: metrics.clone(),
         conversations: Arc::new(Conversations::default()),
+        text: conversations,
     });
     let watch = match setup.watch {
         true => Some(watch::start(workshop, host.clone()).map_err(Failure::of)?),
         false => None,
     };
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
-    let settings = VoiceSettings {
-        shutdown_timeout,
-        ..VoiceSettings::default()
-    };
-    let shared = shared(audit.clone(), metrics.clone());
     let state = Arc::new(State {
-        info: info(&config, choice),
-        origin_rule: OriginRule {
-            allowed: config.server.allowed_origins.clone(),
-            is_loopback: address.ip().is_loopback(),
-        },
+        info: info(&config, choice, chat.is_some()),
+        origin_rule: origin_rule(&config, address),
         places: Arc::new(Semaphore::new(config.server.sessions_max.count())),
         client_key,
-        voice: VoiceService::new(settings, host, shared),
+        knowledge,
+        knowledge_folder: config.folders.knowledge.clone(),
+        user_header: user_header(&config),
+        voice: VoiceService::new(voice_settings(shutdown_timeout), host, shared),
+        chat,
+        request_bytes_max: config.text.request_bytes_max.count(),
         metrics,
         draining: AtomicBool::new(false),
     });
@@ -128,10 +185,51 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         state,
         accepting,
         over,
-        audit,
+        records,
         shutdown_timeout,
         _watch: watch,
+        _refresher: refresher,
     })
+}
+
+/// The chat, where there is a model for text.
+fn chat(
+    config: &Config,
+    settings: Option<Arc<TextSettings>>,
+    toolbox: &Arc<ArcSwap<Toolbox>>,
+    world: &SharedWorld,
+    shared: &Shared,
+    conversations: &Arc<TextConversations>,
+) -> Option<Arc<ChatHost>> {
+    settings.map(|settings| {
+        Arc::new(ChatHost {
+            toolbox: toolbox.clone(),
+            settings,
+            limits: Arc::new(config.text.limits.clone()),
+            world: world.clone(),
+            shared: shared.clone(),
+            conversations: conversations.clone(),
+        })
+    })
+}
+
+fn voice_settings(shutdown_timeout: Duration) -> VoiceSettings {
+    VoiceSettings {
+        shutdown_timeout,
+        ..VoiceSettings::default()
+    }
+}
+
+fn origin_rule(config: &Config, address: SocketAddr) -> OriginRule {
+    OriginRule {
+        allowed: config.server.allowed_origins.clone(),
+        is_loopback: address.ip().is_loopback(),
+    }
+}
+
+fn user_header(config: &Config) -> Option<HeaderName> {
+    let header = config.server.user_header.as_ref();
+    header.map(|header| header.get().clone())
 }
 
 fn accept(
@@ -161,6 +259,11 @@ impl Server {
         self.address
     }
 
+    /// The chat, where there is a model for text.
+    pub(crate) fn chat(&self) -> Option<Arc<ChatHost>> {
+        self.state.chat.clone()
+    }
+
     /// Whether the model is the demo model: rules, no AI.
     pub fn is_demo(&self) -> bool {
         self.choice == Choice::Demo
@@ -178,14 +281,18 @@ impl Server {
             let sessions = self.state.voice.connections();
             tracing::warn!(sessions, "sessions were cut off");
         }
+        if let Some(chat) = &self.state.chat
+            && tokio::time::timeout(patience, chat.shut_down())
+                .await
+                .is_err()
+        {
+            tracing::warn!("changes that conversations had begun were cut off");
+        }
         self.over.send_replace(true);
         if let Err(error) = self.accepting.await {
             tracing::error!(%error, "the listener broke");
         }
-        if let Some(audit) = self.audit {
-            // Its thread writes what waits; joining it blocks, and there is nothing left to keep moving.
-            audit.close();
-        }
+        self.records.close();
     }
 }
 
@@ -200,41 +307,88 @@ pub(crate) fn report(error: ToolboxError) -> Failure {
     Failure::of(error)
 }
 
-pub(crate) fn open_knowledge(config: &Config) -> Result<KnowledgeBase, Failure> {
-    let folder = &config.folders.knowledge;
-    let (knowledge, report) =
-        KnowledgeBase::open(folder, &IngestLimits::default()).map_err(Failure::of)?;
-    for problem in &report.problems {
-        tracing::warn!(%problem, "a record was left out");
+/// The base as it can be searched at once, and what completes it and keeps it current.
+async fn serve_knowledge(config: &Config) -> Result<(Arc<LiveKnowledge>, Refresher), Failure> {
+    let maker = Maker::new(config, Audience::Users)?;
+    let made = maker.make(Embedding::AtHand, &mut |_| ()).await;
+    let (base, report) = made.map_err(Failure::of)?;
+    log_report(&maker, &base, &report);
+    if report.missing > 0 {
+        tracing::info!(
+            missing = report.missing,
+            "passages are embedded while the server runs; until then words find their records"
+        );
     }
-    tracing::info!(records = report.records, folder = %folder.display(), "knowledge base read");
-    Ok(knowledge)
+    let live = Arc::new(LiveKnowledge::new(base));
+    let refresher = Refresher::start(maker, live.clone(), &report, config.knowledge.watch);
+    Ok((live, refresher.map_err(Failure::of)?))
+}
+
+/// The base for one call on the command line, with the vectors that are at hand.
+pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Failure> {
+    let maker = Maker::new(config, Audience::Users)?;
+    let made = maker.make(Embedding::AtHand, &mut |_| ()).await;
+    let (base, report) = made.map_err(Failure::of)?;
+    log_report(&maker, &base, &report);
+    Ok(LiveKnowledge::new(base))
 }
 
 pub(crate) fn open_audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure> {
     if !config.audit.enabled {
         return Ok(None);
     }
-    let usual: PathBuf = config.folders.data.join(AUDIT_FILE);
-    let path = config.audit.path.as_ref().unwrap_or(&usual);
     let arguments = match config.audit.arguments {
         true => AuditedArguments::Visible,
         false => AuditedArguments::Hash,
     };
-    let audit = Audit::open(path, arguments).map_err(Failure::of)?;
+    let settings = AuditSettings {
+        path: audit_path(config),
+        arguments,
+        file_bytes_max: config.audit.file_bytes_max.get(),
+    };
+    let audit = Audit::open_with(settings).map_err(Failure::of)?;
     Ok(Some(Arc::new(audit)))
 }
 
+/// The file of the audit that grows.
+pub(crate) fn audit_path(config: &Config) -> PathBuf {
+    let usual = || config.folders.data.join(AUDIT_FILE);
+    config.audit.path.clone().unwrap_or_else(usual)
+}
+
+pub(crate) fn open_journal(config: &Config) -> Result<Option<Arc<Journal>>, Failure> {
+    let settings = &config.journal;
+    if !settings.enabled {
+        return Ok(None);
+    }
+    let usual = || config.folders.data.join(JOURNAL_FOLDER);
+    let journal = Journal::start(JournalSettings {
+        folder: settings.folder.clone().unwrap_or_else(usual),
+        file_bytes_max: settings.file_bytes_max.get(),
+        files_max: settings.files_max.count(),
+    })
+    .map_err(Failure::of)?;
+    Ok(Some(Arc::new(journal)))
+}
+
 /// What all sessions share, with those that watch them.
-pub(crate) fn shared(audit: Option<Arc<Audit>>, metrics: Arc<Metrics>) -> Shared {
+pub(crate) fn shared(
+    store: Arc<dyn EffectStore>,
+    audit: Option<Arc<Audit>>,
+    metrics: Arc<Metrics>,
+    others: Vec<Arc<dyn Subscriber>>,
+    journal: Option<Arc<Journal>>,
+) -> Shared {
     let audit = audit.map(|audit| audit as Arc<dyn Subscriber>);
     Shared {
-        reservations: Arc::new(MemoryReservations),
+        store,
         rate_limiter: Arc::new(MemoryRateLimiter::default()),
         subscribers: audit
             .into_iter()
             .chain([metrics as Arc<dyn Subscriber>])
+            .chain(others)
             .collect(),
+        journal,
     }
 }
 
@@ -257,19 +411,24 @@ async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Failure> {
     })
 }
 
-fn info(config: &Config, choice: Choice) -> Info {
+fn info(config: &Config, choice: Choice, has_text: bool) -> Info {
     Info {
         name: "Windlass",
         version: env!("CARGO_PKG_VERSION"),
         provider: choice.name(),
         model: match choice {
-            Choice::GeminiLive => config.provider.model.as_str().to_owned(),
+            Choice::GeminiLive | Choice::OpenaiRealtime => provider::model_of(config).to_owned(),
             Choice::Demo => "demo model".to_owned(),
         },
         demo: choice == Choice::Demo,
         suggestions: match choice {
-            Choice::GeminiLive => Vec::new(),
+            Choice::GeminiLive | Choice::OpenaiRealtime => Vec::new(),
             Choice::Demo => windlass_sim::demo::SUGGESTIONS.to_vec(),
+        },
+        text: TextInfo {
+            provider: text_provider::name(config.text.provider),
+            model: text_provider::model_name(&config.text),
+            available: has_text,
         },
     }
 }

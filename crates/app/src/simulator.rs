@@ -1,9 +1,9 @@
-//! Runs the simulated Gemini Live server on a socket: accepts, upgrades, carries frames and time to the state machine and
+//! Runs a simulated provider of spoken conversations on a socket: accepts, upgrades, carries frames and time to the state machine and
 //! its outputs back. Knows nothing of what the frames say.
 
 use crate::web::{listener, upgrade};
 use axum::body::Body;
-use http::{Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -19,7 +19,8 @@ use windlass_runtime::transport::websocket::{
     AudioForm, Message, MessageLimits, Reading, Role, Socket, SocketLimits, SocketLost,
 };
 use windlass_session::time::Timestamp;
-use windlass_sim::gemini_live::{ConnectionId, Input, Options, Output, Server, Upgrade};
+use windlass_sim::gemini_live::{self, ConnectionId, Input, Options, Output, Rejection, Upgrade};
+use windlass_sim::openai_realtime;
 
 /// Connections at a time; a simulator serves tests and one demo.
 const CONNECTIONS_MAX: usize = 4_096;
@@ -44,13 +45,63 @@ pub(crate) struct Simulator {
     shared: Arc<Shared>,
 }
 
+/// Which service is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    GeminiLive,
+    OpenaiRealtime,
+}
+
+/// The state machine behind the socket.
+enum Machine {
+    GeminiLive(Box<gemini_live::Server>),
+    OpenaiRealtime(Box<openai_realtime::Server>),
+}
+
+impl Machine {
+    fn connect(&mut self, upgrade: &Upgrade) -> Result<ConnectionId, Rejection> {
+        match self {
+            Self::GeminiLive(server) => server.connect(upgrade),
+            Self::OpenaiRealtime(server) => server.connect(upgrade),
+        }
+    }
+
+    fn handle(
+        &mut self,
+        now: Timestamp,
+        id: ConnectionId,
+        input: Input<'_>,
+        out: &mut Vec<Output>,
+    ) {
+        match self {
+            Self::GeminiLive(server) => server.handle(now, id, input, out),
+            Self::OpenaiRealtime(server) => server.handle(now, id, input, out),
+        }
+    }
+
+    fn next_deadline(&self, id: ConnectionId) -> Option<Timestamp> {
+        match self {
+            Self::GeminiLive(server) => server.next_deadline(id),
+            Self::OpenaiRealtime(server) => server.next_deadline(id),
+        }
+    }
+
+    /// Google sends binary messages, OpenAI text.
+    fn form(&self) -> AudioForm {
+        match self {
+            Self::GeminiLive(_) => AudioForm::Binary,
+            Self::OpenaiRealtime(_) => AudioForm::Text,
+        }
+    }
+}
+
 struct Shared {
-    server: Mutex<Server>,
+    server: Mutex<Machine>,
     started: Instant,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Server> {
+    fn lock(&self) -> MutexGuard<'_, Machine> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,11 +115,21 @@ impl Shared {
 }
 
 impl Simulator {
-    pub(crate) async fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
+    pub(crate) async fn bind(
+        address: SocketAddr,
+        service: Service,
+        options: Options,
+    ) -> io::Result<Self> {
+        let machine = match service {
+            Service::GeminiLive => Machine::GeminiLive(Box::new(gemini_live::Server::new(options))),
+            Service::OpenaiRealtime => {
+                Machine::OpenaiRealtime(Box::new(openai_realtime::Server::new(options)))
+            }
+        };
         Ok(Self {
             listener: TcpListener::bind(address).await?,
             shared: Arc::new(Shared {
-                server: Mutex::new(Server::new(options)),
+                server: Mutex::new(machine),
                 started: Instant::now(),
             }),
         })
@@ -124,7 +185,15 @@ fn answer(shared: &Arc<Shared>, mut request: Request<Incoming>) -> Response<Body
         let nobody_is_left = &mut Vec::new();
         shared.lock().handle(now, id, Input::Closed, nobody_is_left);
     });
-    upgrade::switching(accept)
+    let mut response = upgrade::switching(accept);
+    if wanted.offers("realtime") {
+        // A browser's client ends the connection unless one of its offers is taken; the others hold its key.
+        let name = HeaderName::from_static("sec-websocket-protocol");
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static("realtime"));
+    }
+    response
 }
 
 fn refuse(status: StatusCode, problem: &str) -> Response<Body> {
@@ -246,6 +315,8 @@ impl Conversation {
             Message::TooLarge { .. } => self.close(1009, "The message is too large."),
             Message::Close(frame) => match self.stage {
                 Stage::Open => {
+                    // From now on its session can be taken up elsewhere, however long this socket still lingers.
+                    self.feed(Input::Closed);
                     // A peer that gave no code gets none back that it would have to explain.
                     let code = if frame.code == 1005 { 1000 } else { frame.code };
                     self.close(code, "");
@@ -271,9 +342,10 @@ impl Conversation {
     fn obey(&mut self, output: Output) {
         match output {
             Output::Send(frame) => {
+                let form = self.shared.lock().form();
                 let sent = self
                     .socket
-                    .send_audio(AudioForm::Binary, |bytes| bytes.extend_from_slice(&frame));
+                    .send_audio(form, |bytes| bytes.extend_from_slice(&frame));
                 if !sent {
                     self.stage = Stage::Over;
                 }

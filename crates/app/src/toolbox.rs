@@ -2,19 +2,21 @@
 //! and declarations once for all sessions. Knows no session.
 
 use crate::clock;
+use crate::knowledge::LiveKnowledge;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_handlers::describe_tool::{self, describe_tool};
-use windlass_provider::gemini_live::DeclaredTools;
+use windlass_provider::{gemini_live, openai_realtime};
 use windlass_runtime::config::Config;
 use windlass_runtime::prompt::{
     self, ContextEstimate, Now, Prompt, Texts, TextsError, TextsOrigin,
 };
+use windlass_runtime::text::TextTools;
 use windlass_session::limits::Limits;
-use windlass_session::model::ModelProfile;
+use windlass_session::model::{DeclarationForm, ModelProfile};
 use windlass_tool::artifact::{ActivationError, Artifact, LoadError, WriteError, write_artifact};
-use windlass_tool::compile::{self, Compilation, Source};
+use windlass_tool::compile::{self, Compilation, Source, Vocabularies};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Handler;
 use windlass_tool::id::ToolId;
@@ -62,7 +64,12 @@ pub(crate) fn count_of_errors(problems: &[Problem]) -> usize {
 }
 
 /// Compiles a folder of tools for an artifact at a place. Writes nothing.
-pub(crate) fn compile(tools: &Path, artifact: &Path, handlers: &Handlers) -> Compilation {
+pub(crate) fn compile(
+    tools: &Path,
+    artifact: &Path,
+    handlers: &Handlers,
+    vocabularies: &Vocabularies,
+) -> Compilation {
     let builtin: BTreeSet<ToolId> = handlers.keys().cloned().collect();
     let build_timestamp = rfc3339(clock::now_unix_ms());
     compile::compile(&Source {
@@ -70,6 +77,7 @@ pub(crate) fn compile(tools: &Path, artifact: &Path, handlers: &Handlers) -> Com
         artifact,
         builtin: &builtin,
         build_timestamp: &build_timestamp,
+        vocabularies,
     })
 }
 
@@ -78,6 +86,8 @@ pub(crate) struct Workshop {
     pub(crate) config: Arc<Config>,
     pub(crate) handlers: Handlers,
     pub(crate) profile: Arc<ModelProfile>,
+    /// Whose words the tools are given.
+    pub(crate) knowledge: Arc<LiveKnowledge>,
 }
 
 impl Workshop {
@@ -96,6 +106,7 @@ impl Workshop {
             artifact: &path,
             builtin: &builtin,
             build_timestamp: "",
+            vocabularies: &self.knowledge.vocabularies(),
         };
         let artifact = match Artifact::load(&path) {
             Ok(artifact) if compile::is_current(&artifact, &source) => artifact,
@@ -113,7 +124,7 @@ impl Workshop {
     /// Compiles and writes the artifact.
     pub(crate) fn build(&self) -> Result<Artifact, ToolboxError> {
         let (path, tools) = (self.artifact_path(), &self.config.folders.tools);
-        let compilation = compile(tools, &path, &self.handlers);
+        let compilation = compile(tools, &path, &self.handlers, &self.knowledge.vocabularies());
         let Some(artifact) = compilation.artifact else {
             return Err(ToolboxError::Compile {
                 tools: tools.clone(),
@@ -151,9 +162,20 @@ impl Workshop {
         let mode = |mode, guides_tokens_max, limits: &Limits| {
             self.mode_tools(&registry, &texts, mode, guides_tokens_max, limits)
         };
+        // A program that asks once and forgets cannot be asked for consent, and may ask the same again.
+        let unattended = registry
+            .only(|tool| !tool.requires_confirmation && (!tool.writes() || tool.idempotent));
+        let guides_tokens_max = text.guides_tokens_max.get();
         Ok(Toolbox {
             voice: mode(Mode::Voice, voice.guides_tokens_max.get(), &voice.limits),
-            text: mode(Mode::Text, text.guides_tokens_max.get(), &text.limits),
+            text: mode(Mode::Text, guides_tokens_max, &text.limits),
+            completions: self.mode_tools(
+                &unattended,
+                &texts,
+                Mode::Text,
+                guides_tokens_max,
+                &text.limits,
+            ),
             version: registry.version().clone(),
         })
     }
@@ -178,10 +200,13 @@ impl Workshop {
             guides_tokens_max,
             retrieval_calls_max: limits.turn.retrieval_calls_max,
         });
-        let declared = DeclaredTools::new(registry.declared(mode), &self.profile);
+        let declared = Declared::new(&registry, mode, &self.profile);
+        let tools: Vec<_> = registry.declared(mode).collect();
+        let text_declared = TextTools::new(tools.iter().copied(), registry.version());
         Arc::new(ModeTools {
             registry: Arc::new(registry),
             declared,
+            text_declared: Arc::new(text_declared),
             prompt,
             latest: Mutex::new(None),
         })
@@ -204,6 +229,8 @@ pub(crate) struct Toolbox {
     pub(crate) version: Arc<str>,
     pub(crate) voice: Arc<ModeTools>,
     pub(crate) text: Arc<ModeTools>,
+    /// Those of the requests that are each a session of its own.
+    pub(crate) completions: Arc<ModeTools>,
 }
 
 impl Toolbox {
@@ -215,10 +242,43 @@ impl Toolbox {
     }
 }
 
+/// The declarations in the form of the provider that reads them; the other is empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Declared {
+    pub(crate) gemini_live: gemini_live::DeclaredTools,
+    pub(crate) openai_realtime: openai_realtime::DeclaredTools,
+}
+
+impl Declared {
+    fn new(registry: &Registry, mode: Mode, profile: &ModelProfile) -> Self {
+        let tools = registry.declared(mode);
+        match profile.declaration {
+            DeclarationForm::OpenaiRealtime => Self {
+                openai_realtime: openai_realtime::DeclaredTools::new(tools),
+                ..Self::default()
+            },
+            DeclarationForm::GeminiNative
+            | DeclarationForm::GeminiJson
+            | DeclarationForm::Openai => Self {
+                gemini_live: gemini_live::DeclaredTools::new(tools, profile),
+                ..Self::default()
+            },
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self.openai_realtime.text() {
+            "" => self.gemini_live.text(),
+            text => text,
+        }
+    }
+}
+
 /// What the sessions of one mode share.
 pub(crate) struct ModeTools {
     pub(crate) registry: Arc<Registry>,
-    pub(crate) declared: DeclaredTools,
+    pub(crate) declared: Declared,
+    pub(crate) text_declared: Arc<TextTools>,
     prompt: Prompt,
     /// The last instruction that was made. Sessions that begin in the same minute share it.
     latest: Mutex<Option<(clock::Words, Arc<str>)>>,

@@ -1,19 +1,20 @@
 //! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
+use crate::chat::conversation::Conversations as TextConversations;
 use crate::clock;
+use crate::provider::Settings;
 use crate::toolbox::{ModeTools, Toolbox};
-use crate::world::{NamedUsersWorld, SharedWorld};
+use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_runtime::client_protocol::Start;
-use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings};
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::{ContextTokens, Metrics};
 use windlass_runtime::voice::{Admission, Host, Refusal};
 use windlass_session::client::ErrorCode;
 use windlass_session::limits::Limits;
-use windlass_session::model::ModelProfile;
+use windlass_session::model::{HistoryEntry, ModelProfile};
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
@@ -21,13 +22,15 @@ use windlass_tool::kind::Mode;
 
 /// Everything that a session is made of.
 pub(crate) struct VoiceHost {
-    pub(crate) toolbox: ArcSwap<Toolbox>,
+    pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
     pub(crate) profile: Arc<ModelProfile>,
-    pub(crate) provider: Arc<GeminiLiveSettings>,
+    pub(crate) provider: Settings,
     pub(crate) limits: Arc<Limits>,
     pub(crate) world: SharedWorld,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) conversations: Arc<Conversations>,
+    /// What was said by text in a conversation, and what is to be answered first.
+    pub(crate) text: Arc<TextConversations>,
 }
 
 /// The conversations that have a voice session now, each with that session and its tools' version.
@@ -79,11 +82,11 @@ impl Drop for Lease {
 }
 
 impl Host for VoiceHost {
-    fn start(&self, client_id: &ClientId, start: Start) -> Result<Admission, Refusal> {
-        let (user_id, world) = self.user(client_id, start.user_id.as_deref());
+    fn start(&self, client_id: &ClientId, mut start: Start) -> Result<Admission, Refusal> {
+        let (user_id, world) = self.world.of_user(client_id, start.user_id.as_deref());
         self.refuse_blocked(&user_id, world.as_ref())?;
         let session_id = ids::session_id().map_err(|error| broken(&error))?;
-        let conversation_id = match start.conversation_id {
+        let conversation_id = match start.conversation_id.take() {
             Some(id) => ConversationId::new(id),
             None => ids::conversation_id().map_err(|error| broken(&error))?,
         };
@@ -97,6 +100,7 @@ impl Host for VoiceHost {
                 message: "this conversation has a voice session already; end that one first"
                     .to_owned(),
             })?;
+        let (history, pending_request) = self.handed_over(client_id, &conversation_id, &mut start);
         let system_instruction = tools.instruction();
         self.report_context(&session_id, tools, &system_instruction);
         Ok(Admission {
@@ -109,15 +113,11 @@ impl Host for VoiceHost {
                 limits: self.limits.clone(),
                 profile: self.profile.clone(),
                 started_unix_ms: clock::now_unix_ms(),
-                history: start.history,
-                pending_request: start.pending_request.map(|request| request.into_inner()),
+                history,
+                pending_request,
             },
             world,
-            provider: Box::new(GeminiLive {
-                settings: self.provider.clone(),
-                system_instruction,
-                tools: tools.declared.clone(),
-            }),
+            provider: self.provider.open(system_instruction, &tools.declared),
             resume_token: ids::resume_token().map_err(|error| broken(&error))?,
             lease: Box::new(lease),
         })
@@ -125,20 +125,30 @@ impl Host for VoiceHost {
 }
 
 impl VoiceHost {
-    fn user(&self, client_id: &ClientId, named: Option<&str>) -> (UserId, Arc<dyn World>) {
-        match named {
-            Some(named) => (
-                UserId::new(named),
-                Arc::new(NamedUsersWorld {
-                    shared: self.world.clone(),
-                    client_id: client_id.clone(),
-                }),
-            ),
-            None => (
-                UserId::new(client_id.as_str()),
-                Arc::new(self.world.clone()),
-            ),
+    /// What the session knows of the conversation, and what it answers first: the server's own account of it before the
+    /// client's.
+    fn handed_over(
+        &self,
+        client_id: &ClientId,
+        id: &ConversationId,
+        start: &mut Start,
+    ) -> (Vec<HistoryEntry>, Option<String>) {
+        let told = std::mem::take(&mut start.history);
+        let asked = start.pending_request.take().map(|asked| asked.into_inner());
+        let (conversation, is_new) = self.text.open(id, None);
+        if is_new {
+            conversation.seed(&told);
+            return (told, asked);
         }
+        if !conversation.admits(client_id) {
+            return (told, asked);
+        }
+        let said = conversation.said();
+        let history = if said.is_empty() { told } else { said };
+        (
+            history,
+            asked.or_else(|| conversation.take_pending_request()),
+        )
     }
 
     fn refuse_blocked(&self, user_id: &UserId, world: &dyn World) -> Result<(), Refusal> {

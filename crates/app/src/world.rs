@@ -1,6 +1,7 @@
 //! The capabilities that tools are given: clock, knowledge base, blocks. Owns none of them.
 
 use crate::clock;
+use crate::users;
 use std::sync::Arc;
 use windlass_store::Store;
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Knowledge, World};
@@ -24,6 +25,30 @@ impl World for SharedWorld {
 
     fn blocks(&self) -> Arc<dyn Blocks> {
         self.store.clone()
+    }
+}
+
+impl SharedWorld {
+    /// Whose session it is, and the world as that user's tools see it.
+    pub(crate) fn of_user(
+        &self,
+        client_id: &ClientId,
+        named: Option<&str>,
+    ) -> (UserId, Arc<dyn World>) {
+        // Whom the proxy has named, the client cannot rename.
+        if let Some(user) = users::user_of(client_id) {
+            return (user, Arc::new(self.clone()));
+        }
+        match named {
+            Some(named) => (
+                users::claimed(named),
+                Arc::new(NamedUsersWorld {
+                    shared: self.clone(),
+                    client_id: client_id.clone(),
+                }),
+            ),
+            None => (UserId::new(client_id.as_str()), Arc::new(self.clone())),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ const confirmation = new Confirmation(
     dialog: byId("confirmation"),
     title: byId("confirmation-title"),
     preview: byId("confirmation-preview"),
+    warning: byId("confirmation-warning"),
     args: byId("confirmation-args"),
     clock: byId("confirmation-clock"),
     approve: byId("approve"),
@@ -35,7 +36,7 @@ const confirmation = new Confirmation(
   },
   (token, approved) => session.answerConfirmation(token, approved),
 );
-const view = { transcript, calls, confirmation, notices, render, started, turnCompleted, soundBlocked, blocked, ended };
+const view = { transcript, calls, confirmation, notices, render, started, turnCompleted, soundBlocked, blocked, ended, backToChat };
 const session = new Session(view);
 
 // Tests and curious people read the counters here.
@@ -70,7 +71,7 @@ const CONNECTION_WORDS = {
 
 function activityText() {
   const { phase, microphone, speaking, generating } = session.state;
-  if (phase === "blocked" || phase === "idle" || phase === "ended") return "";
+  if (phase === "blocked" || phase === "ended" || (phase === "idle" && !generating)) return "";
   if (phase === "reconnecting") return "The connection broke; finding back…";
   if (calls.runningStatus) return calls.runningStatus;
   if (speaking) return info.demo ? "Demo tone, not a voice" : "Speaking";
@@ -116,9 +117,29 @@ function blocked(untilMs, farewell) {
   });
 }
 
+/** Voice is over and the conversation is not. */
+function backToChat({ title, text }) {
+  const hadFocus = document.activeElement === byId("end") || document.activeElement === document.body;
+  const words = [text, "You can go on by typing, or talk again."].filter(Boolean).join(" ");
+  const anew = button("secondary", "Start anew", startAnew);
+  transcript.end(title.replace("Session", "Voice"), words, anew);
+  render();
+  if (hadFocus) byId("message").focus();
+}
+
+function startAnew() {
+  session.forget();
+  transcript.clear();
+  calls.clear();
+  notices.hide("error");
+  render();
+  byId("message").focus();
+}
+
 function ended({ title, text }) {
   const again = button("primary", "Start again", () => {
     session.unlock();
+    session.forget();
     transcript.clear();
     calls.clear();
     notices.hide("error");
@@ -135,6 +156,7 @@ function ended({ title, text }) {
 function ask(text) {
   session.unlock();
   if (session.state.phase === "ended") {
+    session.forget();
     transcript.clear();
     calls.clear();
   }
@@ -161,6 +183,8 @@ function showInfo(given) {
   info.provider = textOf(given.provider);
   info.model = textOf(given.model);
   info.demo = given.demo === true;
+  // The demo shows voice, which a typed question starts as well; its chat is there for programs.
+  session.canChat = given.text?.available === true && given.text.provider !== "demo";
   info.suggestions = (Array.isArray(given.suggestions) ? given.suggestions : []).map(textOf).filter(Boolean).slice(0, SUGGESTIONS_MAX);
   byId("model").textContent = info.demo ? "Demo model: rules, no AI" : [info.model, info.provider].filter(Boolean).join(" · ");
   const items = info.suggestions.map((question) => element("li", "", button("suggestion", question, () => ask(question))));

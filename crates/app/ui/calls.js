@@ -50,7 +50,10 @@ export class Calls {
   }
 
   started({ callId, tool, args, status }) {
-    const row = (callId && this.#find(callId, tool)) || this.#newRow(callId, tool);
+    // Another session counts its calls anew, so that an id may come again.
+    const known = callId ? this.#find(callId, tool) : null;
+    const isOpen = known?.tool === tool && ["running", "waiting"].includes(known.state);
+    const row = isOpen ? known : this.#newRow(callId, tool);
     fillArguments(row.args, args);
     row.status.textContent = shorten(textOf(status), 300);
     this.#setState(row, "running");

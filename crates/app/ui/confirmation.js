@@ -13,7 +13,7 @@ export class Confirmation {
   #stopClock = () => {};
   #guardTimer = 0;
 
-  /** `parts`: dialog, title, preview, args, clock, approve, decline. `onAnswer(token, approved)`. */
+  /** `parts`: dialog, title, preview, warning, args, clock, approve, decline. `onAnswer(token, approved)`. */
   constructor(parts, onAnswer) {
     this.#parts = parts;
     parts.approve.addEventListener("click", () => this.#answer(true));
@@ -58,10 +58,12 @@ export class Confirmation {
   }
 
   #show(message) {
-    const { dialog, title, preview, args, approve, decline } = this.#parts;
+    const { dialog, title, preview, warning, args, approve, decline } = this.#parts;
     this.#current = message;
     title.textContent = "May the agent do this?";
     preview.textContent = textOf(message.preview) || `Run ${textOf(message.tool)}`;
+    warning.textContent = textOf(message.warning);
+    warning.hidden = !warning.textContent;
     fillArguments(args, message.args);
     decline.textContent = "No, do not";
     approve.hidden = false;

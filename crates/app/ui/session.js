@@ -1,5 +1,6 @@
 // Owns one session's course: what the user asks for, what the server says, and which of both comes first. Knows no layout;
 // what people see goes through `view`: transcript, calls, confirmation, notices, and what app.js does with them.
+import { Chat, Conversation } from "./chat.js";
 import { openMicrophone } from "./capture.js";
 import { unixMs } from "./clock.js";
 import { textOf } from "./dom.js";
@@ -20,6 +21,8 @@ export class Session {
   #turnOpen = false;
   #interruptSent = false;
   #ending = null;
+  #conversation = new Conversation();
+  #chat;
 
   /** What is the case, for the view and for tests. `phase`: idle, connecting, live, reconnecting, ended or blocked. */
   state = {
@@ -37,6 +40,8 @@ export class Session {
   };
   level = 0;
   model = null;
+  /** Whether the server answers by text as well. */
+  canChat = false;
 
   constructor(view) {
     this.#view = view;
@@ -45,6 +50,14 @@ export class Session {
       onDone: () => this.#playbackDone(),
       onChange: () => this.#changed({ speaking: this.#playback.isActive }),
       onBlocked: () => this.#view.soundBlocked(),
+    });
+    this.#chat = new Chat({
+      view,
+      conversation: this.#conversation,
+      onChange: (change) => this.#changed(change),
+      onTurn: () => this.#chatTurnComplete(),
+      onVoice: () => this.#goOnByVoice(),
+      onTimeout: (data) => this.#timeout(data),
     });
     this.#connection = new Connection({
       counters: this.state,
@@ -74,7 +87,14 @@ export class Session {
     this.#ending = null;
     this.#turnOpen = false;
     this.#interruptSent = false;
-    this.#connection.open(kept);
+    this.#chat.stop();
+    this.#connection.open(kept ?? { conversationId: this.#conversation.id });
+  }
+
+  /** What follows has nothing to do with what was said. */
+  forget() {
+    this.#chat.stop();
+    this.#conversation.renew();
   }
 
   /** Turns the microphone on, beginning a session where there is none, or off. */
@@ -103,9 +123,16 @@ export class Session {
     }
   }
 
-  /** Sends typed words; they cut off an answer that is still being spoken. */
+  /** Sends typed words; they cut off an answer that is still being given. */
   say(text) {
     if (this.state.phase === "blocked") return false;
+    if (this.canChat && !this.isRunning) {
+      this.#view.transcript.withdrawOffer();
+      this.#chat.stop();
+      this.#view.transcript.typed(text);
+      this.#chat.say(text);
+      return true;
+    }
     this.begin();
     this.interrupt();
     this.#turnOpen = true;
@@ -119,6 +146,11 @@ export class Session {
   /** The user wants silence now. */
   interrupt() {
     if (!this.state.speaking && !this.state.generating) return;
+    if (this.#chat.isRunning) {
+      this.state.interruptions += 1;
+      this.#chat.stop();
+      return;
+    }
     this.#connection.send({ type: "interrupt" });
     this.#interruptSent = this.#connection.state === "live";
     if (this.#turnOpen) this.#playback.discard();
@@ -126,7 +158,8 @@ export class Session {
   }
 
   answerConfirmation(token, approved) {
-    this.#connection.deliver({ type: "confirm", token, approved });
+    if (this.isRunning) this.#connection.deliver({ type: "confirm", token, approved });
+    else this.#chat.answerConfirmation(token, approved);
   }
 
   /** The user ends the session. */
@@ -243,6 +276,8 @@ export class Session {
     end_voice_session: (message) => this.#endAfterPlayback(message),
     session_complete: () => this.#endAfterPlayback({}),
     stopped: () => this.#endAfterPlayback({}),
+    reconnecting: () => this.#changed({ phase: "reconnecting", generating: false }),
+    reconnected: () => this.#changed({ phase: "live" }),
     error: (message) => this.#error(message),
   };
 
@@ -254,6 +289,18 @@ export class Session {
     this.#playback.endTurn();
     this.#changed({ generating: false });
     this.#view.turnCompleted();
+  }
+
+  #chatTurnComplete() {
+    this.state.turnsCompleted += 1;
+    this.#view.turnCompleted();
+    this.#view.render();
+  }
+
+  /** The agent answers aloud from here on, beginning with what was asked last. */
+  #goOnByVoice() {
+    this.begin();
+    if (this.state.microphone === "off") this.toggleMicrophone();
   }
 
   #timeout({ durationSeconds, timeoutUntil, farewellMessage }) {
@@ -297,6 +344,11 @@ export class Session {
     forgetSession();
     this.#view.calls.settle();
     this.#view.confirmation.closeAll();
+    if (this.canChat && !wasBlocked) {
+      this.#changed({ phase: "idle", generating: false });
+      this.#view.backToChat(ending);
+      return;
+    }
     this.#changed({ phase: wasBlocked ? "blocked" : "ended", generating: false });
     if (!hadEnded) this.#view.ended(ending);
   }

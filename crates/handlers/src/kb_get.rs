@@ -4,7 +4,7 @@
 use crate::arguments::{read, require_active};
 use crate::capability::{answer, knowledge_report};
 use crate::outcome::{Outcome, ready};
-use crate::record::{Field, add_field, beginning, citation};
+use crate::record::{Field, add_field, beginning, citation, picture_part, show_pictures};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
@@ -51,7 +51,13 @@ fn get(invocation: Invocation) -> Outcome<Execution> {
     };
     let knowledge = context.world.knowledge();
     Ok(answer(knowledge.get(request), move |found| match found {
-        Ok(Ok(record)) => Ok(Success::new(data(&record, &fields, context.mode))),
+        Ok(Ok(record)) => {
+            show_pictures(&context, std::iter::once(&record));
+            Ok(Success {
+                content: picture_part(&record).into_iter().collect(),
+                ..Success::new(data(&record, &fields, context.mode))
+            })
+        }
         Ok(Err(near)) => Err(not_found(&id, near)),
         Err(error) => Err(knowledge_report(error, &context)),
     }))

@@ -4,7 +4,7 @@
 use crate::arguments::{read, require_active};
 use crate::capability::{answer, knowledge_report};
 use crate::outcome::{Outcome, ready};
-use crate::record::{Field, add_field, citation};
+use crate::record::{Field, add_field, citation, is_picture, show_pictures};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass_tool::handler::{
@@ -68,7 +68,12 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
     Ok(answer(
         knowledge.search(request),
         move |found| match found {
-            Ok(found) => Ok(Success::new(shape.data(found))),
+            Ok(found) => {
+                // Pictures that come first are what was asked for; those among other records are not.
+                let first = found.hits.iter().map(|hit| &*hit.record);
+                show_pictures(&context, first.take_while(|record| is_picture(record)));
+                Ok(Success::new(shape.data(found)))
+            }
             Err(error) => Err(knowledge_report(error, &context)),
         },
     ))

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_tool::handler::Record;
+use windlass_tool::handler::{ContentPart, Context, Record};
 
 /// An optional field that a caller may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -43,6 +43,53 @@ pub(crate) fn add_field(object: &mut Map<String, Value>, record: &Record, field:
         }
         Field::Snippet | Field::FullText => {}
     }
+}
+
+/// The types of records that stand for a picture.
+const PICTURES: [&str; 2] = ["photo", "diagram"];
+/// Pictures that one call shows, at most.
+const PICTURES_MAX: usize = 3;
+
+/// Shows the client the pictures that records stand for, in their order. A client that has gone sees none.
+pub(crate) fn show_pictures<'a>(context: &Context, records: impl Iterator<Item = &'a Record>) {
+    for record in records.take(PICTURES_MAX) {
+        if let Some(address) = picture(record) {
+            let message = json!({"type": "image", "url": address, "caption": record.title});
+            let _ = context.send_message(message);
+        }
+    }
+}
+
+/// Where a client finds the picture that a record stands for: a file of the base on this server, anything else where it is.
+pub(crate) fn picture(record: &Record) -> Option<String> {
+    if !is_picture(record) {
+        return None;
+    }
+    match record.metadata.contains_key("file") {
+        true => Some(format!("/assets/{}", record.id)),
+        false => record.url.clone(),
+    }
+}
+
+pub(crate) fn is_picture(record: &Record) -> bool {
+    PICTURES.contains(&record.record_type.as_str())
+}
+
+/// The same for a model that sees: only what any model can fetch, in a format that all of them read.
+pub(crate) fn picture_part(record: &Record) -> Option<ContentPart> {
+    let url = picture(record).filter(|url| url.starts_with("https://"))?;
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let (_, ending) = path.rsplit_once('.')?;
+    let mime_type = match ending.to_ascii_lowercase().as_str() {
+        "jpg" | "jpeg" => "image/jpeg",
+        "png" => "image/png",
+        "webp" => "image/webp",
+        _ => return None,
+    };
+    Some(ContentPart::Image {
+        mime_type: mime_type.to_owned(),
+        url,
+    })
 }
 
 /// The beginning of a text, at most `characters_max` long: whole sentences where that keeps half of it or more, else

@@ -43,6 +43,17 @@ pub struct Options {
     /// Without one, answers wait for their vectors however long they take.
     pub machine: Option<Arc<dyn Machine>>,
     pub patience: Patience,
+    pub embedding: Embedding,
+}
+
+/// Which passages get vectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Embedding {
+    /// All of them, however long that takes.
+    #[default]
+    All,
+    /// Those whose vectors are kept already. The records of the others are found by their words.
+    AtHand,
 }
 
 /// Who watches the making of a base.
@@ -118,7 +129,7 @@ impl KnowledgeBase {
         let (records, mut report) = ingest::read_folder(folder, &options.limits)?;
         report.records = records.len();
         let base = Self::index(records, options, observer, &mut report).await?;
-        if let Some(data) = &options.data {
+        if let (Some(data), Embedding::All) = (&options.data, options.embedding) {
             let manifest = Manifest::new(folder, &base, options.embedder.as_deref(), &report);
             report.changes = manifest::replace(&data.join(FOLDER), &manifest, &mut report.notices)?;
         }
@@ -152,17 +163,21 @@ impl KnowledgeBase {
         };
         let (catalogue, index, names) = by_words(records)?;
         let vectors = embed_all(&catalogue, embedder, options, observer, report).await?;
-        let dense = Dense::new(
-            vectors,
-            embedder.clone(),
-            options.machine.clone(),
-            options.patience,
-        );
+        // Without a single vector nothing is found by meaning, and no answer shall say that it was.
+        let dense = (vectors.len() > 0 || report.missing == 0).then(|| {
+            Dense::new(
+                vectors,
+                catalogue.len(),
+                embedder.clone(),
+                options.machine.clone(),
+                options.patience,
+            )
+        });
         Ok(Self(Arc::new(Base {
             catalogue,
             index,
             names,
-            dense: Some(dense),
+            dense,
             access,
         })))
     }
@@ -221,9 +236,13 @@ async fn embed_all(
     report: &mut IngestReport,
 ) -> Result<VectorIndex, OpenError> {
     let model = embedder.model().clone();
-    let mut store = match &options.data {
-        Some(data) => Some(VectorStore::open(&data.join(FOLDER), &model)?),
-        None => None,
+    let (mut store, at_hand) = match (&options.data, options.embedding) {
+        (Some(data), Embedding::All) => (
+            Some(VectorStore::open(&data.join(FOLDER), &model)?),
+            HashMap::new(),
+        ),
+        (Some(data), Embedding::AtHand) => (None, VectorStore::peek(&data.join(FOLDER), &model)?),
+        (None, _) => (None, HashMap::new()),
     };
     if let Some(spoilt) = store
         .as_ref()
@@ -240,9 +259,10 @@ async fn embed_all(
     for (owner, record) in (0..).zip(catalogue.records()) {
         for text in passage::split(record, &|text| embedder.token_count(text)) {
             let key = sha256(&[model.id.as_bytes(), model.hash.as_bytes(), text.as_bytes()]);
-            let is_kept = store
-                .as_ref()
-                .is_some_and(|store| store.get(&key).is_some());
+            let is_kept = at_hand.contains_key(&key)
+                || store
+                    .as_ref()
+                    .is_some_and(|store| store.get(&key).is_some());
             if !is_kept && asked.insert(key) {
                 missing.push((key, text));
             }
@@ -250,11 +270,16 @@ async fn embed_all(
         }
     }
     report.passages = places.len();
+    if options.embedding == Embedding::AtHand {
+        report.missing = missing.len();
+        missing.clear();
+    }
     report.embedded = missing.len();
     let fresh = embed_missing(missing, embedder, options, observer, store.as_mut()).await?;
     let mut index = VectorIndex::with_capacity(model.dimension, places.len());
     for place in &places {
         let kept = store.as_ref().and_then(|store| store.get(&place.key));
+        let kept = kept.or_else(|| at_hand.get(&place.key));
         if let Some(code) = kept.or_else(|| fresh.get(&place.key)) {
             index.push(place.owner, code);
         }

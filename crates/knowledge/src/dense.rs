@@ -1,10 +1,12 @@
 //! Finding by meaning: the vectors of all passages, the model that made them, and the vectors of recent questions.
 //! Knows no words and no records beyond their numbers.
 
+use crate::catalogue::Ordinal;
 use crate::embed::{EmbedError, Embedder, Purpose, normalise};
 use crate::machine::Machine;
 use crate::vectors::VectorIndex;
 use lru::LruCache;
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +47,8 @@ impl Patience {
 
 pub(crate) struct Dense {
     pub(crate) index: VectorIndex,
+    /// The records that words alone can find, as their vectors are still to be made.
+    pub(crate) unembedded: BTreeSet<Ordinal>,
     pub(crate) embedder: Arc<dyn Embedder>,
     recent: Mutex<LruCache<String, Arc<[f32]>>>,
     machine: Option<Arc<dyn Machine>>,
@@ -71,11 +75,13 @@ impl NoVector {
 impl Dense {
     pub(crate) fn new(
         index: VectorIndex,
+        records: usize,
         embedder: Arc<dyn Embedder>,
         machine: Option<Arc<dyn Machine>>,
         patience: Patience,
     ) -> Self {
         Self {
+            unembedded: index.without_vectors(records),
             index,
             embedder,
             recent: Mutex::new(LruCache::new(RECENT_MAX)),

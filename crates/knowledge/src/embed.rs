@@ -4,11 +4,13 @@
 mod kernel;
 mod local;
 mod mini_lm;
+mod remote;
 mod safetensors;
 mod wheel;
 mod word_piece;
 
 pub use local::{LocalModel, ModelError, add_model};
+pub use remote::{HttpAnswer, HttpRequest, Protocol, RemoteModel, RemoteSettings, Transport};
 pub use safetensors::TensorError;
 
 use windlass_tool::handler::CapabilityFuture;

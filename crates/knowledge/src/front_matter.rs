@@ -23,18 +23,47 @@ impl Fault {
             message: message.into(),
         }
     }
+
+    /// The same fault, said of something.
+    pub(crate) fn after(self, subject: &str) -> Self {
+        Self {
+            message: format!("{subject}: {}", self.message),
+            ..self
+        }
+    }
 }
 
-/// Reads a record from the bytes of the file at `path`, which is relative to the base's folder and spelt with `/`.
-pub(crate) fn read(path: &str, bytes: &[u8]) -> Result<Record, Fault> {
+/// Whether a file holds one record, whose path then tells what the record does not, or several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Single,
+    OneOfMany,
+}
+
+/// A file's bytes as text.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + line_ends(&bytes[..error.valid_up_to()]);
         Fault::new(Some(line), "the file is not UTF-8: save it as UTF-8")
     })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// Reads a record from the text of the file at `path`, which is relative to the base's folder and spelt with `/`.
+pub(crate) fn read(path: &str, text: &str) -> Result<Record, Fault> {
     let (front, body) = split(text)?;
-    let fields = parse(front)?;
-    assemble(path, fields, body)
+    let fields =
+        match yaml(front).map_err(|fault| fault.after("the front matter is not good YAML"))? {
+            Value::Object(fields) => fields,
+            Value::Null => Map::new(),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                return Err(Fault::new(
+                    Some(2),
+                    "the front matter is not good YAML: write its fields as `name: value`",
+                ));
+            }
+        };
+    assemble(path, fields, body, Form::Single)
         .and_then(record::admit)
         .map_err(|error| Fault::new(line_of(front, error.field), error.to_string()))
 }
@@ -74,13 +103,14 @@ fn split(text: &str) -> Result<(&str, &str), Fault> {
     ))
 }
 
-fn parse(front: &str) -> Result<Map<String, Value>, Fault> {
+/// Reads YAML; the fault says what is wrong with it and nothing more.
+pub(crate) fn yaml(text: &str) -> Result<Value, Fault> {
     // Only `true` and `false` are truth values, so that a title `No` stays text.
     let options = serde_saphyr::options! {
         strict_booleans: true,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(front, options).map_err(|error| {
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error
             .location()
             .and_then(|location| usize::try_from(location.line()).ok())
@@ -88,16 +118,12 @@ fn parse(front: &str) -> Result<Map<String, Value>, Fault> {
         let message = error.to_string();
         // The place stands before the message already.
         let message = message.split(" at line ").next().unwrap_or_default();
-        let message = record::clean_line(message);
-        Fault::new(
-            line,
-            format!("the front matter is not good YAML: {message}"),
-        )
+        Fault::new(line, record::clean_line(message))
     })
 }
 
 /// The line on which the front matter gives a field, or its first line where it does not.
-fn line_of(front: &str, field: &str) -> Option<usize> {
+pub(crate) fn line_of(front: &str, field: &str) -> Option<usize> {
     front
         .lines()
         .position(|line| {
@@ -113,24 +139,36 @@ fn line_of(front: &str, field: &str) -> Option<usize> {
         .map(|index| index + 1)
 }
 
-fn assemble(path: &str, mut fields: Map<String, Value>, body: &str) -> Result<Record, RecordError> {
+/// Makes a record of its fields and its text, with what the path says in place of what is missing.
+pub(crate) fn assemble(
+    path: &str,
+    mut fields: Map<String, Value>,
+    body: &str,
+    form: Form,
+) -> Result<Record, RecordError> {
     let place = Place::of(path);
-    let namespace = text(&mut fields, "namespace")?
+    let namespace = text_field(&mut fields, "namespace")?
         .or_else(|| place.folders.first().map(|folder| (*folder).to_owned()))
         .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-    let id = text(&mut fields, "id")?;
-    let record_type = text(&mut fields, "type")?
+    let id = text_field(&mut fields, "id")?;
+    let record_type = text_field(&mut fields, "type")?
         .or_else(|| place.folders.get(1).map(|folder| (*folder).to_owned()))
         .or_else(|| {
             let (prefix, _) = id.as_deref()?.split_once(':')?;
             Some(prefix.to_owned())
         })
         .unwrap_or_default();
-    let id = match id {
-        Some(id) => id,
-        None => place.id(&record_type)?,
+    let id = match (id, form) {
+        (Some(id), _) => id,
+        (None, Form::Single) => place.id(&record_type)?,
+        (None, Form::OneOfMany) => {
+            return Err(RecordError::new(
+                "id",
+                "is missing: in a file of several records each one needs its own",
+            ));
+        }
     };
-    let title = text(&mut fields, "title")?
+    let title = text_field(&mut fields, "title")?
         .or_else(|| heading(body))
         .unwrap_or_default();
     Ok(Record {
@@ -138,13 +176,13 @@ fn assemble(path: &str, mut fields: Map<String, Value>, body: &str) -> Result<Re
         namespace,
         record_type,
         title,
-        aliases: list(&mut fields, "aliases")?,
+        aliases: list_field(&mut fields, "aliases")?,
         body: body.to_owned(),
-        tags: list(&mut fields, "tags")?,
-        url: text(&mut fields, "url")?,
+        tags: list_field(&mut fields, "tags")?,
+        url: text_field(&mut fields, "url")?,
         source_type: "markdown".to_owned(),
         source_path: path.to_owned(),
-        last_updated: text(&mut fields, "last_updated")?,
+        last_updated: text_field(&mut fields, "last_updated")?,
         metadata: fields,
     })
 }
@@ -196,7 +234,7 @@ fn heading(body: &str) -> Option<String> {
     Some(first.strip_prefix("# ")?.to_owned())
 }
 
-fn text(
+pub(crate) fn text_field(
     fields: &mut Map<String, Value>,
     field: &'static str,
 ) -> Result<Option<String>, RecordError> {
@@ -212,7 +250,10 @@ fn text(
     }
 }
 
-fn list(fields: &mut Map<String, Value>, field: &'static str) -> Result<Vec<String>, RecordError> {
+fn list_field(
+    fields: &mut Map<String, Value>,
+    field: &'static str,
+) -> Result<Vec<String>, RecordError> {
     let not_a_list = || RecordError::new(field, "is not a list of texts: write `[one, \"two\"]`");
     match fields.remove(field) {
         None | Some(Value::Null) => Ok(Vec::new()),

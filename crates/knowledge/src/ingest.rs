@@ -1,10 +1,11 @@
-//! Reads a folder of Markdown files into records, keeps the good ones and reports every bad one with its place.
+//! Reads a folder of files into records, keeps the good ones and reports every bad one with its place.
 //! Knows no index and no search.
 
-use crate::front_matter::{self, Fault};
+use crate::front_matter::Fault;
 use crate::hash::hex;
 use crate::manifest::Changes;
 use crate::record;
+use crate::structured::{self, Format, Found};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -19,18 +20,27 @@ const DEPTH_MAX: usize = 16;
 /// How much a folder may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IngestLimits {
-    /// Bytes of one file. A larger one is reported and left out.
+    /// Bytes of one Markdown file, which is one record. A larger one is reported and left out.
     pub file_bytes_max: u64,
+    /// Bytes of one file of data, which may hold many records.
+    pub data_file_bytes_max: u64,
     /// Entries of the whole folder. What comes after them in its order is reported and left out.
     pub files_max: usize,
+    /// Records of the whole folder. What comes after them is reported and left out.
+    pub records_max: usize,
+    /// Problems that are told one by one; the others are counted.
+    pub problems_max: usize,
 }
 
 impl Default for IngestLimits {
-    /// 1 MiB a file and 100,000 files.
+    /// 1 MiB a Markdown file, 32 MiB a file of data, 100,000 files, 200,000 records, 10,000 problems.
     fn default() -> Self {
         Self {
             file_bytes_max: 1024 * 1024,
+            data_file_bytes_max: 32 * 1024 * 1024,
             files_max: 100_000,
+            records_max: 200_000,
+            problems_max: 10_000,
         }
     }
 }
@@ -42,6 +52,8 @@ pub struct IngestReport {
     pub records: usize,
     /// In the order of the paths. Each one left out what it names.
     pub problems: Vec<Problem>,
+    /// How many more problems there were than are told.
+    pub problems_untold: usize,
     /// What is not as it was left, and what was done about it.
     pub notices: Vec<String>,
     /// Hex digits of the SHA-256 of every file that was read, by its path.
@@ -51,6 +63,8 @@ pub struct IngestReport {
     /// How many passages the records have, and how many of these were newly embedded.
     pub passages: usize,
     pub embedded: usize,
+    /// How many different passages are still without a vector.
+    pub missing: usize,
 }
 
 /// One thing that is wrong with one file. Displays as `path:line: message`.
@@ -104,11 +118,13 @@ pub(crate) fn read_folder(
         records: Vec::new(),
         paths_by_id: HashMap::new(),
         problems: Vec::new(),
+        problems_untold: 0,
         files: BTreeMap::new(),
     };
     reader.walk(entries);
     let report = IngestReport {
         problems: reader.problems,
+        problems_untold: reader.problems_untold,
         files: reader.files,
         ..IngestReport::default()
     };
@@ -137,13 +153,14 @@ struct Reader<'a> {
     records: Vec<Record>,
     paths_by_id: HashMap<String, String>,
     problems: Vec<Problem>,
+    problems_untold: usize,
     files: BTreeMap<String, String>,
 }
 
 /// What an entry turned out to be.
 enum Kind {
     Folder,
-    Record,
+    Records(Format),
     Other,
 }
 
@@ -187,22 +204,27 @@ impl Reader<'_> {
                     })
                     .collect())
             }
-            Kind::Record => {
-                let bytes = self.read_file(&entry.path)?;
+            Kind::Records(format) => {
+                let bytes = self.read_file(&entry.path, format)?;
                 let hash = hex(&Sha256::digest(&bytes));
                 self.files.insert(entry.name.clone(), hash);
-                let record = front_matter::read(&entry.name, &bytes)?;
-                self.keep(&entry.name, &bytes, record)?;
+                for Found { line, record } in structured::read(&entry.name, format, &bytes)? {
+                    if let Err(fault) =
+                        record.and_then(|record| self.keep(&entry.name, line, record))
+                    {
+                        self.report(&entry.name, fault);
+                    }
+                }
                 Ok(Vec::new())
             }
         }
     }
 
     fn kind(&self, entry: &Entry) -> Result<Kind, Fault> {
-        let is_markdown = entry
+        let format = entry
             .path
             .extension()
-            .is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
+            .and_then(|extension| Format::of(extension.to_str()?));
         let mut metadata = fs::symlink_metadata(&entry.path).map_err(cannot_read)?;
         if metadata.is_symlink() {
             let target = entry.path.canonicalize().map_err(|cause| {
@@ -222,15 +244,20 @@ impl Reader<'_> {
                 ));
             }
         }
-        Ok(match (metadata.is_dir(), metadata.is_file()) {
-            (true, _) => Kind::Folder,
-            (false, true) if is_markdown => Kind::Record,
-            (false, true | false) => Kind::Other,
+        Ok(match (metadata.is_dir(), metadata.is_file(), format) {
+            (true, _, _) => Kind::Folder,
+            (false, true, Some(format)) => Kind::Records(format),
+            (false, true, None) | (false, false, _) => Kind::Other,
         })
     }
 
-    fn read_file(&self, path: &Path) -> Result<Vec<u8>, Fault> {
-        let bytes_max = self.limits.file_bytes_max;
+    fn read_file(&self, path: &Path, format: Format) -> Result<Vec<u8>, Fault> {
+        let bytes_max = match format {
+            Format::Markdown => self.limits.file_bytes_max,
+            Format::Json | Format::JsonLines | Format::Yaml | Format::Csv => {
+                self.limits.data_file_bytes_max
+            }
+        };
         let mut bytes = Vec::new();
         // A file can grow between a look at its size and its reading, so the reading itself is what is limited.
         File::open(path)
@@ -244,16 +271,19 @@ impl Reader<'_> {
         }
         Err(Fault::new(
             None,
-            format!("the file is larger than {bytes_max} bytes: split it into several records"),
+            format!("the file is larger than {bytes_max} bytes: split it into several"),
         ))
     }
 
-    fn keep(&mut self, name: &str, bytes: &[u8], record: Record) -> Result<(), Fault> {
+    fn keep(&mut self, name: &str, line: Option<usize>, record: Record) -> Result<(), Fault> {
+        if self.records.len() >= self.limits.records_max {
+            let message = format!(
+                "the folder holds more than {} records: this one is left out",
+                self.limits.records_max
+            );
+            return Err(Fault::new(line, message));
+        }
         if let Some(first) = self.paths_by_id.get(&record.id) {
-            let line = bytes
-                .split(|byte| *byte == b'\n')
-                .position(|line| line.starts_with(b"id:"))
-                .map(|index| index + 1);
             return Err(Fault::new(
                 line,
                 format!(
@@ -268,6 +298,10 @@ impl Reader<'_> {
     }
 
     fn report(&mut self, name: &str, fault: Fault) {
+        if self.problems.len() >= self.limits.problems_max {
+            self.problems_untold += 1;
+            return;
+        }
         self.problems.push(Problem {
             path: name.to_owned(),
             line: fault.line,

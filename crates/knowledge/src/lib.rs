@@ -1,12 +1,13 @@
-//! The knowledge base: reads a folder of Markdown records, indexes them in memory and answers searches and look-ups.
+//! The knowledge base: reads a folder of records, indexes them in memory and answers searches and look-ups.
 //! Knows no tool, no session and no clock; what it reads it treats as hostile until it has checked it.
 //!
-//! `record` says what a good record is, `front_matter` and `ingest` make records of files, `catalogue` holds them with
+//! `record` says what a good record is, `front_matter`, `structured` and `ingest` make records of files, `catalogue` holds them with
 //! their filters, `analysis` and `index` find them by words, `snippet` quotes them, and `search` is the whole behind the
 //! capability that tools are given.
 
 mod access;
 mod analysis;
+mod asset;
 mod build;
 mod catalogue;
 mod date;
@@ -28,11 +29,14 @@ mod record;
 mod search;
 mod snippet;
 mod sound;
+mod stats;
+mod structured;
 mod vector_store;
 mod vectors;
 
 pub use access::{Access, IsSignedIn, Readers};
-pub use build::{Observer, OpenError, Options, Progress, RecordsError};
+pub use asset::{Asset, AssetKind, AssetPlace, asset};
+pub use build::{Embedding, Observer, OpenError, Options, Progress, RecordsError};
 pub use dense::Patience;
 pub use index::IndexError;
 pub use ingest::{FolderError, IngestLimits, IngestReport, Problem};
@@ -40,4 +44,5 @@ pub use machine::{Machine, Offloaded};
 pub use manifest::{Changes, ManifestError};
 pub use record::{DEFAULT_NAMESPACE, RecordError};
 pub use search::{KnowledgeBase, Retrieval};
+pub use stats::Stats;
 pub use vector_store::VectorStoreError;

@@ -1,6 +1,7 @@
 //! What a good record is: the rules for its fields, their limits, and the cleaning that they go through on the way in.
 //! Knows no file and no index.
 
+use crate::asset;
 use crate::date::{self, DayEdge};
 use serde_json::Value;
 use windlass_tool::handler::Record;
@@ -61,6 +62,7 @@ pub(crate) fn admit(mut record: Record) -> Result<Record, RecordError> {
     if let Some(url) = &record.url {
         check_url(url)?;
     }
+    asset::check(&record)?;
     if let Some(text) = &record.last_updated
         && date::parse(text, DayEdge::First).is_none()
     {
@@ -201,11 +203,16 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Characters that mean nothing in a record's text and can lie about it on a screen: control characters, byte order
-/// marks, and those that turn the direction of writing.
+/// Characters that mean nothing in a record's text and can lie about it on a screen, or say to a model what nobody sees:
+/// control characters, those that turn the direction of writing, those without width that join no letters, and the tags
+/// of Unicode's plane 14.
 fn is_unwanted(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(
+            character,
+            '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// One line: without unwanted characters, and with single spaces.

@@ -276,16 +276,8 @@ impl Base {
             .into_iter()
             .zip(bm25)
             .map(|(ordinal, bm25)| {
-                let bm25 = f64::from(bm25);
-                let words = bm25 / (bm25 + BM25_HALFWAY);
-                let cosine = closeness
-                    .get(ordinal as usize)
-                    .map_or(0.0, |cosine| f64::from(*cosine));
-                let score = match retrieval {
-                    Retrieval::Lexical => words,
-                    Retrieval::Dense => cosine,
-                    Retrieval::Hybrid => DENSE_SHARE * cosine + LEXICAL_SHARE * words,
-                };
+                let cosine = closeness.get(ordinal as usize).copied().unwrap_or_default();
+                let score = self.score(retrieval, ordinal, bm25.into(), cosine.into());
                 let score = match named.contains(&ordinal) {
                     true => score + (1.0 - score) * NAMED_GAIN,
                     false => score,
@@ -296,6 +288,22 @@ impl Base {
         scored.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
         scored.truncate(count);
         Ok(scored)
+    }
+
+    /// A record's score by its words and its closeness, before its name counts.
+    fn score(&self, retrieval: Retrieval, ordinal: Ordinal, bm25: f64, cosine: f64) -> f64 {
+        let words = bm25 / (bm25 + BM25_HALFWAY);
+        let is_embedded = self
+            .dense
+            .as_ref()
+            .is_some_and(|dense| !dense.unembedded.contains(&ordinal));
+        match retrieval {
+            Retrieval::Lexical => words,
+            Retrieval::Dense => cosine,
+            Retrieval::Hybrid if is_embedded => DENSE_SHARE * cosine + LEXICAL_SHARE * words,
+            // Its vector is still to be made; nothing is held against it until then.
+            Retrieval::Hybrid => words,
+        }
     }
 }
 

@@ -44,13 +44,8 @@ pub(crate) struct VectorStore {
 impl VectorStore {
     /// Opens the file of a model, or begins it.
     pub(crate) fn open(folder: &Path, model: &Model) -> Result<Self, VectorStoreError> {
-        let whole = sha256(&[
-            model.id.as_bytes(),
-            model.hash.as_bytes(),
-            &model.dimension.to_le_bytes(),
-        ]);
-        let name = format!("vectors-{}.bin", &hex(&whole)[..16]);
-        let path = folder.join(name);
+        let whole = whole(model);
+        let path = path(folder, &whole);
         let failed = |cause| VectorStoreError::Io {
             path: path.clone(),
             cause,
@@ -80,18 +75,35 @@ impl VectorStore {
         let header = header(&whole);
         match bytes.strip_prefix(header.as_slice()) {
             Some(entries) => {
-                store.read(entries);
+                (store.codes, store.spoilt) = read_entries(entries, store.dimension);
                 store.good_bytes = bytes.len() as u64;
                 if store.spoilt > 0 {
                     store.rewrite(&header)?;
                 }
             }
             None => {
-                store.spoilt = bytes.len().div_ceil(store.entry_bytes());
+                store.spoilt = bytes.len().div_ceil(entry_bytes(store.dimension));
                 store.rewrite(&header)?;
             }
         }
         Ok(store)
+    }
+
+    /// The vectors of a model that are kept now, whoever may be adding some at the same time; none where there is no file.
+    pub(crate) fn peek(
+        folder: &Path,
+        model: &Model,
+    ) -> Result<HashMap<Hash, Code>, VectorStoreError> {
+        let whole = whole(model);
+        let path = path(folder, &whole);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(bytes
+                .strip_prefix(header(&whole).as_slice())
+                .map(|entries| read_entries(entries, model.dimension).0)
+                .unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(HashMap::new()),
+            Err(cause) => Err(VectorStoreError::Io { path, cause }),
+        }
     }
 
     pub(crate) fn get(&self, key: &Hash) -> Option<&Code> {
@@ -100,7 +112,7 @@ impl VectorStore {
 
     /// Keeps vectors durably. After an error the file is as it was before.
     pub(crate) fn add(&mut self, added: Vec<(Hash, Code)>) -> Result<(), VectorStoreError> {
-        let mut bytes = Vec::with_capacity(added.len() * self.entry_bytes());
+        let mut bytes = Vec::with_capacity(added.len() * entry_bytes(self.dimension));
         for (key, code) in &added {
             write_entry(key, code, &mut bytes);
         }
@@ -131,28 +143,7 @@ impl VectorStore {
             return Ok(());
         }
         self.codes.retain(|key, _| is_wanted(key));
-        let whole = sha256(&[
-            model.id.as_bytes(),
-            model.hash.as_bytes(),
-            &model.dimension.to_le_bytes(),
-        ]);
-        self.rewrite(&header(&whole))
-    }
-
-    fn entry_bytes(&self) -> usize {
-        HASH_BYTES + 4 + self.dimension + CHECKSUM_BYTES
-    }
-
-    fn read(&mut self, bytes: &[u8]) {
-        let length = self.entry_bytes();
-        for entry in bytes.chunks(length) {
-            match read_entry(entry, length) {
-                Some((key, code)) => {
-                    self.codes.insert(key, code);
-                }
-                None => self.spoilt += 1,
-            }
-        }
+        self.rewrite(&header(&whole(model)))
     }
 
     /// Replaces the file by one that holds what is in memory.
@@ -198,6 +189,39 @@ impl VectorStore {
             cause,
         }
     }
+}
+
+/// Stands for a model in a file's name and header.
+fn whole(model: &Model) -> Hash {
+    sha256(&[
+        model.id.as_bytes(),
+        model.hash.as_bytes(),
+        &model.dimension.to_le_bytes(),
+    ])
+}
+
+fn path(folder: &Path, whole: &Hash) -> PathBuf {
+    folder.join(format!("vectors-{}.bin", &hex(whole)[..16]))
+}
+
+fn entry_bytes(dimension: usize) -> usize {
+    HASH_BYTES + 4 + dimension + CHECKSUM_BYTES
+}
+
+/// The whole entries, and how many were spoilt.
+fn read_entries(bytes: &[u8], dimension: usize) -> (HashMap<Hash, Code>, usize) {
+    let length = entry_bytes(dimension);
+    let mut codes = HashMap::with_capacity(bytes.len() / length);
+    let mut spoilt = 0;
+    for entry in bytes.chunks(length) {
+        match read_entry(entry, length) {
+            Some((key, code)) => {
+                codes.insert(key, code);
+            }
+            None => spoilt += 1,
+        }
+    }
+    (codes, spoilt)
 }
 
 fn header(model: &Hash) -> Vec<u8> {

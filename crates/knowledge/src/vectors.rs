@@ -2,6 +2,7 @@
 
 use crate::catalogue::{Allowed, Ordinal};
 use fearless_simd::{Level, dispatch};
+use std::collections::{BTreeSet, HashSet};
 
 /// The largest size of a number of a passage's vector.
 const CODE_MAX: f32 = 127.0;
@@ -68,6 +69,14 @@ impl VectorIndex {
 
     pub(crate) fn len(&self) -> usize {
         self.owners.len()
+    }
+
+    /// Those of so many records that have no vector at all.
+    pub(crate) fn without_vectors(&self, records: usize) -> BTreeSet<Ordinal> {
+        let with: HashSet<Ordinal> = self.owners.iter().copied().collect();
+        (0..records as Ordinal)
+            .filter(|ordinal| !with.contains(ordinal))
+            .collect()
     }
 
     /// The closeness to each of so many records: the cosine of its closest passage, 0 for one that is not allowed, has

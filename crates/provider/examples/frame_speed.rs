@@ -104,7 +104,7 @@ fn measure_encoding(codec: &mut Codec, pcm: &[u8]) {
                 data: Some(serde_json::json!({"results": [
                     {"id": "person-archer", "title": "Colin Archer", "score": 7.25, "snippet": "Designed and built Fram at Larvik."},
                     {"id": "ship-fram", "title": "Fram", "score": 6.5, "snippet": "Polar ship launched on 26 October 1892."}
-                ]})),
+                ]}).into()),
                 content: vec![],
                 cut: None,
                 quoted: true,

@@ -13,15 +13,20 @@ pub(crate) fn read_arguments(text: &str) -> Result<Map<String, Value>, Arguments
         Some(b'"') => {
             let inner: String = serde_json::from_str(text)
                 .map_err(|_| ArgumentsProblem("the arguments are no valid text".to_owned()))?;
-            if inner.trim().is_empty() {
-                return Ok(Map::new());
-            }
-            read_object(&inner)
+            read_arguments_text(&inner)
         }
         _ => Err(ArgumentsProblem(
             "the arguments must be a JSON object".to_owned(),
         )),
     }
+}
+
+/// Reads the text of an object. None at all means none are given.
+pub(crate) fn read_arguments_text(text: &str) -> Result<Map<String, Value>, ArgumentsProblem> {
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    read_object(text)
 }
 
 fn read_object(text: &str) -> Result<Map<String, Value>, ArgumentsProblem> {

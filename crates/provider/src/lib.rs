@@ -3,11 +3,13 @@
 
 pub mod answer;
 mod arguments;
+mod base64;
 pub mod failure;
 pub mod gemini_live;
 pub mod gemini_text;
 pub mod log;
 pub mod openai_chat;
+pub mod openai_realtime;
 mod projection;
 pub mod request;
 pub mod sse;

@@ -301,6 +301,17 @@ impl ConversationLog {
         }
     }
 
+    /// Makes room for a piece of an answer, and for the answer where it begins one.
+    fn make_room_in_answer(&mut self, bytes: usize) -> Result<(), AppendError> {
+        match self.needs_new_answer() {
+            Some(route) => {
+                self.make_room(bytes + ENTRY_BYTES, false)?;
+                self.start_answer(route)
+            }
+            None => self.make_room(bytes, false),
+        }
+    }
+
     fn piece(&mut self, piece: Piece) -> Result<(), AppendError> {
         let mut size = piece.size();
         if piece.is_blank() {
@@ -308,10 +319,7 @@ impl ConversationLog {
         }
         check_length("piece of an answer", size.bytes, self.limits.text_bytes_max)?;
         size.bytes += ENTRY_BYTES;
-        self.make_room(size.bytes, false)?;
-        if let Some(route) = self.needs_new_answer() {
-            self.start_answer(route)?;
-        }
+        self.make_room_in_answer(size.bytes)?;
         let pieces_max = self.limits.pieces_max;
         let Some(Message {
             body: Body::Answer(answer),
@@ -335,10 +343,7 @@ impl ConversationLog {
     fn opaque(&mut self, opaque: Opaque) -> Result<(), AppendError> {
         let size = opaque.size();
         check_length("piece of an answer", size.bytes, self.limits.text_bytes_max)?;
-        self.make_room(size.bytes, false)?;
-        if let Some(route) = self.needs_new_answer() {
-            self.start_answer(route)?;
-        }
+        self.make_room_in_answer(size.bytes)?;
         if let Some(Message {
             body: Body::Answer(answer),
             size: whole,

@@ -152,7 +152,8 @@ struct OpenaiMeta<'a> {
     duration_ms: u64,
 }
 
-fn note(cut: Option<&str>, quoted: bool) -> Option<Cow<'_, str>> {
+/// What is said beside the data: that it was cut, and that others wrote it.
+pub(crate) fn note(cut: Option<&str>, quoted: bool) -> Option<Cow<'_, str>> {
     match (cut, quoted) {
         (None, false) => None,
         (None, true) => Some(Cow::Borrowed(QUOTED_NOTE)),
@@ -182,7 +183,7 @@ impl Serialize for Unreferenced<'_> {
 }
 
 /// `ref` for `$ref`, with underscores before it until no other key has that name.
-fn key_of<'k>(key: &'k str, map: &Map<String, Value>) -> Cow<'k, str> {
+pub(crate) fn key_of<'k>(key: &'k str, map: &Map<String, Value>) -> Cow<'k, str> {
     if !matches!(key, "$ref" | "$defs") {
         return Cow::Borrowed(key);
     }

@@ -1,30 +1,38 @@
-//! The audit: one JSON line per finished or refused call (contract, section 16), and the lines that handlers add. A
-//! subscriber that queues and a thread that writes, so that no session ever waits for a disk.
+//! The audit: one JSON line per finished or refused call (contract, section 16), and the lines that handlers add, chained
+//! by their hashes. A subscriber that queues and a thread that writes, so that no session ever waits for a disk.
 
-use crate::redaction::without_sensitive;
+mod chain;
+mod file;
+mod line;
+mod verify;
+
+pub use chain::Link;
+pub use file::files_of;
+pub use verify::{BadRecord, Fault, Verified, VerifyError, verify};
+
 use crate::subscriber::{SessionIdentity, Subscriber};
-use serde::Serialize;
-use serde_json::{Map, Value};
-use std::borrow::Cow;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use file::ChainedFile;
+use line::{Entry, What};
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use windlass_session::event::{CallRecord, SessionEvent};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, ToolId};
-use windlass_tool::intent::Intent;
-use windlass_tool::json::{hash, hex};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_session::event::SessionEvent;
+use windlass_store::{Effect, StoreUnavailable};
+use windlass_tool::id::SessionId;
 
 /// Lines that wait for the disk; more are lost, and the loss is a line of its own.
 const WAITING_MAX: usize = 10_000;
 /// How long lines are gathered before they are written. A thread that slept is not woken for each of them.
 const GATHERING: Duration = Duration::from_millis(50);
+/// How often a disk that took nothing is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How large a file grows before the next one begins, where nothing else is said.
+const FILE_BYTES_MAX: u64 = 100_000_000;
 
 /// Why the audit cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -44,32 +52,16 @@ pub struct Audit {
 struct Queue {
     state: Mutex<QueueState>,
     filled: Condvar,
+    /// The disk took nothing at the last attempt.
+    is_failing: AtomicBool,
 }
 
 #[derive(Default)]
 struct QueueState {
     entries: Vec<Entry>,
+    abandoned: Vec<Effect>,
     lost: u64,
     is_closed: bool,
-}
-
-struct Entry {
-    session: SessionIdentity,
-    now_unix_ms: u64,
-    what: What,
-}
-
-enum What {
-    Call {
-        event: &'static str,
-        record: CallRecord,
-    },
-    Note {
-        call: CallNumber,
-        tool: ToolId,
-        event: String,
-        data: Sensitive<Value>,
-    },
 }
 
 impl Queue {
@@ -88,28 +80,50 @@ pub enum AuditedArguments {
     Visible,
 }
 
+/// Where an audit is written, and how.
+#[derive(Clone, Debug)]
+pub struct AuditSettings {
+    pub path: PathBuf,
+    pub arguments: AuditedArguments,
+    /// Bytes of a file before the next one begins.
+    pub file_bytes_max: u64,
+}
+
 impl Audit {
     /// Opens the file for appending and starts the thread that writes it.
     pub fn open(path: &Path, arguments: AuditedArguments) -> Result<Self, AuditError> {
-        let refuse = |source| AuditError {
+        Self::open_with(AuditSettings {
             path: path.to_owned(),
+            arguments,
+            file_bytes_max: FILE_BYTES_MAX,
+        })
+    }
+
+    /// The same, with all that can be set.
+    pub fn open_with(settings: AuditSettings) -> Result<Self, AuditError> {
+        let path = &settings.path;
+        let refuse = |source| AuditError {
+            path: path.clone(),
             source,
         };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(refuse)?;
         }
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        let file = options.open(path).map_err(refuse)?;
         let queue = Arc::new(Queue::default());
-        let theirs = queue.clone();
-        let writer = std::thread::Builder::new()
+        let writer = Writer {
+            queue: queue.clone(),
+            file: ChainedFile::open(path, settings.file_bytes_max).map_err(refuse)?,
+            arguments: settings.arguments,
+            sequences: HashMap::new(),
+            unwritten: VecDeque::new(),
+        };
+        let thread = std::thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || write_all(&theirs, file, arguments))
+            .spawn(move || writer.run())
             .map_err(refuse)?;
         Ok(Self {
             queue,
-            writer: Mutex::new(Some(writer)),
+            writer: Mutex::new(Some(thread)),
         })
     }
 
@@ -129,16 +143,32 @@ impl Audit {
         }
     }
 
-    fn push(&self, entry: Entry) {
+    /// Whether what happens can be written down. Where it cannot, nothing that changes the world may begin.
+    pub fn admits_writes(&self) -> Result<(), StoreUnavailable> {
+        if self.queue.is_failing.load(Ordering::Acquire) {
+            return Err(StoreUnavailable::Failed {
+                cause: "the audit cannot be written; free space where it is, or see the log"
+                    .to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Writes down that an effect was begun and nothing was heard of it again.
+    pub fn abandoned(&self, effect: &Effect) {
+        self.push(|state| state.abandoned.push(effect.clone()));
+    }
+
+    fn push(&self, push: impl FnOnce(&mut QueueState)) {
         let mut state = self.queue.lock();
-        if state.is_closed || state.entries.len() >= WAITING_MAX {
+        let waiting = state.entries.len() + state.abandoned.len();
+        if state.is_closed || waiting >= WAITING_MAX {
             state.lost += 1;
             return;
         }
-        state.entries.push(entry);
-        let is_first = state.entries.len() == 1;
+        push(&mut state);
         drop(state);
-        if is_first {
+        if waiting == 0 {
             self.queue.filled.notify_one();
         }
     }
@@ -152,205 +182,115 @@ impl Drop for Audit {
 
 impl Subscriber for Audit {
     fn event(&self, session: &SessionIdentity, now_unix_ms: u64, event: &SessionEvent) {
-        let call = |event, record: &CallRecord| What::Call {
-            event,
-            record: record.clone(),
-        };
-        let what = match event {
-            SessionEvent::CallFinished(record) => call("tool_execution", record),
-            SessionEvent::CallRejected(record) => call("tool_rejection", record),
-            SessionEvent::CallCancelled(record) => call("tool_cancellation", record),
-            SessionEvent::AuditNote {
-                call,
-                tool,
-                event,
-                data,
-            } => What::Note {
-                call: *call,
-                tool: tool.clone(),
-                event: event.clone(),
-                data: data.clone(),
-            },
-            _ => return,
-        };
-        self.push(Entry {
-            session: session.clone(),
-            now_unix_ms,
-            what,
-        });
+        if let Some(what) = What::of(event) {
+            let session = session.clone();
+            self.push(|state| {
+                state.entries.push(Entry {
+                    session,
+                    now_unix_ms,
+                    what,
+                });
+            });
+        }
     }
 }
 
 /// The thread: waits for the first line, gathers others for a moment, writes them together.
-fn write_all(queue: &Queue, file: File, arguments: AuditedArguments) {
-    let mut file = BufWriter::new(file);
-    let mut sequence = 0;
-    loop {
-        let mut state = queue
-            .filled
-            .wait_while(queue.lock(), |state| {
-                state.entries.is_empty() && !state.is_closed
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        if !state.is_closed {
-            let (after, _) = queue
-                .filled
-                .wait_timeout_while(state, GATHERING, |state| !state.is_closed)
+struct Writer {
+    queue: Arc<Queue>,
+    file: ChainedFile,
+    arguments: AuditedArguments,
+    /// The number of each living session's last line.
+    sequences: HashMap<SessionId, u64>,
+    /// What the disk did not take yet.
+    unwritten: VecDeque<Value>,
+}
+
+impl Writer {
+    fn run(mut self) {
+        loop {
+            let (batch, is_closed) = self.next_batch();
+            self.number(batch);
+            self.write(is_closed);
+            if is_closed {
+                return;
+            }
+        }
+    }
+
+    fn next_batch(&self) -> (QueueState, bool) {
+        let is_idle = |state: &mut QueueState| {
+            state.entries.is_empty() && state.abandoned.is_empty() && !state.is_closed
+        };
+        let filled = &self.queue.filled;
+        let mut state = self.queue.lock();
+        if self.unwritten.is_empty() {
+            state = filled
+                .wait_while(state, is_idle)
                 .unwrap_or_else(PoisonError::into_inner);
-            state = after;
         }
-        let entries = std::mem::take(&mut state.entries);
-        let lost = std::mem::take(&mut state.lost);
+        let gathering = match self.unwritten.is_empty() {
+            true => GATHERING,
+            false => RETRY,
+        };
+        let (mut state, _) = filled
+            .wait_timeout_while(state, gathering, |state| !state.is_closed)
+            .unwrap_or_else(PoisonError::into_inner);
         let is_closed = state.is_closed;
-        drop(state);
-        let written = write_batch(&mut file, &entries, lost, arguments, &mut sequence);
-        if let Err(error) = written {
-            tracing::error!(%error, lines = entries.len(), "the audit cannot be written");
+        // While the disk takes nothing the queue is left to fill, so that what waits stays bounded.
+        let batch = if self.unwritten.is_empty() || is_closed {
+            QueueState {
+                entries: std::mem::take(&mut state.entries),
+                abandoned: std::mem::take(&mut state.abandoned),
+                lost: std::mem::take(&mut state.lost),
+                is_closed,
+            }
+        } else {
+            QueueState::default()
+        };
+        (batch, is_closed)
+    }
+
+    fn number(&mut self, batch: QueueState) {
+        for entry in &batch.entries {
+            let session = &entry.session.session_id;
+            if let What::Ended = entry.what {
+                self.sequences.remove(session);
+                continue;
+            }
+            let sequence = self.sequences.entry(session.clone()).or_default();
+            *sequence += 1;
+            let line = line::of_entry(entry, *sequence, self.arguments);
+            self.unwritten.extend(line);
         }
-        if is_closed {
+        let abandoned = batch.abandoned.iter().map(line::of_abandoned);
+        self.unwritten.extend(abandoned);
+        if batch.lost > 0 {
+            self.unwritten.push_back(line::of_loss(batch.lost));
+            let lines = batch.lost;
+            tracing::error!(
+                lines,
+                "audit lines were lost, because the disk takes too little"
+            );
+        }
+    }
+
+    fn write(&mut self, is_closed: bool) {
+        if self.unwritten.is_empty() {
             return;
         }
-    }
-}
-
-fn write_batch(
-    file: &mut impl Write,
-    entries: &[Entry],
-    lost: u64,
-    arguments: AuditedArguments,
-    sequence: &mut u64,
-) -> io::Result<()> {
-    for entry in entries {
-        *sequence += 1;
-        serde_json::to_writer(&mut *file, &line(entry, *sequence, arguments))?;
-        file.write_all(b"\n")?;
-    }
-    if lost > 0 {
-        *sequence += 1;
-        let event = "audit_lost";
-        let loss = serde_json::json!({"event": event, "sequence": *sequence, "lines": lost});
-        serde_json::to_writer(&mut *file, &loss)?;
-        file.write_all(b"\n")?;
-        tracing::error!(
-            lines = lost,
-            "audit lines were lost, because the disk is too slow"
-        );
-    }
-    file.flush()
-}
-
-/// One line as the contract has it; a handler's own line has `data` in place of the call's outcome.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Line<'a> {
-    event: &'a str,
-    sequence: u64,
-    timestamp: String,
-    session_id: &'a str,
-    user_id: &'a str,
-    conversation_id: &'a str,
-    mode: Mode,
-    #[serde(flatten)]
-    rest: Rest<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Rest<'a> {
-    Call(Box<CallLine<'a>>),
-    Note(NoteLine<'a>),
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct CallLine<'a> {
-    turn: u64,
-    tool_id: &'a str,
-    tool_version: Option<&'a str>,
-    registry_version: &'a str,
-    category: Option<&'static str>,
-    call_id: String,
-    idempotency_key: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effect_id: Option<&'a str>,
-    duration_ms: u64,
-    ok: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_type: Option<ErrorType>,
-    retry_count: u32,
-    args_hash: Option<String>,
-    intents: &'a [Intent],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arguments: Option<Cow<'a, Map<String, Value>>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NoteLine<'a> {
-    tool_id: &'a str,
-    call_id: String,
-    data: &'a Value,
-}
-
-fn line(entry: &Entry, sequence: u64, arguments: AuditedArguments) -> Line<'_> {
-    let session = &entry.session;
-    let (event, rest) = match &entry.what {
-        What::Call { event, record } => {
-            (*event, Rest::Call(Box::new(call_line(record, arguments))))
-        }
-        What::Note {
-            call,
-            tool,
-            event,
-            data,
-        } => (
-            event.as_str(),
-            Rest::Note(NoteLine {
-                tool_id: tool.as_str(),
-                call_id: call.to_string(),
-                data: data.expose(),
-            }),
-        ),
-    };
-    Line {
-        event,
-        sequence,
-        timestamp: rfc3339(entry.now_unix_ms),
-        session_id: session.session_id.as_str(),
-        user_id: session.user_id.as_str(),
-        conversation_id: session.conversation_id.as_str(),
-        mode: session.mode,
-        rest,
-    }
-}
-
-fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
-    let response = record.response.expose();
-    let arguments = record
-        .arguments
-        .as_ref()
-        .map(|arguments| &**arguments.expose());
-    let sensitive = record.tool.as_ref().map_or(&[][..], |tool| &tool.sensitive);
-    CallLine {
-        turn: record.turn,
-        tool_id: &record.tool_name,
-        tool_version: response.meta.tool_version.as_deref(),
-        registry_version: &response.meta.registry_version,
-        category: record.category().map(|category| category.as_str()),
-        call_id: record.call.to_string(),
-        idempotency_key: &record.idempotency_key,
-        effect_id: record.effect_id.as_ref().map(|id| id.as_str()),
-        duration_ms: response.meta.duration_ms,
-        ok: response.is_ok(),
-        error_type: record.error_type(),
-        retry_count: response.meta.retry_count,
-        args_hash: arguments.map(|arguments| hex(&hash(&Value::Object(arguments.clone())))),
-        intents: &response.intents,
-        arguments: match audited {
-            AuditedArguments::Hash => None,
-            AuditedArguments::Visible => {
-                arguments.map(|arguments| without_sensitive(arguments, sensitive))
+        let was_failing = self.queue.is_failing.load(Ordering::Acquire);
+        let written = self.file.append(&mut self.unwritten);
+        self.queue
+            .is_failing
+            .store(written.is_err(), Ordering::Release);
+        match written {
+            Ok(()) if was_failing => tracing::info!("the audit is written again"),
+            Err(error) if !was_failing || is_closed => {
+                let lines = self.unwritten.len();
+                tracing::error!(%error, lines, "the audit cannot be written; no tool that writes may start");
             }
-        },
+            Ok(()) | Err(_) => {}
+        }
     }
 }

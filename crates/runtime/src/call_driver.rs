@@ -1,30 +1,46 @@
 //! The outputs of the core that concern calls and events, obeyed the same way for every session, with or without sockets.
 //! Owns the executor; knows no client and no provider.
 
+use crate::effects::{self, Answer, EffectStore};
 use crate::executor::{Executor, Report};
+use crate::journal::Journal;
 use crate::rate::RateLimiter;
-use crate::reservations::{ReservationRequest, Reservations};
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{Input, Output, Reservation};
+use windlass_session::io::{
+    ConfirmationRequest, Input, OutcomeRecord, Output, Reservation, ReservationRefusal,
+    ReserveRequest,
+};
+use windlass_store::StoreUnavailable;
 use windlass_tool::handler::World;
+use windlass_tool::id::CallNumber;
+use windlass_tool::sensitive::Sensitive;
 
 /// What all sessions of one process share.
 #[derive(Clone)]
 pub struct Shared {
-    pub reservations: Arc<dyn Reservations>,
+    pub store: Arc<dyn EffectStore>,
     pub rate_limiter: Arc<dyn RateLimiter>,
     pub subscribers: Arc<[Arc<dyn Subscriber>]>,
+    /// Where sessions are recorded, if they are.
+    pub journal: Option<Arc<Journal>>,
 }
+
+type Asked = Pin<Box<dyn Future<Output = Option<Input>> + Send>>;
 
 pub(crate) struct CallDriver {
     pub(crate) identity: SessionIdentity,
     pub(crate) executor: Executor,
     world: Arc<dyn World>,
     shared: Shared,
+    /// What the store was asked and has not answered.
+    asked: Vec<Asked>,
+    /// Of confirmations that are stored, and that the client does not know yet.
+    tokens: Vec<(CallNumber, Sensitive<String>)>,
 }
 
 impl CallDriver {
@@ -34,6 +50,31 @@ impl CallDriver {
             identity,
             world,
             shared,
+            asked: Vec::new(),
+            tokens: Vec::new(),
+        }
+    }
+
+    /// Asks what the conversation has changed before, for the core to know before the model is heard.
+    pub(crate) fn ask_ledger(&mut self, inputs: &mut VecDeque<Input>) {
+        let work = effects::ledger(&self.identity, self.now_unix_ms());
+        let answer = self.shared.store.ask(work);
+        self.expect(answer, told("the ledger could not be read"), inputs);
+    }
+
+    /// Turns an answer of the store into an input, now or when it comes.
+    fn expect<T: Send + 'static>(
+        &mut self,
+        answer: Answer<T>,
+        become_input: impl FnOnce(Result<T, StoreUnavailable>) -> Option<Input> + Send + 'static,
+        inputs: &mut VecDeque<Input>,
+    ) {
+        match answer {
+            Answer::Ready(answer) => inputs.extend(become_input(answer)),
+            Answer::Pending(pending) => {
+                let asked = Box::pin(async move { become_input(pending.await) });
+                self.asked.push(asked);
+            }
         }
     }
 
@@ -49,22 +90,37 @@ impl CallDriver {
     /// back where it, or what it says, concerns a client or a provider too.
     pub(crate) fn obey(&mut self, output: Output, inputs: &mut VecDeque<Input>) -> Option<Output> {
         match output {
-            Output::Reserve {
+            Output::RequestConfirmation(request) => self.propose(&request, inputs),
+            Output::DeclineConfirmation { token_hash } => {
+                let work = effects::decline(&self.identity, token_hash, self.now_unix_ms());
+                let answer = self.shared.store.ask(work);
+                self.expect(answer, told("a refusal could not be stored"), inputs);
+            }
+            Output::WithdrawConfirmation { token_hash } => {
+                let answer = self.shared.store.ask(effects::withdraw(token_hash));
+                self.expect(answer, told("a question could not be withdrawn"), inputs);
+            }
+            Output::MarkAnswered { effect_id } => {
+                let answer = self.shared.store.ask(effects::mark_answered(effect_id));
+                self.expect(answer, told("an answer could not be marked"), inputs);
+            }
+            Output::Reserve(request) => self.reserve(&request, inputs),
+            Output::RecordOutcome(record) => self.record(&record, inputs),
+            Output::Lookup(lookup) => {
+                if let Some(finding) = self.executor.look_up(&lookup) {
+                    let call = lookup.call();
+                    inputs.push_back(Input::LookedUp { call, finding });
+                }
+            }
+            Output::CheckRate {
                 call,
                 tool,
-                fingerprint,
+                limit,
+                charge,
             } => {
-                let outcome = self.shared.reservations.reserve(ReservationRequest {
-                    conversation_id: &self.identity.conversation_id,
-                    tool: &tool,
-                    fingerprint: &fingerprint,
-                    now_unix_ms: self.now_unix_ms(),
-                });
-                inputs.push_back(Input::Reserved(Reservation { call, outcome }));
-            }
-            Output::CheckRate { call, tool, limit } => {
                 let (user, now) = (&self.identity.user_id, self.now_unix_ms());
-                let decision = self.shared.rate_limiter.charge(user, &tool, limit, now);
+                let limiter = &self.shared.rate_limiter;
+                let decision = limiter.charge(user, &tool, limit, charge, now);
                 inputs.push_back(Input::RateChecked { call, decision });
             }
             Output::StartCall(call) => {
@@ -85,6 +141,57 @@ impl CallDriver {
         None
     }
 
+    /// Has a confirmation stored. Its token waits here until the client is asked.
+    fn propose(&mut self, request: &ConfirmationRequest, inputs: &mut VecDeque<Input>) {
+        let call = request.call;
+        match effects::propose(&self.identity, request, self.now_unix_ms()) {
+            Err(error) => inputs.push_back(Input::Proposed {
+                call,
+                outcome: Err(error),
+            }),
+            Ok(minted) => {
+                self.tokens.push((call, minted.token));
+                let answer = self.shared.store.ask(minted.work);
+                let become_input = move |answer: Result<Option<Input>, StoreUnavailable>| {
+                    answer.unwrap_or_else(|error| Some(effects::not_proposed(call, &error)))
+                };
+                self.expect(answer, become_input, inputs);
+            }
+        }
+    }
+
+    fn reserve(&mut self, request: &ReserveRequest, inputs: &mut VecDeque<Input>) {
+        let call = request.call;
+        match effects::reserve(&self.identity, request, self.now_unix_ms()) {
+            Err(error) => inputs.push_back(Input::Reserved(Reservation {
+                call,
+                outcome: Err(ReservationRefusal::Unavailable(error)),
+            })),
+            Ok(reserve) => {
+                let effect_id = reserve.effect_id.clone();
+                let answer = self.shared.store.reserve(reserve);
+                let become_input = move |answer| Some(effects::reserved(call, effect_id, answer));
+                self.expect(answer, become_input, inputs);
+            }
+        }
+    }
+
+    fn record(&mut self, record: &OutcomeRecord, inputs: &mut VecDeque<Input>) {
+        let effect_id = record.effect_id.clone();
+        let outcome = effects::outcome(record, self.now_unix_ms());
+        let answer = self.shared.store.record(outcome);
+        let become_input = move |answer| Some(effects::recorded(effect_id, &answer));
+        self.expect(answer, become_input, inputs);
+    }
+
+    /// The token of a confirmation that the client is being asked for, once.
+    pub(crate) fn take_token(&mut self, call: CallNumber) -> Option<Sensitive<String>> {
+        let newest = self.tokens.iter().rposition(|(own, _)| *own == call)?;
+        let (_, token) = self.tokens.swap_remove(newest);
+        self.tokens.retain(|(own, _)| *own != call);
+        Some(token)
+    }
+
     pub(crate) fn publish(&self, event: &SessionEvent) {
         if let SessionEvent::HandlerProblem {
             call,
@@ -101,13 +208,38 @@ impl CallDriver {
         }
     }
 
-    /// The next input that a running call causes.
+    /// The next input that the store or a running call causes.
     pub(crate) fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+        let mut index = 0;
+        while let Some(asked) = self.asked.get_mut(index) {
+            match asked.as_mut().poll(context) {
+                Poll::Pending => index += 1,
+                Poll::Ready(input) => {
+                    drop(self.asked.remove(index));
+                    if let Some(input) = input {
+                        return Poll::Ready(input);
+                    }
+                }
+            }
+        }
         self.executor
             .poll_report(context)
             .map(|report| match report {
                 Report::Message(call, message) => Input::HandlerMessage { call, message },
+                Report::LookedUp(call, finding) => Input::LookedUp { call, finding },
                 Report::Finished(call, result) => Input::CallFinished { call, result },
             })
+    }
+}
+
+/// For answers that the core does not wait for: a failure is for the log.
+fn told(
+    problem: &'static str,
+) -> impl FnOnce(Result<Option<Input>, StoreUnavailable>) -> Option<Input> + Send {
+    move |answer| {
+        answer.unwrap_or_else(|error| {
+            tracing::error!(%error, "{problem}");
+            None
+        })
     }
 }

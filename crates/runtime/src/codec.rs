@@ -4,6 +4,7 @@
 use crate::transport::websocket::{ConnectError, Socket};
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
 use windlass_session::session::SessionConfig;
 use windlass_tool::sensitive::Sensitive;
@@ -14,6 +15,11 @@ pub trait Sink {
 
     /// PCM16 mono at 24 kHz.
     fn audio(&mut self, pcm: &[u8]);
+
+    /// How much of what was spoken the user has not heard yet.
+    fn unplayed(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A provider's wire protocol on one connection. Does no IO and knows no policy.
@@ -24,11 +30,28 @@ pub trait Codec: Send {
     /// Reads one message of the provider. What is no message becomes an event, never an error.
     fn decode(&mut self, frame: &[u8], sink: &mut dyn Sink);
 
+    /// Appends what the protocol itself wants said after a message was read.
+    ///
+    /// # Errors
+    ///
+    /// What was read ends the connection.
+    fn react(&mut self, _frames: &mut Vec<Vec<u8>>) -> Result<(), LostReason> {
+        Ok(())
+    }
+
     /// Appends the messages that a command becomes, each of its own.
     fn encode(&mut self, command: &ModelCommand, frames: &mut Vec<Vec<u8>>);
 
     /// Appends the message that a piece of the microphone becomes: PCM16 mono at 16 kHz.
     fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>);
+
+    /// The answer under way is void, and this much of it was never heard. Appends what the provider has to know of that.
+    fn discard(&mut self, _unplayed: Duration, _frames: &mut Vec<Vec<u8>>) {}
+
+    /// How long a connection is used before another takes its place, where the provider ends it without a warning.
+    fn lifetime(&self) -> Option<Duration> {
+        None
+    }
 
     /// What it means that the provider closed the connection with this code and these words.
     fn close_reason(&self, code: u16, reason: String) -> LostReason {
@@ -52,6 +75,8 @@ pub struct OpenRequest<'a> {
     pub generation: u64,
     /// With which the session is taken up where the connection before left it.
     pub resumption_handle: Option<&'a Sensitive<String>>,
+    /// Whether history will be the first that is sent; some providers have to be told in the setup.
+    pub history_follows: bool,
 }
 
 /// Opens connections to one provider, one model, one account.

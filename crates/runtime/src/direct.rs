@@ -2,17 +2,19 @@
 //! as a voice session; knows no provider and no client.
 
 use crate::call_driver::{CallDriver, Shared};
+use crate::ids::token_hash;
+use crate::journal::RecordedSession;
 use crate::subscriber::SessionIdentity;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_session::client::ClientEvent;
+use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{Input, Output};
+use windlass_session::io::{Input, Output, TokenHash};
 use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
-use windlass_session::session::{Session, SessionConfig};
+use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::World;
@@ -29,12 +31,16 @@ pub struct DirectRequest {
 
 /// A session without sockets.
 pub struct DirectSession {
-    core: Session,
+    core: RecordedSession,
     calls: CallDriver,
     started: Instant,
     /// Kept only where somebody wants to see them.
     events: Option<Vec<SessionEvent>>,
     answer: Option<Arc<ToolResponse>>,
+    /// What the user is being asked, by the hash of its token.
+    question: Option<(ConfirmationQuestion, TokenHash)>,
+    /// What came of the user's answer.
+    confirmed: Option<Arc<ToolResponse>>,
 }
 
 /// Runs one call in a session of its own and ends it. The response, and everything that happened.
@@ -46,6 +52,22 @@ pub async fn call_once(
     let response = session.call(call).await;
     let events = session.finish().await;
     (response, events.unwrap_or_default())
+}
+
+/// The same for a call that may need the user's consent: asks for it, and gives what came of the answer.
+pub async fn call_asking(
+    request: DirectRequest,
+    call: IncomingCall,
+    ask: &(dyn Fn(&ConfirmationQuestion) -> bool + Sync),
+) -> Arc<ToolResponse> {
+    let mut session = DirectSession::open(request, None);
+    let mut response = session.call(call).await;
+    if let Some((question, token_hash)) = session.question.take() {
+        let approved = ask(&question);
+        response = session.confirm(token_hash, approved).await;
+    }
+    session.finish().await;
+    response
 }
 
 impl DirectSession {
@@ -64,11 +86,13 @@ impl DirectSession {
         };
         let mut outputs = Vec::new();
         let mut direct = Self {
-            core: Session::new(session, &mut outputs),
+            core: RecordedSession::begin(session, request.shared.journal.as_deref(), &mut outputs),
             calls: CallDriver::new(identity, request.world, request.shared),
             started: Instant::now(),
             events,
             answer: None,
+            question: None,
+            confirmed: None,
         };
         let connected = ConnectionEvent::Connected {
             generation: 1,
@@ -78,6 +102,7 @@ impl DirectSession {
             provider_session_id: None,
         };
         let mut inputs = VecDeque::from([Input::Connection(connected), Input::Model(ready)]);
+        direct.calls.ask_ledger(&mut inputs);
         direct.obey(outputs, &mut inputs);
         direct.feed(inputs);
         direct
@@ -105,6 +130,19 @@ impl DirectSession {
         loop {
             if let Some(answer) = self.answer.take() {
                 return answer;
+            }
+            self.wait().await;
+        }
+    }
+
+    async fn confirm(&mut self, token_hash: TokenHash, approved: bool) -> Arc<ToolResponse> {
+        self.input(Input::Client(ClientEvent::Confirm {
+            token_hash,
+            approved,
+        }));
+        loop {
+            if let Some(response) = self.confirmed.take() {
+                return response;
             }
             self.wait().await;
         }
@@ -151,10 +189,29 @@ impl DirectSession {
         }
     }
 
+    fn tell_client(&mut self, update: ClientUpdate) {
+        match update {
+            ClientUpdate::ConfirmationRequest(question) => {
+                if let Some(token) = self.calls.take_token(question.call) {
+                    self.question = Some((question, token_hash(token.expose())));
+                }
+            }
+            ClientUpdate::ConfirmationResult { response, .. } => {
+                self.confirmed = Some(response.into_inner());
+            }
+            _ => {}
+        }
+    }
+
     fn obey(&mut self, outputs: Vec<Output>, inputs: &mut VecDeque<Input>) {
         for output in outputs {
-            let Some(Output::Event(event)) = self.calls.obey(output, inputs) else {
-                continue;
+            let event = match self.calls.obey(output, inputs) {
+                Some(Output::Event(event)) => event,
+                Some(Output::SendClient(update)) => {
+                    self.tell_client(update);
+                    continue;
+                }
+                Some(_) | None => continue,
             };
             if let SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)

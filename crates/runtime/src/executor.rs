@@ -11,12 +11,14 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
-use windlass_session::io::AdmittedCall;
+use windlass_session::io::{AdmittedCall, EffectLookup, LOOKUP_ATTEMPT};
 use windlass_tool::handler::{
-    Cancellation, Cause, Context, Execution, Failure, HandlerMessage, HandlerResult, Invocation,
-    Outbox, OutboxClosed, Placement, ToolFacts, World,
+    Cancellation, Cause, Context, Execution, Failure, Finding, HandlerMessage, HandlerResult,
+    Invocation, Lookup, LookupInvocation, Outbox, OutboxClosed, Placement, SessionFacts, ToolFacts,
+    World,
 };
-use windlass_tool::id::CallRef;
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::registry::Tool;
 
 /// Messages of handlers that wait for the session. A handler that finds the queue full is told so.
 const MESSAGES_MAX: usize = 256;
@@ -26,6 +28,7 @@ const MESSAGES_MAX: usize = 256;
 pub enum Report {
     Message(CallRef, HandlerMessage),
     Finished(CallRef, HandlerResult),
+    LookedUp(CallNumber, Finding),
 }
 
 pub struct Executor {
@@ -33,10 +36,15 @@ pub struct Executor {
     world: Arc<dyn World>,
     outbox: Arc<dyn Outbox>,
     messages: mpsc::Receiver<(CallRef, HandlerMessage)>,
-    tasks: JoinSet<(CallRef, HandlerResult)>,
+    tasks: JoinSet<Ended>,
     running: Vec<Running>,
     /// A result whose messages are handed out before it.
-    finished: Option<(CallRef, HandlerResult)>,
+    ended: Option<Ended>,
+}
+
+enum Ended {
+    Attempt(CallRef, HandlerResult),
+    Lookup(CallNumber, Finding),
 }
 
 struct Running {
@@ -65,7 +73,7 @@ impl Executor {
             messages,
             tasks: JoinSet::new(),
             running: Vec::new(),
-            finished: None,
+            ended: None,
         }
     }
 
@@ -82,10 +90,8 @@ impl Executor {
                 Ok(Execution::Ready(result)) => return Some((call_ref, result)),
                 Ok(Execution::Pending(future)) => self.tasks.spawn(async move {
                     let result = AssertUnwindSafe(future).catch_unwind().await;
-                    (
-                        call_ref,
-                        result.unwrap_or_else(|payload| Err(panicked(&*payload))),
-                    )
+                    let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
+                    Ended::Attempt(call_ref, result)
                 }),
             },
             Placement::Blocking => self.tasks.spawn_blocking(move || {
@@ -94,7 +100,7 @@ impl Executor {
                     Execution::Ready(result) => result,
                     Execution::Pending(future) => runtime.block_on(future),
                 });
-                (call_ref, result.unwrap_or_else(Err))
+                Ended::Attempt(call_ref, result.unwrap_or_else(Err))
             }),
         };
         self.running.push(Running {
@@ -107,31 +113,94 @@ impl Executor {
         None
     }
 
+    /// Asks a handler what became of an effect. One that answers at once has its finding returned here.
+    pub fn look_up(&mut self, lookup: &EffectLookup) -> Option<Finding> {
+        let cancellation = Cancellation::default();
+        let call = CallRef {
+            call: lookup.call(),
+            attempt: LOOKUP_ATTEMPT,
+        };
+        let invocation = LookupInvocation {
+            effect_id: lookup.effect_id().clone(),
+            arguments: lookup.arguments().clone(),
+            context: self.context(Circumstances {
+                call,
+                tool: lookup.tool(),
+                turn: lookup.turn(),
+                effect_id: Some(lookup.effect_id()),
+                timeout: lookup.timeout(),
+                session: lookup.session(),
+                cancellation: cancellation.clone(),
+            }),
+        };
+        let handler = lookup.tool().handler.clone();
+        // A lookup that breaks has found nothing out.
+        let unknown = |_| Finding::Unknown;
+        let abort = match handler.placement() {
+            Placement::Inline => match contain(|| handler.lookup(invocation)) {
+                Err(_) => return Some(Finding::Unknown),
+                Ok(Lookup::Found(finding)) => return Some(finding),
+                Ok(Lookup::Pending(future)) => self.tasks.spawn(async move {
+                    let finding = AssertUnwindSafe(future).catch_unwind().await;
+                    Ended::Lookup(call.call, finding.unwrap_or_else(unknown))
+                }),
+            },
+            Placement::Blocking => self.tasks.spawn_blocking(move || {
+                let runtime = tokio::runtime::Handle::current();
+                let finding = contain(|| match handler.lookup(invocation) {
+                    Lookup::Found(finding) => finding,
+                    Lookup::Pending(future) => runtime.block_on(future),
+                });
+                Ended::Lookup(call.call, finding.unwrap_or(Finding::Unknown))
+            }),
+        };
+        self.running.push(Running {
+            call,
+            cancellation,
+            abort,
+            writes: false,
+            deadline: Instant::now() + lookup.timeout(),
+        });
+        None
+    }
+
     fn invocation(&self, call: &AdmittedCall, cancellation: Cancellation) -> Invocation {
-        let timeout_ms = u64::try_from(call.timeout().as_millis()).unwrap_or(u64::MAX);
-        let tool = call.tool();
         Invocation {
             arguments: call.arguments().clone(),
-            context: Context {
+            context: self.context(Circumstances {
                 call: call.call(),
-                client_id: self.identity.client_id.clone(),
-                session_id: self.identity.session_id.clone(),
-                user_id: self.identity.user_id.clone(),
-                conversation_id: self.identity.conversation_id.clone(),
-                mode: self.identity.mode,
+                tool: call.tool(),
                 turn: call.turn(),
-                tool: ToolFacts {
-                    id: tool.id.clone(),
-                    version: tool.version.clone(),
-                    idempotent: tool.idempotent,
-                },
-                session: call.session().clone(),
-                effect_id: call.effect_id().cloned(),
-                deadline_unix_ms: self.world.now_unix_ms().saturating_add(timeout_ms),
+                effect_id: call.effect_id(),
+                timeout: call.timeout(),
+                session: call.session(),
                 cancellation,
-                world: self.world.clone(),
-                outbox: self.outbox.clone(),
+            }),
+        }
+    }
+
+    fn context(&self, circumstances: Circumstances<'_>) -> Context {
+        let Circumstances { tool, timeout, .. } = circumstances;
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        Context {
+            call: circumstances.call,
+            client_id: self.identity.client_id.clone(),
+            session_id: self.identity.session_id.clone(),
+            user_id: self.identity.user_id.clone(),
+            conversation_id: self.identity.conversation_id.clone(),
+            mode: self.identity.mode,
+            turn: circumstances.turn,
+            tool: ToolFacts {
+                id: tool.id.clone(),
+                version: tool.version.clone(),
+                idempotent: tool.idempotent,
             },
+            session: circumstances.session.clone(),
+            effect_id: circumstances.effect_id.cloned(),
+            deadline_unix_ms: self.world.now_unix_ms().saturating_add(timeout_ms),
+            cancellation: circumstances.cancellation,
+            world: self.world.clone(),
+            outbox: self.outbox.clone(),
         }
     }
 
@@ -154,36 +223,49 @@ impl Executor {
 
     /// The next thing that a running call brings, in the order in which the call said it.
     pub fn poll_report(&mut self, context: &mut TaskContext<'_>) -> Poll<Report> {
-        if self.finished.is_none() {
+        if self.ended.is_none() {
             if let Poll::Ready(Some((call, message))) = self.messages.poll_recv(context) {
                 return Poll::Ready(Report::Message(call, message));
             }
-            self.finished = self.poll_finished(context);
+            self.ended = self.poll_ended(context);
         }
         // A call's messages were all sent before it finished, so they are in the queue by now.
-        if self.finished.is_some()
+        if self.ended.is_some()
             && let Some((call, message)) = self.take_message()
         {
             return Poll::Ready(Report::Message(call, message));
         }
-        match self.finished.take() {
-            Some((call, result)) => Poll::Ready(Report::Finished(call, result)),
+        match self.ended.take() {
+            Some(Ended::Attempt(call, result)) => Poll::Ready(Report::Finished(call, result)),
+            Some(Ended::Lookup(call, finding)) => Poll::Ready(Report::LookedUp(call, finding)),
             None => Poll::Pending,
         }
     }
 
-    fn poll_finished(&mut self, context: &mut TaskContext<'_>) -> Option<(CallRef, HandlerResult)> {
+    fn poll_ended(&mut self, context: &mut TaskContext<'_>) -> Option<Ended> {
         if self.tasks.is_empty() {
             return None;
         }
         while let Poll::Ready(Some(outcome)) = self.tasks.poll_join_next(context) {
             // An aborted call has no result, and every other outcome of the task is a value.
-            if let Ok((call, result)) = outcome {
+            if let Ok(ended) = outcome {
+                let call = match &ended {
+                    Ended::Attempt(call, _) => *call,
+                    Ended::Lookup(call, _) => CallRef {
+                        call: *call,
+                        attempt: LOOKUP_ATTEMPT,
+                    },
+                };
                 self.running.retain(|running| running.call != call);
-                return Some((call, result));
+                return Some(ended);
             }
         }
         None
+    }
+
+    /// Whether no call runs.
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.ended.is_none()
     }
 
     /// Drops every call but those that have begun to change something.
@@ -226,6 +308,17 @@ impl Executor {
     async fn settle(&mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// What a handler's context is made of, besides the session.
+struct Circumstances<'a> {
+    call: CallRef,
+    tool: &'a Tool,
+    turn: u64,
+    effect_id: Option<&'a EffectId>,
+    timeout: Duration,
+    session: &'a SessionFacts,
+    cancellation: Cancellation,
 }
 
 /// How long dropped calls may take to be gone. Only work on blocking threads takes any time.

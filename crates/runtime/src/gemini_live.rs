@@ -84,8 +84,7 @@ impl LiveProvider for GeminiLive {
             codec: gemini_live::Codec::new((*request.session.profile).clone()),
             provider: self.clone(),
             resumption_handle: request.resumption_handle.cloned(),
-            history_follows: !request.session.history.is_empty()
-                && request.resumption_handle.is_none(),
+            history_follows: request.history_follows,
         };
         Opening {
             connecting: Box::pin(async move {

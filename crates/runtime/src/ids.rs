@@ -17,6 +17,11 @@ pub fn session_id() -> Result<SessionId, NoRandomness> {
     Ok(SessionId::new(prefixed("s-")?))
 }
 
+/// One answer, as a chat client knows it.
+pub fn message_id() -> Result<String, NoRandomness> {
+    prefixed("m-")
+}
+
 pub fn conversation_id() -> Result<ConversationId, NoRandomness> {
     Ok(ConversationId::new(prefixed("c-")?))
 }
@@ -29,6 +34,11 @@ pub fn effect_id(now_unix_ms: u64) -> Result<EffectId, NoRandomness> {
 
 /// 128 random bits that a client shows to come back to its session. Whoever keeps it keeps only [`token_hash`].
 pub fn resume_token() -> Result<Sensitive<String>, NoRandomness> {
+    random_hex().map(Sensitive)
+}
+
+/// 128 random bits with which a user approves or declines one call.
+pub fn confirmation_token() -> Result<Sensitive<String>, NoRandomness> {
     random_hex().map(Sensitive)
 }
 

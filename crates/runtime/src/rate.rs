@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
-use windlass_session::io::RateDecision;
+use windlass_session::io::{RateCharge, RateDecision};
 use windlass_tool::id::{ToolId, UserId};
 use windlass_tool::kind::RateLimit;
 
@@ -14,6 +14,7 @@ pub trait RateLimiter: Send + Sync {
         user: &UserId,
         tool: &ToolId,
         limit: RateLimit,
+        charge: RateCharge,
         now_unix_ms: u64,
     ) -> RateDecision;
 }
@@ -51,6 +52,7 @@ impl RateLimiter for MemoryRateLimiter {
         user: &UserId,
         tool: &ToolId,
         limit: RateLimit,
+        charge: RateCharge,
         now_unix_ms: u64,
     ) -> RateDecision {
         let mut windows = self
@@ -65,7 +67,10 @@ impl RateLimiter for MemoryRateLimiter {
         window.forget_before(now_unix_ms);
         let calls_max = (limit.calls as usize).min(CALLS_MAX);
         if window.calls_unix_ms.len() < calls_max {
-            window.calls_unix_ms.push_back(now_unix_ms);
+            match charge {
+                RateCharge::Charge => window.calls_unix_ms.push_back(now_unix_ms),
+                RateCharge::Peek => {}
+            }
             return RateDecision::Allowed;
         }
         let oldest = window.calls_unix_ms.front().copied().unwrap_or(now_unix_ms);
@@ -104,7 +109,13 @@ mod tests {
             window_ms: 1_000,
         };
         let tool = ToolId::parse("send_image").unwrap();
-        limiter.charge(&UserId::new(user), &tool, limit, now_unix_ms)
+        limiter.charge(
+            &UserId::new(user),
+            &tool,
+            limit,
+            RateCharge::Charge,
+            now_unix_ms,
+        )
     }
 
     #[test]
@@ -127,6 +138,22 @@ mod tests {
             };
             assert_eq!(charge(&limiter, user, now), decision, "{user} at {now}");
         }
+    }
+
+    #[test]
+    fn looking_whether_a_call_may_run_charges_nothing() {
+        let limiter = MemoryRateLimiter::default();
+        let limit = RateLimit {
+            calls: 1,
+            window_ms: 1_000,
+        };
+        let (user, tool) = (UserId::new("ada"), ToolId::parse("pay").unwrap());
+        for charge in [RateCharge::Peek, RateCharge::Peek, RateCharge::Charge] {
+            let decision = limiter.charge(&user, &tool, limit, charge, 10_000);
+            assert_eq!(decision, RateDecision::Allowed);
+        }
+        let decision = limiter.charge(&user, &tool, limit, RateCharge::Peek, 10_000);
+        assert_ne!(decision, RateDecision::Allowed);
     }
 
     #[test]

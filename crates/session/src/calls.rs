@@ -2,12 +2,16 @@
 //! nothing of why a call was admitted.
 
 use crate::event::DuplicateRule;
+use crate::io::{OutcomeState, TokenHash};
 use crate::model::ModelToolResponse;
-use crate::policy::Clamp;
+use crate::policy::{Asked, Clamp, Settled, state_of};
 use crate::time::Timestamp;
 use serde_json::{Map, Value};
 use std::sync::Arc;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::kind::Scheduling;
 use windlass_tool::registry::Tool;
 
 /// Where an answer goes: one delivery of one provider message.
@@ -20,7 +24,7 @@ pub(crate) struct Slot {
     pub(crate) name: Arc<str>,
     /// The delivery's identity.
     pub(crate) key: Arc<str>,
-    pub(crate) arguments_hash: u64,
+    pub(crate) asked: Asked,
     pub(crate) turn: u64,
     /// The connection it came over.
     pub(crate) generation: u64,
@@ -33,32 +37,121 @@ pub(crate) struct Call {
     pub(crate) attempt: u32,
     pub(crate) tool: Arc<Tool>,
     pub(crate) arguments: Arc<Map<String, Value>>,
-    pub(crate) defaults_applied: Vec<Arc<str>>,
+    pub(crate) defaults_applied: Arc<[Arc<str>]>,
     pub(crate) clamped: Option<Clamp>,
+    /// Of calls that change something or need the user's consent.
     pub(crate) fingerprint: Option<[u8; 32]>,
+    /// The effect of an earlier wish of the same kind that this call tries again, under its own key.
+    pub(crate) kept_effect: Option<EffectId>,
+    /// The effect that is reserved for it.
     pub(crate) effect_id: Option<EffectId>,
+    /// The consent that it runs with.
+    pub(crate) grant: Option<TokenHash>,
+    /// An earlier wish of the same kind that may have, or has, happened.
+    pub(crate) earlier: Option<Earlier>,
+    /// How it ended, while that is being stored.
+    pub(crate) concluded: Option<Box<Concluded>>,
+    /// When its first attempt began.
     pub(crate) started: Option<Timestamp>,
     pub(crate) phase: Phase,
     /// Whether the model waits for it.
     pub(crate) blocks: bool,
     /// False once the call was taken back: its result is recorded, and not spoken of.
     pub(crate) spoken: bool,
+    /// It does not start any more, whatever the store says.
+    pub(crate) is_taken_back: bool,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
 }
 
+/// How a call ended, before anybody is told.
+#[derive(Debug)]
+pub(crate) struct Concluded {
+    pub(crate) response: Arc<ToolResponse>,
+    pub(crate) scheduling: Option<Scheduling>,
+    /// For the log: what a client or a model must not read.
+    pub(crate) problem: Option<String>,
+}
+
+/// What became of an earlier wish with the same fingerprint.
+#[derive(Clone, Debug)]
+pub(crate) struct Earlier {
+    pub(crate) settled: Settled,
+    pub(crate) effect_id: Option<EffectId>,
+    /// How much the user had said when it was asked for.
+    pub(crate) asked_at_input: u64,
+    /// The user has spoken since.
+    pub(crate) is_second_wish: bool,
+}
+
+impl Earlier {
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.settled.response.error_type() == Some(ErrorType::OutcomeUnknown)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// Its handler is asked what became of the earlier attempt.
+    LookingUp,
     /// The shared limits are asked.
     CheckingRate,
+    /// The question to the user is being stored.
+    Proposing,
     /// An earlier `writes` call of the same message is not done.
     Waiting,
     /// The store is asked.
     Reserving,
     Running,
+    /// An attempt has failed, and the next one is due later.
+    BackingOff,
+    /// The store is told how it ended.
+    Recording,
 }
 
 impl Call {
+    /// What runs if the user approves: a call of its own that nobody waits for, with the arguments that were shown.
+    pub(crate) fn for_consent(&self) -> Self {
+        Self {
+            slot: self.slot.clone(),
+            attempt: 1,
+            tool: self.tool.clone(),
+            arguments: self.arguments.clone(),
+            defaults_applied: self.defaults_applied.clone(),
+            clamped: self.clamped.clone(),
+            fingerprint: self.fingerprint,
+            kept_effect: self.kept_effect.clone(),
+            effect_id: None,
+            grant: None,
+            earlier: self.earlier.clone(),
+            concluded: None,
+            started: None,
+            phase: Phase::Waiting,
+            blocks: false,
+            spoken: true,
+            is_taken_back: false,
+            attached: Vec::new(),
+        }
+    }
+
+    /// Whether an attempt was made.
+    pub(crate) fn has_begun(&self) -> bool {
+        match self.phase {
+            Phase::Running | Phase::BackingOff | Phase::Recording => true,
+            Phase::LookingUp
+            | Phase::CheckingRate
+            | Phase::Proposing
+            | Phase::Waiting
+            | Phase::Reserving => false,
+        }
+    }
+
+    /// It has certainly failed, and nobody knows whether an earlier run of the same effect has, too.
+    pub(crate) fn leaves_doubt(&self, response: &ToolResponse) -> bool {
+        let follows_unknown = self.earlier.as_ref().is_some_and(Earlier::is_unknown);
+        follows_unknown && state_of(response) == OutcomeState::Failed
+    }
+
     pub(crate) fn call_ref(&self) -> CallRef {
         CallRef {
             call: self.slot.number,
@@ -145,16 +238,52 @@ impl Calls {
         self.open.iter().any(|call| call.blocks && call.spoken)
     }
 
-    pub(crate) fn any_started_write(&self) -> bool {
-        self.open
-            .iter()
-            .any(|call| call.phase == Phase::Running && call.tool.writes())
+    /// The call whose outcome is being stored.
+    pub(crate) fn take_recording(&mut self, effect: &EffectId) -> Option<Call> {
+        let index = self.open.iter().position(|call| {
+            call.phase == Phase::Recording && call.effect_id.as_ref() == Some(effect)
+        })?;
+        Some(self.open.remove(index))
+    }
+
+    /// Takes a call out if it is in this phase.
+    pub(crate) fn take_in(&mut self, number: CallNumber, phase: Phase) -> Option<Call> {
+        let is_in_phase = self.get_mut(number).is_some_and(|call| call.phase == phase);
+        is_in_phase.then(|| self.take(number)).flatten()
+    }
+
+    /// The connection is gone: no call blocks the next one, and answers that waited for others are not sent any more.
+    pub(crate) fn leave_connection(&mut self) {
+        for call in &mut self.open {
+            call.blocks = false;
+        }
+        for batch in &mut self.batches {
+            batch.ready.clear();
+        }
+    }
+
+    /// Whether some delivery of a message is not settled yet.
+    pub(crate) fn is_open(&self, batch: u64) -> bool {
+        self.batches.iter().any(|entry| entry.id == batch)
+    }
+
+    /// Calls of earlier connections that ask for the same thing, and change nothing, are not spoken of any more.
+    pub(crate) fn silence_like(&mut self, slot: &Slot) {
+        for call in &mut self.open {
+            let is_like = call.slot.generation != slot.generation
+                && call.slot.name == slot.name
+                && call.slot.asked.is_same(&slot.asked);
+            call.spoken &= !is_like || call.tool.writes();
+        }
     }
 
     /// Whether a `writes` call of this message has still to be done before the given one may start.
     pub(crate) fn write_before(&self, slot: &Slot) -> bool {
         self.open.iter().any(|call| {
-            call.tool.writes() && call.slot.batch == slot.batch && call.slot.number < slot.number
+            call.tool.writes()
+                && call.grant.is_none()
+                && call.slot.batch == slot.batch
+                && call.slot.number < slot.number
         })
     }
 
@@ -165,6 +294,15 @@ impl Calls {
             .filter(|call| call.phase == Phase::Waiting && call.slot.batch == batch)
             .map(|call| call.slot.number)
             .min()
+    }
+
+    /// The provider took a call back whose answer waits for those of its message: it is not sent any more.
+    pub(crate) fn withdraw_answer(&mut self, id: &str) {
+        for batch in &mut self.batches {
+            batch
+                .ready
+                .retain(|(_, answer)| answer.id.as_deref() != Some(id));
+        }
     }
 
     /// Notes that one delivery of a message is settled, with its answer if it gets one. With `together`, answers are

@@ -3,8 +3,10 @@
 
 use crate::model::{Role, TranscriptEntry};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What a client sends that concerns the core. Audio passes beside it.
@@ -55,6 +57,14 @@ pub enum ClientUpdate {
     ToolsComplete {
         tool_count: usize,
     },
+    /// The user is to be asked. The driver adds the token, which it alone knows.
+    ConfirmationRequest(ConfirmationQuestion),
+    /// What came of a confirmation, once for each time that the client answered it.
+    ConfirmationResult {
+        /// `None` where no confirmation has the token.
+        call: Option<CallNumber>,
+        response: Sensitive<Arc<ToolResponse>>,
+    },
     EndVoiceSession {
         reason: String,
         closing_message: Option<String>,
@@ -64,6 +74,12 @@ pub enum ClientUpdate {
         transcripts: Vec<TranscriptEntry>,
     },
     Stopped,
+    /// The provider is gone; this is the connection that is tried next, counted from 1.
+    Reconnecting {
+        attempt: u32,
+    },
+    /// The provider is back.
+    Reconnected,
     Error {
         code: ErrorCode,
         message: String,
@@ -71,6 +87,20 @@ pub enum ClientUpdate {
     },
     /// A message of a handler: an object with a `type`.
     Message(Value),
+}
+
+/// What the user is asked before a call runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfirmationQuestion {
+    pub call: CallNumber,
+    pub tool: ToolId,
+    /// Those that will run, all of them.
+    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    /// The tool's template over the arguments, made safe to show.
+    pub preview: Sensitive<String>,
+    /// What the user should know of an earlier wish of the same kind.
+    pub warning: Option<String>,
+    pub expires_at_unix_ms: u64,
 }
 
 /// A record that an answer rests on.
@@ -97,6 +127,8 @@ pub enum ErrorCode {
     BadMessage,
     /// The message's type is unknown.
     UnknownType,
+    /// The token of a lost session is unknown, used up, expired, or somebody else's.
+    ResumeRefused,
     /// Something other than `start` came first.
     NotStarted,
     /// A second `start`, or a second voice session of the conversation.
@@ -119,7 +151,7 @@ pub enum ErrorCode {
     Unsupported,
     /// The server is shutting down.
     ShuttingDown,
-    /// Too many sessions.
+    /// More than the server takes at a time.
     Overloaded,
     Internal,
 }
@@ -129,6 +161,7 @@ impl ErrorCode {
         match self {
             Self::BadMessage => "bad_message",
             Self::UnknownType => "unknown_type",
+            Self::ResumeRefused => "resume_refused",
             Self::NotStarted => "not_started",
             Self::SessionActive => "session_active",
             Self::TooLarge => "too_large",

@@ -1,18 +1,34 @@
 //! The one table of everything that happens by itself: what is due, and when. Knows nothing of what becomes of it.
 
 use crate::time::Timestamp;
-use windlass_tool::id::CallRef;
+use windlass_tool::id::{CallNumber, CallRef};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Deadline {
     /// An attempt has taken as long as it may.
     Attempt(CallRef),
+    /// A handler has taken as long to look up an effect as it may.
+    Lookup(CallNumber),
+    /// The next attempt of a call is due.
+    Retry(CallNumber),
+    /// The store has taken as long as a call waits for it.
+    Store(CallNumber),
+    /// Outcomes that could not be stored are tried again.
+    RecordAgain,
+    /// The user has had as long to answer as there is.
+    Confirmation(CallNumber),
     /// An answer is owed, and nothing was heard.
     ProviderSilence,
     /// A result was sent, and nothing was heard.
     ResultSilence,
     /// The farewell has been played, as far as anybody can tell.
     Farewell,
+    /// The provider has announced the end of its connection, and the next is opened at latest now.
+    Rotation,
+    /// The pause before the next connection is over.
+    Reconnect,
+    /// A client that was lost has not come back.
+    ClientGrace,
 }
 
 /// Few entries at a time, so that a list beats a tree.

@@ -49,6 +49,38 @@ pub enum SessionEvent {
         rule: DuplicateRule,
         tool: Arc<str>,
     },
+    /// The user is asked about a call.
+    ConfirmationRequested {
+        call: CallNumber,
+        tool: ToolId,
+        expires_at_unix_ms: u64,
+    },
+    /// What became of the question; `None` where no question has the token that came.
+    ConfirmationResolved {
+        call: Option<CallNumber>,
+        resolution: Resolution,
+    },
+    /// What became of an effect whose outcome had been unknown.
+    EffectSettled {
+        call: CallNumber,
+        tool: ToolId,
+        effect_id: EffectId,
+        succeeded: bool,
+    },
+    /// An attempt failed, and another one begins after this time.
+    CallRetried {
+        call: CallNumber,
+        tool: ToolId,
+        attempt: u32,
+        delay_ms: u64,
+    },
+    /// The outcome of an effect could not be stored in time. Until it is, no change starts.
+    OutcomeUnrecorded {
+        call: CallNumber,
+        effect_id: EffectId,
+    },
+    /// All outcomes are stored again.
+    OutcomesRecorded,
     /// Nobody waits for the call any more.
     CallCancelled(CallRecord),
     /// A result that came after its call had ended; recorded, not spoken of.
@@ -74,7 +106,7 @@ pub enum SessionEvent {
     DefaultsApplied {
         call: CallNumber,
         tool: ToolId,
-        pointers: Vec<Arc<str>>,
+        pointers: Arc<[Arc<str>]>,
     },
     ArgumentClamped {
         call: CallNumber,
@@ -172,6 +204,19 @@ impl CallRecord {
     }
 }
 
+/// What the user, or time, said to a confirmation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Resolution {
+    Approved,
+    Declined,
+    /// Nobody answered in time.
+    Expired,
+    /// The call was taken back, or the session ended.
+    Withdrawn,
+    /// An answer came whose token does not count.
+    Refused,
+}
+
 /// Which of the contract's rules recognised a repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DuplicateRule {
@@ -179,6 +224,8 @@ pub enum DuplicateRule {
     SameDelivery,
     /// Same effect, still running.
     SameEffectRunning,
+    /// Same effect, and the user is being asked about it.
+    SameEffectAsked,
     /// Same effect, finished, and its answer is owed again.
     SameEffectFinished,
 }

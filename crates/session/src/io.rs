@@ -3,20 +3,49 @@
 use crate::client::{ClientEvent, ClientUpdate};
 use crate::event::{EndReason, SessionEvent};
 use crate::model::{ConnectionEvent, ModelCommand, ModelEvent};
-pub use crate::policy::AdmittedCall;
+pub use crate::policy::{AdmittedCall, EffectLookup};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::handler::{HandlerMessage, HandlerResult};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::kind::RateLimit;
+use windlass_tool::sensitive::Sensitive;
+
+/// SHA-256 of a confirmation's token. The core never sees a token.
+pub type TokenHash = [u8; 32];
+
+/// The attempt number under which a lookup runs; attempts of a call count from 1.
+pub const LOOKUP_ATTEMPT: u32 = 0;
 
 /// What happens to a session, one thing at a time, each with its time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     Model(ModelEvent),
     Connection(ConnectionEvent),
     Client(ClientEvent),
+    /// What the ledger knows of the conversation's effects of the last day. Given once, before the model is heard.
+    Ledger(Vec<LedgerEntry>),
+    /// The answer to [`Output::RequestConfirmation`].
+    Proposed {
+        call: CallNumber,
+        outcome: Result<Proposed, ReservationError>,
+    },
     /// The answer to [`Output::Reserve`].
     Reserved(Reservation),
+    /// The answer to [`Output::RecordOutcome`]: whether it is durable.
+    Recorded {
+        effect_id: EffectId,
+        stored: bool,
+    },
+    /// The answer to [`Output::Lookup`].
+    LookedUp {
+        call: CallNumber,
+        finding: Finding,
+    },
     /// The answer to [`Output::CheckRate`].
     RateChecked {
         call: CallNumber,
@@ -38,22 +67,73 @@ pub enum Input {
     Tick,
 }
 
-/// What the store says to a reservation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reservation {
-    pub call: CallNumber,
-    /// The effect's id, minted by the driver; `Err` where it could not be stored.
-    pub outcome: Result<EffectId, ReservationError>,
+/// One effect of the conversation, as the ledger has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LedgerEntry {
+    pub fingerprint: [u8; 32],
+    pub effect_id: EffectId,
+    pub tool: ToolId,
+    pub state: OutcomeState,
+    /// What was answered; `None` where that is not kept.
+    pub response: Option<Arc<ToolResponse>>,
+    /// Whether the answer has reached the model.
+    pub is_answered: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the effect could not be reserved: {problem}")]
+/// How an effect ended. One that was reserved and of which nothing more is known is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeState {
+    Succeeded,
+    /// It has definitely not happened.
+    Failed,
+    Unknown,
+}
+
+/// A confirmation that is stored, and whose token has been minted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposed {
+    pub effect_id: EffectId,
+    pub token_hash: TokenHash,
+    pub expires_at_unix_ms: u64,
+}
+
+/// What the store says to a reservation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reservation {
+    pub call: CallNumber,
+    pub outcome: Result<EffectId, ReservationRefusal>,
+}
+
+/// Why an effect may not start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReservationRefusal {
+    /// It could not be stored.
+    Unavailable(ReservationError),
+    /// No confirmation has this token, or it was given for something else.
+    GrantUnknown,
+    GrantExpired,
+    GrantDeclined,
+    /// It was used before; what came of it, where that is known.
+    GrantConsumed(Option<Arc<ToolResponse>>),
+    /// The same change was begun elsewhere, and how it ended is not known.
+    Open(EffectId),
+    /// This very effect has happened; what was answered, where that is known.
+    Done(Option<Arc<ToolResponse>>),
+    /// The conversation has as many effects as the store keeps.
+    Full,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("the store does not answer: {problem}")]
 pub struct ReservationError {
     /// For the log.
     pub problem: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RateDecision {
     Allowed,
     Refused { retry_after: Duration },
@@ -62,17 +142,33 @@ pub enum RateDecision {
 /// What the driver is to do, in this order.
 #[derive(Debug)]
 pub enum Output {
-    /// Store the intention to run this call, durably, and answer with [`Input::Reserved`].
-    Reserve {
-        call: CallNumber,
-        tool: ToolId,
-        fingerprint: [u8; 32],
+    /// Mint a token, store what the user is to be asked, durably, and answer with [`Input::Proposed`].
+    RequestConfirmation(ConfirmationRequest),
+    /// The user said no: the token must never count, not even after a restart.
+    DeclineConfirmation {
+        token_hash: TokenHash,
     },
-    /// Charge one call to the user's limit and answer with [`Input::RateChecked`].
+    /// Nobody asks any more: forget the token.
+    WithdrawConfirmation {
+        token_hash: TokenHash,
+    },
+    /// Store the intention to run this call, and use up its grant, durably and at once, and answer with
+    /// [`Input::Reserved`].
+    Reserve(ReserveRequest),
+    /// Store how an effect ended, and answer with [`Input::Recorded`].
+    RecordOutcome(OutcomeRecord),
+    /// The model has read the effect's answer.
+    MarkAnswered {
+        effect_id: EffectId,
+    },
+    /// Ask the handler what became of an effect, and answer with [`Input::LookedUp`].
+    Lookup(EffectLookup),
+    /// Ask the user's limit whether a call may run now, and answer with [`Input::RateChecked`].
     CheckRate {
         call: CallNumber,
         tool: ToolId,
         limit: RateLimit,
+        charge: RateCharge,
     },
     /// Run the handler. There is no other way to one.
     StartCall(AdmittedCall),
@@ -80,6 +176,15 @@ pub enum Output {
     AbortCall {
         call: CallRef,
         drop: bool,
+    },
+    /// Close the provider's connection if there is one, and open the next, which takes up the session by this handle or
+    /// begins it afresh. The first connection of a session is opened without being asked for. What becomes of it comes as
+    /// [`Input::Connection`].
+    Connect {
+        generation: u64,
+        handle: Option<Sensitive<String>>,
+        /// Whether history will be the first that is sent; some providers have to be told in the setup.
+        history_follows: bool,
     },
     SendModel(ModelCommand),
     SendClient(ClientUpdate),
@@ -94,4 +199,52 @@ pub enum Output {
     Event(SessionEvent),
     /// The session is over. No further output follows.
     Close(EndReason),
+}
+
+/// Whether asking the limit uses up a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateCharge {
+    /// The call runs next.
+    Charge,
+    /// The user is asked first; the call is charged when it runs.
+    Peek,
+}
+
+/// What the user is to be asked, and all that an approval is bound to.
+#[derive(Clone, Debug)]
+pub struct ConfirmationRequest {
+    pub call: CallNumber,
+    /// The effect that is to run again; a new one is minted where there is none.
+    pub effect_id: Option<EffectId>,
+    pub tool: ToolId,
+    pub tool_version: Arc<str>,
+    pub fingerprint: [u8; 32],
+    /// Those that will run.
+    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    pub preview: Sensitive<String>,
+    pub valid_for: Duration,
+    /// An open confirmation in whose place this one comes; its token is dead from then on.
+    pub replaces: Option<TokenHash>,
+}
+
+/// An effect that is to start.
+#[derive(Clone, Debug)]
+pub struct ReserveRequest {
+    pub call: CallNumber,
+    /// The effect that is to run; a new one is minted where there is none.
+    pub effect_id: Option<EffectId>,
+    pub tool: ToolId,
+    pub tool_version: Arc<str>,
+    pub fingerprint: [u8; 32],
+    pub turn: u64,
+    /// The token with which the user approved it.
+    pub grant: Option<TokenHash>,
+}
+
+/// How an effect ended.
+#[derive(Clone, Debug)]
+pub struct OutcomeRecord {
+    pub effect_id: EffectId,
+    pub state: OutcomeState,
+    pub response: Option<Sensitive<Arc<ToolResponse>>>,
 }

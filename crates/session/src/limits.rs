@@ -22,8 +22,26 @@ pub struct Limits {
     pub provider_silence_seconds: u64,
     /// Seconds without a word from the provider after a result before it is counted.
     pub result_silence_seconds: u64,
+    /// How often a model is nudged that says nothing to a result; 0 for never, and never after a silent result.
+    pub result_nudges_max: u32,
+    /// Connections to the provider that are tried, one after the other, before a session is given up.
+    pub reconnect_attempts_max: u32,
+    /// Milliseconds before the second of them; the pause doubles from one to the next.
+    pub reconnect_pause_ms: u64,
+    /// Milliseconds that a pause between them has at most.
+    pub reconnect_pause_ms_max: u64,
+    /// Seconds for which a session waits for a client that was lost.
+    pub client_grace_seconds: u64,
     /// Milliseconds beyond a farewell's own length that its playback is waited for.
     pub farewell_grace_ms: u64,
+    /// Seconds that the user has to answer a confirmation.
+    pub confirmation_seconds: u64,
+    /// Confirmations that may wait for the user at one time; further calls that need one are refused.
+    pub open_confirmations_max: usize,
+    /// Milliseconds that a call waits for the store before it starts.
+    pub reserve_timeout_ms: u64,
+    /// Milliseconds that an answer waits for its outcome to be stored.
+    pub record_timeout_ms: u64,
     /// Transitions kept on the session's trail.
     pub trail_entries_max: usize,
     /// Citations kept per turn.
@@ -48,7 +66,10 @@ pub struct TurnLimits {
     pub latency_ms: u64,
     /// Soft; milliseconds of one retrieval call.
     pub retrieval_latency_ms: u64,
+    /// Further attempts of a call that may be repeated; in text alone.
     pub retries_max: u32,
+    /// Milliseconds after a turn's beginning in which another attempt may begin.
+    pub retry_within_ms: u64,
 }
 
 impl TurnLimits {
@@ -64,6 +85,7 @@ impl TurnLimits {
                 latency_ms: 1_500,
                 retrieval_latency_ms: 800,
                 retries_max: 0,
+                retry_within_ms: 60_000,
             },
             Mode::Text => Self {
                 retrieval_calls_max: 5,
@@ -74,6 +96,7 @@ impl TurnLimits {
                 latency_ms: 10_000,
                 retrieval_latency_ms: 2_000,
                 retries_max: 3,
+                retry_within_ms: 60_000,
             },
         }
     }
@@ -97,9 +120,22 @@ impl Limits {
             open_calls_max: 32,
             calls_per_message_max: 32,
             transcript_characters_max: 32_000,
-            provider_silence_seconds: 30,
+            // A model that writes may think for minutes before its first word; the driver has its own patience.
+            provider_silence_seconds: match mode {
+                Mode::Voice => 30,
+                Mode::Text => 600,
+            },
             result_silence_seconds: 8,
+            result_nudges_max: 0,
+            reconnect_attempts_max: 6,
+            reconnect_pause_ms: 250,
+            reconnect_pause_ms_max: 4_000,
+            client_grace_seconds: 60,
             farewell_grace_ms: 1_500,
+            confirmation_seconds: 300,
+            open_confirmations_max: 8,
+            reserve_timeout_ms: 5_000,
+            record_timeout_ms: 500,
             trail_entries_max: 200,
             citations_max: 8,
         }

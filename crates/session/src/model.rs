@@ -30,6 +30,11 @@ pub enum ModelEvent {
         text: Sensitive<String>,
         finished: bool,
     },
+    /// All that the user said in one go, written down after the fact. It begins nothing, because the model heard the
+    /// speech itself.
+    InputTranscribed {
+        text: Sensitive<String>,
+    },
     /// What the model says aloud, in pieces that add up.
     OutputTranscript {
         text: Sensitive<String>,
@@ -115,8 +120,14 @@ pub struct Usage {
 pub enum ModelCommand {
     /// Answers to calls, each at most once per provider id and connection. They travel in one message.
     ToolResponses(Vec<ModelToolResponse>),
+    /// Results of calls whose connection is gone, as text, because this connection does not know the calls. Begins an
+    /// answer.
+    LateResults(Vec<ModelToolResponse>),
     /// Text that the user typed, or that stands for it; begins an answer.
     UserText(Sensitive<String>),
+    /// What the model is to know of a call that it has had its answer to, in words that say that they are not the user's.
+    /// Sent while nobody speaks; begins an answer.
+    Notice(Sensitive<String>),
     /// Earlier conversation, sent before anything else, behind a marker that it is context only.
     History {
         entries: Vec<HistoryEntry>,

@@ -3,13 +3,21 @@
 
 mod call_input;
 mod client_input;
+mod confirmation;
+mod connection_input;
 mod delivery;
 mod ending;
+mod late_results;
+mod ledger;
 mod model_input;
+mod notice;
+mod remembered;
 mod settlement;
 
 use crate::calls::Calls;
 use crate::client::{ClientUpdate, ErrorCode};
+use crate::confirmations::Confirmations;
+use crate::connection::Connection;
 use crate::deadlines::{Deadline, Deadlines};
 use crate::event::{EndReason, SessionEvent, StateChange};
 use crate::io::{Input, Output};
@@ -20,8 +28,8 @@ use crate::state::StateController;
 use crate::time::Timestamp;
 use crate::transcript::Transcript;
 use crate::turn::Turns;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::error::CallError;
@@ -30,13 +38,14 @@ use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
 
 /// What a session is created with and keeps for its whole life.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionConfig {
     pub session_id: SessionId,
     pub user_id: UserId,
     pub conversation_id: ConversationId,
     pub mode: Mode,
-    /// Pinned: a reload serves new sessions only.
+    /// Pinned: a reload serves new sessions only. A journal names its version alone.
+    #[serde(skip, default = "no_registry")]
     pub registry: Arc<Registry>,
     pub limits: Arc<Limits>,
     pub profile: Arc<ModelProfile>,
@@ -46,6 +55,13 @@ pub struct SessionConfig {
     pub history: Vec<HistoryEntry>,
     /// What the user wants answered at once.
     pub pending_request: Option<String>,
+    /// A program that is built with this field cannot be shipped by mistake: it does not compile without naming it.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<crate::planted::PlantedBug>,
+}
+
+fn no_registry() -> Arc<Registry> {
+    Arc::new(Registry::new("", None, Vec::new()))
 }
 
 /// One session of one user.
@@ -58,55 +74,18 @@ pub struct Session {
     pub(crate) deliveries: Deliveries,
     pub(crate) deadlines: Deadlines,
     pub(crate) connection: Connection,
+    pub(crate) confirmations: Confirmations,
+    unsettled: ledger::Unsettled,
+    notices: notice::Notices,
     /// The model has read text that others wrote.
     pub(crate) external_in_context: bool,
+    /// From which the jitter of retries comes.
+    seed: u64,
     /// Blocks that were made, or are being made, in this session.
     pub(crate) blocks_made: u32,
     transcript: Transcript,
     told: Told,
     lifecycle: Lifecycle,
-}
-
-/// The provider's connection, and what is under way on it.
-#[derive(Debug, Default)]
-pub(crate) struct Connection {
-    /// From 1; 0 before the first.
-    pub(crate) generation: u64,
-    ready: bool,
-    /// What the user typed before the provider was ready.
-    waiting_texts: Vec<String>,
-    /// The answer under way was interrupted: until the provider ends it, what still comes of it is void.
-    discarding: bool,
-    /// The provider still owes the end of an interrupted turn, which will end nothing.
-    owes_turn_end: bool,
-    closed_ids: ClosedIds,
-}
-
-/// The provider's ids that get no answer on this connection any more: each has had its one, or was taken back. A second
-/// answer under an id closes some providers' connections.
-#[derive(Debug, Default)]
-struct ClosedIds {
-    ids: HashSet<Arc<str>>,
-    order: VecDeque<Arc<str>>,
-}
-
-/// Providers count their ids up, so that old ones do not come again; more than these need not be known.
-const CLOSED_IDS_MAX: usize = 512;
-
-impl ClosedIds {
-    /// True where the id was still open.
-    fn close(&mut self, id: &Arc<str>) -> bool {
-        let is_new = self.ids.insert(id.clone());
-        if is_new {
-            self.order.push_back(id.clone());
-            if self.order.len() > CLOSED_IDS_MAX
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.ids.remove(&oldest);
-            }
-        }
-        is_new
-    }
 }
 
 /// What the driver was last told, so that it is told only news.
@@ -158,6 +137,16 @@ pub(crate) enum Charge {
     Already,
 }
 
+/// A session's id is minted from randomness, so that a number made of it is as good as one minted beside it (FNV-1a).
+fn seed_of(session: &SessionId) -> u64 {
+    session
+        .as_str()
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+        })
+}
+
 impl Session {
     /// Begins the session. Its first outputs go into `out`.
     pub fn new(config: SessionConfig, out: &mut Vec<Output>) -> Self {
@@ -170,7 +159,11 @@ impl Session {
             deliveries: Deliveries::new(config.limits.recorded_responses_max),
             deadlines: Deadlines::default(),
             connection: Connection::default(),
+            confirmations: Confirmations::default(),
+            unsettled: ledger::Unsettled::default(),
+            notices: notice::Notices::default(),
             external_in_context: false,
+            seed: seed_of(&config.session_id),
             blocks_made: 0,
             transcript: Transcript::default(),
             told: Told::default(),
@@ -182,7 +175,7 @@ impl Session {
     /// Takes one input. All outputs that it causes are appended to `out`, in the order in which they are to be obeyed.
     /// Once the session is over, inputs cause nothing.
     pub fn handle(&mut self, now: Timestamp, input: Input, out: &mut Vec<Output>) {
-        if self.is_over() {
+        if self.is_over() && !has_bug!(self, IgnoresTheEnd) {
             return;
         }
         self.now = self.now.max(now);
@@ -198,7 +191,11 @@ impl Session {
                     self.on_client(event, out);
                 }
             }
+            Input::Ledger(entries) => self.on_ledger(entries),
+            Input::Proposed { call, outcome } => self.on_proposed(call, outcome, out),
             Input::Reserved(reservation) => self.on_reserved(reservation, out),
+            Input::Recorded { effect_id, stored } => self.on_recorded(&effect_id, stored, out),
+            Input::LookedUp { call, finding } => self.on_looked_up(call, finding, out),
             Input::RateChecked { call, decision } => self.on_rate_checked(call, decision, out),
             Input::CallFinished { call, result } => self.on_call_finished(call, result, out),
             Input::HandlerMessage { call, message } => self.on_handler_message(call, message, out),
@@ -208,6 +205,8 @@ impl Session {
             }
             Input::Tick => self.on_tick(out),
         }
+        self.deliver_late(out);
+        self.rotate_if_quiet(out);
         self.close_if_drained(out);
     }
 
@@ -223,6 +222,13 @@ impl Session {
     /// Whether [`Output::Close`] has been given.
     pub fn is_over(&self) -> bool {
         self.lifecycle == Lifecycle::Over
+    }
+
+    /// Whether the model was refused so often in the current turn that it is to be asked for words alone.
+    pub fn is_wound_up(&self) -> bool {
+        self.turns
+            .current()
+            .is_some_and(|turn| turn.summary.wound_up)
     }
 
     pub fn config(&self) -> &SessionConfig {
@@ -247,13 +253,22 @@ impl Session {
         while let Some(deadline) = self.deadlines.take_due(self.now) {
             match deadline {
                 Deadline::Attempt(call) => self.on_timeout(call, out),
+                Deadline::Lookup(call) => self.on_lookup_timeout(call, out),
+                Deadline::Retry(call) => self.on_retry_due(call, out),
+                Deadline::Store(call) => self.on_store_timeout(call, out),
+                Deadline::RecordAgain => self.record_again(out),
+                Deadline::Confirmation(call) => self.on_confirmation_expired(call, out),
                 Deadline::ProviderSilence => self.on_provider_silence(out),
                 Deadline::ResultSilence => {
                     let milliseconds = self.config.limits.result_silence_seconds * 1_000;
                     let event = SessionEvent::ProviderSilentAfterResult { milliseconds };
                     out.push(Output::Event(event));
+                    self.nudge(out);
                 }
                 Deadline::Farewell => self.on_farewell_over(out),
+                Deadline::Rotation => self.rotate(out),
+                Deadline::Reconnect => self.reconnect(out),
+                Deadline::ClientGrace => self.finish(EndReason::ClientLost, out),
             }
         }
     }

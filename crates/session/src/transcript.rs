@@ -13,6 +13,8 @@ const UTTERANCE_BYTES_MAX: usize = 16_384;
 pub(crate) struct Transcript {
     entries: VecDeque<TranscriptEntry>,
     bytes: usize,
+    /// Entries that were ever recorded.
+    recorded: u64,
     user: String,
     assistant: String,
     citations: Vec<Citation>,
@@ -93,6 +95,7 @@ impl Transcript {
     }
 
     pub(crate) fn record(&mut self, entry: TranscriptEntry, characters_max: usize) {
+        self.recorded += 1;
         self.bytes += entry.text.expose().len();
         self.entries.push_back(entry);
         while self.bytes > characters_max {
@@ -101,6 +104,20 @@ impl Transcript {
             };
             self.bytes -= oldest.text.expose().len();
         }
+    }
+
+    /// How many entries were recorded so far.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// The entries that were recorded after so many others, as far as they are kept.
+    pub(crate) fn after(&self, recorded: u64) -> impl Iterator<Item = &TranscriptEntry> {
+        let forgotten = self.recorded - self.entries.len() as u64;
+        let known = recorded.saturating_sub(forgotten);
+        self.entries
+            .iter()
+            .skip(usize::try_from(known).unwrap_or(usize::MAX))
     }
 
     pub(crate) fn entries(&self) -> Vec<TranscriptEntry> {

@@ -12,7 +12,7 @@ const PAST_TURNS_MAX: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) number: u64,
-    started: Timestamp,
+    pub(crate) started: Timestamp,
     pub(crate) summary: TurnSummary,
     pub(crate) history: LoopHistory,
     /// The model has said or asked something in it.
@@ -75,6 +75,11 @@ impl Turns {
             .iter_mut()
             .chain(self.past.iter_mut())
             .find(|turn| turn.number == number)
+    }
+
+    /// The number of the turn that began last; 0 before the first.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.last_number
     }
 
     /// How often the user has certainly said something so far.

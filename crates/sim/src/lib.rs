@@ -3,5 +3,7 @@
 
 pub mod demo;
 pub mod gemini_live;
+pub mod openai_realtime;
 pub mod script;
 mod template;
+pub mod text;

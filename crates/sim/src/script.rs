@@ -131,6 +131,27 @@ pub enum Action {
     RawText(String),
     /// Sends this many frames of audio at once.
     Flood(u32),
+    /// The request fails, or the response that is under way.
+    Fail(HttpFailure),
+    /// Words without end.
+    Endless,
+    /// Text that breaks off within a letter.
+    HalfACharacter,
+}
+
+/// How a request fails.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpFailure {
+    pub status: u16,
+    /// Seconds after which the client may come again.
+    #[serde(default)]
+    pub retry_after: Option<u64>,
+    #[serde(default)]
+    pub message: Option<String>,
+    /// A page for people in place of the service's own body, as proxies send.
+    #[serde(default)]
+    pub html: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -167,6 +188,8 @@ pub enum Delivery {
     Part,
     /// As a part, then as a call with the same id.
     Both,
+    /// Under the index of the message's first call.
+    SameIndex,
 }
 
 fn no_arguments() -> Value {
@@ -349,10 +372,21 @@ fn check_action(action: &Action) -> Result<(), String> {
         Action::RawText(text) => {
             at_most("raw_text: bytes", text.len() as u64, FRAME_BYTES_MAX as u64)
         }
+        Action::Fail(failure) => {
+            if (400..=599).contains(&failure.status) || (failure.html && failure.status == 200) {
+                return Ok(());
+            }
+            Err(format!(
+                "status {} is no HTTP error; use 400 to 599, or 200 with html",
+                failure.status
+            ))
+        }
         Action::ExpectResponse
         | Action::Cancel
         | Action::EndTurn
         | Action::LeaveOpen
+        | Action::Endless
+        | Action::HalfACharacter
         | Action::Drop => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! ToolResponse 1.0.0: the one answer in which every call ends, and the projection of it that a model reads.
 
+mod form;
+
 use crate::error::{CallError, ErrorType};
 use crate::handler::ContentPart;
 use crate::id::ToolId;
@@ -23,7 +25,8 @@ pub struct ToolResponse {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Success {
-        data: Option<Value>,
+        /// Shared with what the model reads of it.
+        data: Option<Arc<Value>>,
         content: Vec<ContentPart>,
     },
     Failure(CallError),
@@ -64,8 +67,8 @@ pub struct Meta {
     pub retry_count: u32,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clamped: BTreeMap<Arc<str>, [i64; 2]>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub defaults_applied: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub defaults_applied: Arc<[Arc<str>]>,
     #[serde(skip_serializing_if = "is_false")]
     pub idempotent_cache_hit: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +155,7 @@ pub struct Projection {
 pub enum ProjectionBody {
     Success {
         /// Capped to the mode's characters; `None` where the tool has nothing to say but that it worked.
-        data: Option<Value>,
+        data: Option<Arc<Value>>,
         content: Vec<ContentPart>,
         /// What was cut, in words for the model.
         cut: Option<String>,
@@ -171,12 +174,12 @@ pub enum ProjectionBody {
 pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> Projection {
     let body = match &response.outcome {
         Outcome::Success { data, content } => {
-            let (data, cut) = match data {
-                Some(data) => {
-                    let (data, cut) = crate::json::cap(data, characters_max);
-                    (Some(data), cut)
-                }
-                None => (None, None),
+            let capped = data
+                .as_deref()
+                .and_then(|data| crate::cap::cap(data, characters_max));
+            let (data, cut) = match capped {
+                Some((shortened, words)) => (Some(Arc::new(shortened)), Some(words)),
+                None => (data.clone(), None),
             };
             ProjectionBody::Success {
                 data,
@@ -200,7 +203,11 @@ pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> 
 }
 
 /// The metadata of an answer that no tool of ours gave: an unknown name, a call that could not be parsed.
-pub fn meta_without_tool(name: &str, registry_version: Arc<str>, timestamp: u64) -> Meta {
+pub fn meta_without_tool(
+    name: impl Into<Arc<str>>,
+    registry_version: Arc<str>,
+    timestamp: u64,
+) -> Meta {
     Meta {
         tool_id: name.into(),
         tool_version: None,
@@ -210,7 +217,7 @@ pub fn meta_without_tool(name: &str, registry_version: Arc<str>, timestamp: u64)
         timestamp,
         retry_count: 0,
         clamped: BTreeMap::new(),
-        defaults_applied: Vec::new(),
+        defaults_applied: Arc::default(),
         idempotent_cache_hit: false,
         original_turn: None,
         parent_call_id: None,
@@ -246,7 +253,7 @@ impl Meta {
     ) -> Self {
         Self {
             tool_version: Some(version),
-            ..meta_without_tool(id.as_str(), registry_version, timestamp)
+            ..meta_without_tool(id.clone(), registry_version, timestamp)
         }
     }
 }

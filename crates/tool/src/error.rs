@@ -135,7 +135,7 @@ impl From<FailureKind> for ErrorType {
 
 /// A failed call's error, as clients and the audit see it. Built with [`CallError::new`], so that retryability and side
 /// effects follow the table wherever the table decides.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallError {
     #[serde(rename = "type")]

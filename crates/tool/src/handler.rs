@@ -5,6 +5,7 @@ use crate::error::FailureKind;
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::future::Future;
@@ -16,6 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub trait Handler: Send + Sync {
     /// Runs one attempt of one admitted call. Arguments are validated, with defaults applied.
     fn execute(&self, invocation: Invocation) -> Execution;
+
+    /// Finds out what became of an effect that an attempt of this tool started. Asked where nobody knows how the attempt
+    /// ended; changes nothing.
+    fn lookup(&self, _invocation: LookupInvocation) -> Lookup {
+        Lookup::Found(Finding::Unknown)
+    }
 
     /// Whether an attempt may take long without yielding, and so must not run on a thread that moves audio.
     fn placement(&self) -> Placement {
@@ -46,6 +53,31 @@ pub enum Execution {
 pub type HandlerResult = Result<Success, Failure>;
 pub type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 pub type CapabilityFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What a lookup is given.
+pub struct LookupInvocation {
+    pub effect_id: EffectId,
+    /// Those of the attempt.
+    pub arguments: Arc<Map<String, Value>>,
+    pub context: Context,
+}
+
+/// A lookup's answer: at hand already, or to be awaited.
+pub enum Lookup {
+    Found(Finding),
+    Pending(CapabilityFuture<Finding>),
+}
+
+/// What is known of an effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// It has happened, and this is what a call that worked would have brought back.
+    Happened(Box<Success>),
+    /// It has not happened, and will not.
+    NotHappened,
+    Unknown,
+}
 
 /// What one attempt is given.
 pub struct Invocation {
@@ -130,6 +162,31 @@ pub enum HandlerMessage {
     },
 }
 
+/// An event of a tool's own. The handler that emits it and the program that subscribes to it share the type, so that the
+/// compiler holds them together.
+///
+/// ```
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct OrderPlaced { order: u64 }
+///
+/// impl windlass_tool::handler::CustomEvent for OrderPlaced {
+///     const NAME: &'static str = "order_placed";
+/// }
+/// ```
+pub trait CustomEvent: Serialize + DeserializeOwned {
+    /// What `events.emit` calls it; two types with one name would read each other's payloads.
+    const NAME: &'static str;
+}
+
+/// Why an event of a tool's own went to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmitError {
+    #[error("event {0} has a part that JSON cannot hold, such as a map whose keys are no strings")]
+    NoJson(&'static str),
+    #[error(transparent)]
+    Closed(#[from] OutboxClosed),
+}
+
 impl Context {
     /// Sends one object with a `type` field to the client.
     pub fn send_message(&self, message: Value) -> Result<(), OutboxClosed> {
@@ -154,6 +211,12 @@ impl Context {
                 payload,
             },
         )
+    }
+
+    /// [`Self::emit`] of a typed event, for subscribers that ask for the same type.
+    pub fn emit_event<E: CustomEvent>(&self, event: &E) -> Result<(), EmitError> {
+        let payload = serde_json::to_value(event).map_err(|_| EmitError::NoJson(E::NAME))?;
+        Ok(self.emit(E::NAME, payload)?)
     }
 
     pub fn progress(
@@ -311,13 +374,23 @@ pub struct Block {
 pub struct BlocksUnavailable(pub String);
 
 /// What a call that worked brings back.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Success {
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "even_null"
+    )]
     pub data: Option<Value>,
     pub content: Vec<ContentPart>,
     pub intents: Vec<Intent>,
     /// Overrides the tool's own, for this result.
     pub scheduling: Option<Scheduling>,
+}
+
+/// A null that is there is a value.
+fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl Success {
@@ -341,13 +414,13 @@ pub enum ContentPart {
 }
 
 /// What a call that failed says about it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     pub cause: Cause,
     pub intents: Vec<Intent>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Cause {
     /// The handler knows what went wrong and says so.
     Reported(Box<Report>),
@@ -357,7 +430,7 @@ pub enum Cause {
 }
 
 /// A failure that a handler reports.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub kind: FailureKind,
     pub message: String,
@@ -365,6 +438,11 @@ pub struct Report {
     pub retryable: Option<bool>,
     pub partial_side_effects: Option<bool>,
     pub suggestion: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "even_null"
+    )]
     pub details: Option<Value>,
     /// Milliseconds.
     pub retry_after_ms: Option<u64>,

@@ -76,6 +76,12 @@ impl ToolId {
     }
 }
 
+impl From<ToolId> for Arc<str> {
+    fn from(id: ToolId) -> Self {
+        id.0
+    }
+}
+
 impl<'de> Deserialize<'de> for ToolId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;

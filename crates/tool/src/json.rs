@@ -1,4 +1,4 @@
-//! JSON as the system needs it: strict parsing, the canonical form behind every hash, and cutting to a size.
+//! JSON as the system needs it: strict parsing, and the canonical form behind every hash.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -184,12 +184,10 @@ fn write_members<'v>(members: impl Iterator<Item = (&'v String, &'v Value)>, byt
     }
 }
 
-fn write_string(text: &str, bytes: &mut Vec<u8>) {
+/// Appends a string in the canonical form, quotes included.
+pub fn write_string(text: &str, bytes: &mut Vec<u8>) {
     // Most texts need no escape and are copied in one go.
-    if text
-        .bytes()
-        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-    {
+    if !needs_escape(text) {
         bytes.reserve(text.len() + 2);
         bytes.push(b'"');
         bytes.extend_from_slice(text.as_bytes());
@@ -265,6 +263,39 @@ pub fn hash(value: &Value) -> [u8; 32] {
     Sha256::digest(canonical(value)).into()
 }
 
+/// Whether a string holds what JSON writes as an escape.
+fn needs_escape(text: &str) -> bool {
+    plain_length(text.as_bytes()) < text.len()
+}
+
+/// How many bytes come before the first that cannot stand in a JSON string as it is: a control character, a quote or a
+/// backslash. Most text in the system passes here several times, so it is looked at eight bytes at once.
+pub(crate) fn plain_length(bytes: &[u8]) -> usize {
+    const CHUNK: usize = size_of::<u64>();
+    let mut start = 0;
+    while let Some(chunk) = bytes[start..].first_chunk::<CHUNK>() {
+        let special = special_bytes(u64::from_le_bytes(*chunk));
+        if special != 0 {
+            return start + special.trailing_zeros() as usize / 8;
+        }
+        start += CHUNK;
+    }
+    bytes[start..]
+        .iter()
+        .position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\'))
+        .map_or(bytes.len(), |offset| start + offset)
+}
+
+/// The top bit of each byte that is special; of the lowest such byte for sure, of those above it perhaps, because a
+/// subtraction borrows only from bytes above one that is special.
+fn special_bytes(chunk: u64) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const TOPS: u64 = ONES << 7;
+    let below = |chunk: u64, bound: u8| chunk.wrapping_sub(ONES * u64::from(bound)) & !chunk;
+    let equal = |byte: u8| below(chunk ^ (ONES * u64::from(byte)), 1);
+    (below(chunk, 0x20) | equal(b'"') | equal(b'\\')) & TOPS
+}
+
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -274,117 +305,6 @@ pub fn hex(bytes: &[u8]) -> String {
         text.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
     text
-}
-
-/// How long a value is when written, in characters.
-fn written_length(value: &Value) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.iter().filter(|byte| (**byte & 0xC0) != 0x80).count();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).expect("counting cannot fail");
-    count.0
-}
-
-/// Shortens a value to about `characters_max` written characters, by dropping whole list items from the end and by
-/// cutting the ends of strings; what comes out is always a whole value. Also says in words what was cut.
-pub fn cap(value: &Value, characters_max: usize) -> (Value, Option<String>) {
-    if written_length(value) <= characters_max {
-        return (value.clone(), None);
-    }
-    let mut cut = value.clone();
-    let (mut items_dropped, mut strings_cut) = (0_usize, 0_usize);
-    // Items first: the last item of the longest list goes until the rest fits or no list has more than one item.
-    while written_length(&cut) > characters_max {
-        let Some(list) = longest_list(&mut cut) else {
-            break;
-        };
-        list.pop();
-        items_dropped += 1;
-    }
-    let mut limit = characters_max / 2;
-    while written_length(&cut) > characters_max && limit >= 8 {
-        strings_cut = 0;
-        cut_strings(&mut cut, limit, &mut strings_cut);
-        limit /= 2;
-    }
-    let mut cut = if written_length(&cut) > characters_max {
-        Value::Null
-    } else {
-        cut
-    };
-    let words = match (items_dropped, strings_cut, cut.is_null()) {
-        (_, _, true) => {
-            cut = Value::Null;
-            "the result was too long to show".to_owned()
-        }
-        (items, 0, false) => format!("{items} list items were left out for length"),
-        (0, strings, false) => format!("{strings} texts were cut for length"),
-        (items, strings, false) => {
-            format!("{items} list items were left out and {strings} texts were cut for length")
-        }
-    };
-    (cut, Some(words))
-}
-
-/// The list with the most written characters that still has more than one item.
-fn longest_list(value: &mut Value) -> Option<&mut Vec<Value>> {
-    fn find(value: &Value, path: &mut Vec<usize>, best: &mut Option<(usize, Vec<usize>)>) {
-        let children: Vec<&Value> = match value {
-            Value::Array(items) => items.iter().collect(),
-            Value::Object(map) => map.values().collect(),
-            _ => return,
-        };
-        if matches!(value, Value::Array(items) if items.len() > 1) {
-            let length = written_length(value);
-            if best.as_ref().is_none_or(|(longest, _)| length > *longest) {
-                *best = Some((length, path.clone()));
-            }
-        }
-        for (index, child) in children.into_iter().enumerate() {
-            path.push(index);
-            find(child, path, best);
-            path.pop();
-        }
-    }
-    let mut best = None;
-    find(value, &mut Vec::new(), &mut best);
-    let (_, path) = best?;
-    let mut place = value;
-    for index in path {
-        place = match place {
-            Value::Array(items) => items.get_mut(index)?,
-            Value::Object(map) => map.values_mut().nth(index)?,
-            _ => return None,
-        };
-    }
-    place.as_array_mut()
-}
-
-fn cut_strings(value: &mut Value, characters_max: usize, count: &mut usize) {
-    match value {
-        Value::String(text) => {
-            if let Some((end, _)) = text.char_indices().nth(characters_max) {
-                text.truncate(end);
-                text.push('…');
-                *count += 1;
-            }
-        }
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|item| cut_strings(item, characters_max, count)),
-        Value::Object(map) => map
-            .values_mut()
-            .for_each(|item| cut_strings(item, characters_max, count)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 #[cfg(test)]
@@ -408,6 +328,26 @@ mod tests {
             (error.line, error.message.contains("\"a\" is there twice")),
             (2, true)
         );
+    }
+
+    #[test]
+    fn a_text_is_plain_up_to_the_first_byte_that_needs_an_escape() {
+        for byte in 0..=u8::MAX {
+            let is_special = byte < 0x20 || byte == b'"' || byte == b'\\';
+            for length in 1..20 {
+                for at in 0..length {
+                    let mut bytes = vec![b'a'; length];
+                    bytes[at] = byte;
+                    let expected = if is_special { at } else { length };
+                    assert_eq!(plain_length(&bytes), expected, "{byte} at {at} of {length}");
+                    // What comes behind a special byte does not hide it, nor what comes before.
+                    bytes[at + 1..].fill(b'!');
+                    bytes[..at].fill(0xff);
+                    assert_eq!(plain_length(&bytes), expected, "{byte} at {at} of {length}");
+                }
+            }
+        }
+        assert_eq!(plain_length(b""), 0);
     }
 
     #[test]
@@ -439,27 +379,5 @@ mod tests {
             String::from_utf8(canonical(&value)).unwrap(),
             "{\"\u{1f600}\":2,\"\u{fb33}\":1}"
         );
-    }
-
-    #[test]
-    fn capping_drops_items_before_it_cuts_words_and_always_leaves_json() {
-        let value = json!({"results": (0..50).map(|n| json!({"id": n, "text": "x".repeat(50)})).collect::<Vec<_>>()});
-        let (cut, words) = cap(&value, 500);
-        assert!(written_length(&cut) <= 500);
-        assert!(cut["results"].as_array().unwrap().len() >= 5, "{cut}");
-        assert_eq!(
-            words.unwrap(),
-            format!(
-                "{} list items were left out for length",
-                50 - cut["results"].as_array().unwrap().len()
-            )
-        );
-
-        let (cut, words) = cap(&json!({"body": "é".repeat(9_000)}), 1_000);
-        assert!(written_length(&cut) <= 1_000 && cut["body"].as_str().unwrap().ends_with('…'));
-        assert_eq!(words.unwrap(), "1 texts were cut for length");
-
-        let (same, words) = cap(&json!([1, 2]), 100);
-        assert_eq!((same, words), (json!([1, 2]), None));
     }
 }

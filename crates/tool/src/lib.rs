@@ -3,6 +3,7 @@
 //! read files.
 
 pub mod artifact;
+mod cap;
 pub mod compile;
 mod dialect;
 pub mod envelope;
@@ -12,6 +13,7 @@ pub mod handler;
 pub mod id;
 pub mod intent;
 pub mod json;
+pub mod json_reader;
 pub mod kind;
 mod manifest;
 mod position;

@@ -128,6 +128,17 @@ impl Registry {
         }
     }
 
+    /// The same registry with those tools alone that a session of a special kind may have. Its version stays.
+    #[must_use]
+    pub fn only(&self, keeps: impl Fn(&Tool) -> bool) -> Self {
+        let kept = self.tools.iter().filter(|(_, tool)| keeps(tool));
+        Self {
+            version: self.version.clone(),
+            git_commit: self.git_commit.clone(),
+            tools: kept.map(|(id, tool)| (id.clone(), tool.clone())).collect(),
+        }
+    }
+
     /// `1.0.` and eight hexadecimal digits.
     pub fn version(&self) -> &Arc<str> {
         &self.version

@@ -2,10 +2,12 @@
 
 use super::{BuildArguments, CheckArguments, Format, flags, load_config};
 use crate::failure::Failure;
+use crate::knowledge::vocabularies_of_folder;
 use crate::printer::Printer;
 use crate::toolbox::{self, ARTIFACT_FILE};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use windlass_runtime::config::Config;
 use windlass_tool::artifact::write_artifact;
 use windlass_tool::compile::Compilation;
 use windlass_tool::problem::Severity;
@@ -15,7 +17,7 @@ pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
     let config = load_config(&arguments.file, flags)?;
     let usual = config.folders.data.join(ARTIFACT_FILE);
     let path = arguments.out.clone().unwrap_or(usual);
-    let compilation = compile(&config.folders.tools, &path)?;
+    let compilation = compile(&config, &path)?;
     if let Some(artifact) = &compilation.artifact {
         write_artifact(artifact, &path).map_err(Failure::of)?;
     }
@@ -26,17 +28,23 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
     let config = load_config(&arguments.file, flags)?;
     let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
-    let compilation = compile(&config.folders.tools, &path)?;
+    let compilation = compile(&config, &path)?;
     finish(&compilation, None, arguments.format)
 }
 
-fn compile(tools: &Path, artifact: &Path) -> Result<Compilation, Failure> {
+fn compile(config: &Config, artifact: &Path) -> Result<Compilation, Failure> {
     if artifact.file_name().is_none() {
         let shown = artifact.display();
         return Err(Failure::Usage(format!("--out {shown} names no file")));
     }
     let handlers = windlass_handlers::builtin();
-    Ok(toolbox::compile(tools, artifact, &handlers))
+    let vocabularies = vocabularies_of_folder(&config.folders.knowledge);
+    Ok(toolbox::compile(
+        &config.folders.tools,
+        artifact,
+        &handlers,
+        &vocabularies,
+    ))
 }
 
 /// Prints what was found. `written` is where the artifact went, if one was to be written.

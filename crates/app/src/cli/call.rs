@@ -7,14 +7,17 @@ use crate::toolbox::Workshop;
 use crate::world::SharedWorld;
 use crate::{clock, provider, server};
 use serde_json::{Map, Value};
+use std::io::BufRead;
 use std::sync::Arc;
 use windlass_runtime::config::Config;
-use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
+use windlass_runtime::effects::DirectStore;
 use windlass_runtime::ids;
 use windlass_runtime::metrics::Metrics;
+use windlass_session::client::ConfirmationQuestion;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
-use windlass_store::SqliteStore;
+use windlass_store::{SqliteStore, Store};
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::json;
 use windlass_tool::kind::Mode;
@@ -35,14 +38,26 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
         .build()
         .map_err(Failure::of)?;
     let audit = server::open_audit(&config)?;
-    let shared = server::shared(audit.clone(), Arc::new(Metrics::default()));
-    let request = request(arguments, &config, shared)?;
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open_with(&config.folders.data, config.store).map_err(Failure::of)?);
+    let shared = server::shared(
+        Arc::new(DirectStore(store.clone())),
+        audit.clone(),
+        Arc::new(Metrics::default()),
+        Vec::new(),
+        server::open_journal(&config)?,
+    );
+    let request = runtime.block_on(request(arguments, &config, store, shared))?;
     let call = IncomingCall {
         id: None,
         name: Some(arguments.tool.as_str().into()),
         arguments: Ok(parsed),
     };
-    let (response, _) = runtime.block_on(call_once(request, call));
+    let response = if arguments.confirm {
+        runtime.block_on(call_asking(request, call, &ask_on_terminal))
+    } else {
+        runtime.block_on(call_once(request, call)).0
+    };
     runtime.shutdown_background();
     if let Some(audit) = audit {
         audit.close();
@@ -54,6 +69,35 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
     } else {
         Err(Failure::Said)
     }
+}
+
+/// Asks whoever sits at the terminal. Anything but a plain yes is a no, and so is the end of input.
+fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
+    let printer = Printer;
+    printer.problem(question.preview.expose());
+    let arguments = Value::Object((**question.arguments.expose()).clone());
+    printer.problem(&format!("{} {}", question.tool, shown(&arguments)));
+    if let Some(warning) = &question.warning {
+        printer.problem(warning);
+    }
+    printer.problem("Run it? Type yes to run it, anything else to leave it.");
+    let mut answer = String::new();
+    let is_read = std::io::stdin().lock().read_line(&mut answer).is_ok();
+    is_read && matches!(answer.trim(), "y" | "yes")
+}
+
+/// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii_graphic() || character == ' ' || character.is_alphanumeric() {
+            shown.push(character);
+        } else {
+            shown.extend(character.escape_unicode());
+        }
+    }
+    shown
 }
 
 fn parse(text: &str) -> Result<Map<String, Value>, Failure> {
@@ -69,17 +113,19 @@ fn parse(text: &str) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-fn request(
+async fn request(
     arguments: &CallArguments,
     config: &Arc<Config>,
+    store: Arc<dyn Store>,
     shared: windlass_runtime::call_driver::Shared,
 ) -> Result<DirectRequest, Failure> {
     let (mode, limits) = match arguments.mode {
         ModeName::Voice => (Mode::Voice, &config.voice.limits),
         ModeName::Text => (Mode::Text, &config.text.limits),
     };
-    let store = SqliteStore::open(&config.folders.data).map_err(Failure::of)?;
+    let knowledge = Arc::new(server::open_knowledge(config).await?);
     let workshop = Workshop {
+        knowledge: knowledge.clone(),
         config: config.clone(),
         handlers: windlass_handlers::builtin(),
         profile: provider::profile_of(config),
@@ -99,10 +145,7 @@ fn request(
             pending_request: None,
         },
         client_id: ClientId::new("command-line"),
-        world: Arc::new(SharedWorld {
-            knowledge: Arc::new(server::open_knowledge(config)?),
-            store: Arc::new(store),
-        }),
+        world: Arc::new(SharedWorld { knowledge, store }),
         shared,
     })
 }

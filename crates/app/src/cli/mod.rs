@@ -1,9 +1,13 @@
 //! The command line: what can be asked for, and how asking ends. Knows each command's arguments; what it does is in a file
 //! of its own.
 
+mod audit;
 mod build;
 mod call;
+mod chat;
 mod config;
+mod kb;
+mod replay;
 mod serve;
 mod sim;
 
@@ -33,6 +37,14 @@ enum Command {
     Check(CheckArguments),
     /// Make one tool call through the whole pipeline and print its response
     Call(CallArguments),
+    /// Index, search and measure the knowledge base
+    Kb(kb::KbArguments),
+    /// Chat in the terminal, with a server's tools and rules
+    Chat(ChatArguments),
+    /// Read the audit
+    Audit(AuditArguments),
+    /// Run a recorded session again and compare what comes out
+    Replay(ReplayArguments),
     /// Print the effective configuration, with each value's origin
     Config(ConfigArguments),
     /// Run a simulated provider
@@ -81,6 +93,15 @@ struct ServeFlags {
     /// The model's id
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// The provider of text conversations: auto, gemini, openai or demo
+    #[arg(long, value_name = "PROVIDER")]
+    text_provider: Option<String>,
+    /// Where that provider is, in place of its own address
+    #[arg(long, value_name = "URL")]
+    text_provider_url: Option<String>,
+    /// The id of the model for text
+    #[arg(long, value_name = "MODEL")]
+    text_model: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -131,6 +152,9 @@ struct CallArguments {
     /// Whose call it is
     #[arg(long, value_name = "ID", default_value = "command-line")]
     user: String,
+    /// Ask on the terminal where the call needs the user's consent
+    #[arg(long)]
+    confirm: bool,
     /// The folder of tool directories
     #[arg(long, value_name = "FOLDER")]
     tools: Option<String>,
@@ -149,6 +173,61 @@ enum ModeName {
 }
 
 #[derive(Debug, Args)]
+struct ChatArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    #[command(flatten)]
+    flags: ServeFlags,
+    /// Say this, print the answer and end; without it, lines are read until there are no more
+    message: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct AuditArguments {
+    #[command(subcommand)]
+    command: AuditCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AuditCommand {
+    /// Name the first record that was changed, moved, cut off, put in or taken out; exit code 1 if there is one
+    Verify(VerifyArguments),
+}
+
+#[derive(Debug, Args)]
+struct VerifyArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Files of one audit, oldest first; else those that the configuration names
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct ReplayArguments {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// The session's journal
+    #[arg(value_name = "FILE")]
+    journal: PathBuf,
+    /// Print what went in and what came out, and compare nothing
+    #[arg(long)]
+    print: bool,
+    /// The folder of tool directories
+    #[arg(long, value_name = "FOLDER")]
+    tools: Option<String>,
+    /// The folder of the knowledge base
+    #[arg(long, value_name = "FOLDER")]
+    kb: Option<String>,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+}
+
+#[derive(Debug, Args)]
 struct ConfigArguments {
     #[command(flatten)]
     file: ConfigFile,
@@ -164,12 +243,18 @@ struct SimArguments {
 
 #[derive(Debug, Subcommand)]
 enum SimulatedProvider {
-    /// Gemini Live; without a script the demo model
-    GeminiLive(GeminiLiveArguments),
+    /// Gemini Live (WebSocket); without a script the demo model
+    GeminiLive(SimulatorArguments),
+    /// OpenAI Realtime (WebSocket)
+    OpenaiRealtime(SimulatorArguments),
+    /// Gemini's generateContent and streamGenerateContent (HTTP)
+    Gemini(SimulatorArguments),
+    /// OpenAI's Chat Completions (HTTP)
+    Openai(SimulatorArguments),
 }
 
 #[derive(Debug, Args)]
-struct GeminiLiveArguments {
+struct SimulatorArguments {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: std::net::SocketAddr,
@@ -194,6 +279,10 @@ pub fn main() -> ExitCode {
         Command::Build(arguments) => build::run(&arguments),
         Command::Check(arguments) => build::check(&arguments),
         Command::Call(arguments) => call::run(&arguments),
+        Command::Chat(arguments) => chat::run(&arguments),
+        Command::Kb(arguments) => kb::run(&arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
     };
@@ -252,6 +341,9 @@ impl ServeFlags {
             ("--provider", "provider.kind", &self.provider),
             ("--provider-url", "provider.url", &self.provider_url),
             ("--model", "provider.model", &self.model),
+            ("--text-provider", "text.provider", &self.text_provider),
+            ("--text-provider-url", "text.url", &self.text_provider_url),
+            ("--text-model", "text.model", &self.text_model),
         ])
     }
 }

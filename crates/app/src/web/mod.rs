@@ -1,20 +1,27 @@
 //! What the server answers over HTTP: the page, facts about the server, its health, its metrics, and the way to a voice
 //! session. Knows no session from the inside.
 
+mod assets;
+mod chat;
+mod client;
+mod completions;
 pub(crate) mod listener;
 pub(crate) mod origin;
 mod ui;
 pub(crate) mod upgrade;
 mod voice;
 
+use crate::chat::ChatHost;
+use crate::knowledge::LiveKnowledge;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State as Extract;
-use axum::routing::get;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::routing::{get, post};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use origin::OriginRule;
 use serde::Serialize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
@@ -29,7 +36,15 @@ pub(crate) struct State {
     /// One for each voice session that may run.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) client_key: ClientKey,
+    pub(crate) knowledge: Arc<LiveKnowledge>,
+    pub(crate) knowledge_folder: PathBuf,
+    /// In which a proxy says who has signed in.
+    pub(crate) user_header: Option<HeaderName>,
     pub(crate) voice: Arc<VoiceService>,
+    /// `None` where there is no model for text.
+    pub(crate) chat: Option<Arc<ChatHost>>,
+    /// Of one request to a text endpoint.
+    pub(crate) request_bytes_max: usize,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) draining: AtomicBool,
 }
@@ -50,16 +65,37 @@ pub(crate) struct Info {
     /// Whether the model is rules without AI.
     pub(crate) demo: bool,
     pub(crate) suggestions: Vec<&'static str>,
+    pub(crate) text: TextInfo,
+}
+
+/// The model behind the chat.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TextInfo {
+    pub(crate) provider: &'static str,
+    pub(crate) model: String,
+    /// Whether there is one.
+    pub(crate) available: bool,
 }
 
 /// All routes. Whatever is none is looked for among the page's files.
 pub(crate) fn router(state: Arc<State>) -> Router {
     Router::new()
         .route("/voice", get(voice::connect))
+        .route("/api/chat", post(chat::chat).fallback(chat::preflight))
+        .route(
+            "/api/confirm",
+            post(chat::confirm).fallback(chat::preflight),
+        )
+        .route(
+            "/v1/chat/completions",
+            post(completions::complete).fallback(chat::preflight),
+        )
+        .route("/v1/models", get(completions::models))
         .route("/api/info", get(info))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics))
+        .route("/assets/{id}", get(assets::serve))
         .fallback(ui::serve)
         .with_state(state)
 }

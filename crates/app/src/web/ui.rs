@@ -34,13 +34,14 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 17] = files![
+static FILES: [File; 18] = files![
     "/" => "index.html",
     "/index.html" => "index.html",
     "/app.js" => "app.js",
     "/calls.js" => "calls.js",
     "/capture-worklet.js" => "capture-worklet.js",
     "/capture.js" => "capture.js",
+    "/chat.js" => "chat.js",
     "/clock.js" => "clock.js",
     "/confirmation.js" => "confirmation.js",
     "/dom.js" => "dom.js",

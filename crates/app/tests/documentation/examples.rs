@@ -7,6 +7,8 @@ use std::fs;
 mod one_tool;
 #[path = "../../../../examples/simulated_voice_session.rs"]
 mod simulated_voice_session;
+#[path = "../../../../examples/subscriptions.rs"]
+mod subscriptions;
 
 /// Lines that must come in this order, among others.
 fn check(output: Vec<u8>, expected: &[&str]) {
@@ -37,6 +39,23 @@ fn one_tool_answers_a_good_call_and_refuses_a_bad_one() {
         ],
     );
     one_tool::main().unwrap();
+}
+
+#[test]
+fn callbacks_hear_of_calls_turns_and_the_tools_own_events() {
+    let mut output = Vec::new();
+    subscriptions::run(&mut output).unwrap();
+    check(
+        output,
+        &[
+            "converted 300 nautical miles",
+            "call convert_distance Finished, ok: true",
+            "session session-1 ended: Stopped",
+            "call convert_distance Rejected, ok: false",
+            "session session-1 ended: Stopped",
+        ],
+    );
+    subscriptions::main().unwrap();
 }
 
 #[test]

@@ -3,11 +3,13 @@
 use crate::documents::{Block, blocks_in, code, rows};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use windlass_runtime::client_protocol::{ServerMessage, parse};
-use windlass_session::client::{Citation, ClientUpdate, ErrorCode};
+use std::sync::Arc;
+use windlass_runtime::client_protocol::{ServerMessage, of_question, of_update, parse};
+use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_session::time::Timestamp;
-use windlass_tool::error::ErrorType;
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -131,8 +133,10 @@ fn session_messages() -> Vec<Value> {
             closing_message: Some("Until next time!"),
             text_response: None,
         }),
-        written(&windlass_runtime::client_protocol::of_update(&complete)),
+        written(&of_update(&complete).unwrap()),
         written(&ServerMessage::Stopped),
+        written(&ServerMessage::Reconnecting { attempt: 1 }),
+        written(&ServerMessage::Reconnected),
         written(&ServerMessage::error(
             ErrorCode::ToolLoop,
             "the model called tools over and over",
@@ -180,7 +184,37 @@ fn call_messages() -> Vec<Value> {
             error_type: Some(ErrorType::NotFound),
         }),
         written(&ServerMessage::ToolsComplete { tool_count: 1 }),
+        written(&of_question(
+            &ConfirmationQuestion {
+                call: CallNumber(4),
+                tool: ToolId::parse("pay").unwrap(),
+                arguments: Sensitive(Arc::new(json!({"text": "10"}).as_object().unwrap().clone())),
+                preview: Sensitive("Pay 10".to_owned()),
+                warning: None,
+                expires_at_unix_ms: NOW_UNIX_MS,
+            },
+            &Sensitive("5f0c2d1e8b7a49369e2f6a1b0c3d4e5f".to_owned()),
+        )),
+        written(&of_update(&refused_token()).unwrap()),
     ]
+}
+
+/// 2026-11-20T18:25:43.511Z.
+const NOW_UNIX_MS: u64 = 1_795_199_143_511;
+
+fn refused_token() -> ClientUpdate {
+    let error = CallError::new(
+        ErrorType::ConfirmationExpired,
+        "this approval is not valid, or not valid any more",
+    );
+    ClientUpdate::ConfirmationResult {
+        call: None,
+        response: Sensitive(Arc::new(ToolResponse {
+            outcome: Outcome::Failure(error),
+            intents: Vec::new(),
+            meta: meta_without_tool("confirm", "1.0.5d0c8a13".into(), NOW_UNIX_MS),
+        })),
+    }
 }
 
 #[test]
@@ -190,6 +224,7 @@ fn every_error_code_is_explained() {
         ErrorCode::BadMessage,
         ErrorCode::UnknownType,
         ErrorCode::NotStarted,
+        ErrorCode::ResumeRefused,
         ErrorCode::SessionActive,
         ErrorCode::TooLarge,
         ErrorCode::BadAudio,

@@ -2,7 +2,7 @@
 
 use crate::documents::{Block, blocks_in, documents};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::id::ToolId;
@@ -32,6 +32,7 @@ fn every_schema_of_a_tool_in_a_document_compiles() {
                 artifact: &folder.path().join("tool_registry.json"),
                 builtin: &BTreeSet::from([id]),
                 build_timestamp: "2026-11-20T12:00:00Z",
+                vocabularies: &BTreeMap::new(),
             });
             let problems: Vec<String> = compilation
                 .problems

@@ -81,7 +81,11 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
         (
             &["serve", "--provider", "gemini"],
             "windlass: provider.kind has the value \"gemini\" (from --provider), which is no choice here; \
-             write one of auto, gemini-live, demo",
+             write one of auto, gemini-live, openai-realtime, demo",
+        ),
+        (
+            &["serve", "--provider", "openai-realtime"],
+            "windlass: the provider openai-realtime needs a key: set OPENAI_API_KEY, or choose the demo model with --provider demo",
         ),
         (
             &["serve", "--provider", "gemini-live"],
@@ -159,7 +163,9 @@ fn a_script_that_cannot_be_read_is_refused_with_its_place() {
 fn without_tools_there_is_no_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    fs::create_dir(path.join("empty")).unwrap();
+    for name in ["empty", "kb"] {
+        fs::create_dir(path.join(name)).unwrap();
+    }
     for tools in ["missing", "empty"] {
         let run = windlass(path, &["serve", "--data", "d3", "--tools", tools]);
         let last = format!("windlass: the tools in {tools} cannot be built: 1 error");
@@ -276,6 +282,38 @@ fn one_call_goes_through_the_whole_pipeline() {
     }
     let audit = fs::read_to_string(path.join("data/audit.jsonl")).unwrap();
     assert_eq!(audit.lines().count(), 6, "{audit}");
+    check_verified(path, &audit);
+}
+
+/// Six calls left six records of one chain; one that is changed afterwards is named.
+fn check_verified(path: &Path, audit: &str) {
+    let verify = ["audit", "verify"];
+    let intact = windlass(path, &verify);
+    assert_eq!(intact.code, 0, "{:?}", intact.problems);
+    assert!(
+        intact
+            .output
+            .starts_with("intact: 6 records in 1 files; the last hash is "),
+        "{}",
+        intact.output
+    );
+    let changed = audit.replacen("\"turn\":1", "\"turn\":9", 2);
+    fs::write(path.join("data/audit.jsonl"), changed).unwrap();
+    let broken = windlass(path, &verify);
+    assert_eq!((broken.code, broken.output.as_str()), (1, ""));
+    assert_eq!(
+        broken.problems,
+        [
+            "windlass: data/audit.jsonl, line 1: the record was changed: its content does not give its hash"
+        ]
+    );
+    let missing = windlass(path, &["audit", "verify", "nowhere.jsonl"]);
+    assert_eq!(missing.code, 1);
+    assert!(
+        missing.problems[0].starts_with("windlass: nowhere.jsonl cannot be read: "),
+        "{:?}",
+        missing.problems
+    );
 }
 
 #[test]
@@ -366,4 +404,50 @@ fn an_artifact_that_was_changed_by_hand_is_not_used_but_built_again() {
             .collect::<Vec<_>>()
     };
     assert_eq!(without_time(&again), without_time(&built));
+}
+
+#[test]
+fn a_recorded_call_is_replayed_and_printed_and_a_changed_journal_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let recorded = run(command(path)
+        .env("WINDLASS_JOURNAL_ENABLED", "true")
+        .args(["call", "kb_search", "{\"query\": \"Fram\"}"])
+        .args(folders(&path.join("data"))));
+    assert_eq!(recorded.code, 0, "{:?}", recorded.problems);
+    let journals: Vec<_> = fs::read_dir(path.join("data/journal")).unwrap().collect();
+    assert_eq!(journals.len(), 1);
+    let journal = journals[0].as_ref().unwrap().path();
+    let name = journal.to_str().unwrap();
+    let same = replay(path, name);
+    assert_eq!(same.code, 0, "{:?}", same.problems);
+    assert!(same.output.starts_with("same: "), "{}", same.output);
+    let printed = windlass(path, &["replay", name, "--print"]);
+    assert!(
+        printed.output.contains(" < {\"model\":{\"calls\":"),
+        "{}",
+        printed.output
+    );
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replacen("kb_search", "kb_get", 1)).unwrap();
+    let other = replay(path, name);
+    assert_eq!((other.code, other.output.as_str()), (1, ""));
+    assert!(
+        other.problems[0].contains(" differs: it was "),
+        "{:?}",
+        other.problems
+    );
+    fs::write(&journal, "{}\n").unwrap();
+    let none = replay(path, name);
+    assert!(
+        none.problems[0].contains(", line 1: is no line of a journal: "),
+        "{:?}",
+        none.problems
+    );
+}
+
+fn replay(path: &Path, journal: &str) -> Run {
+    run(command(path)
+        .args(["replay", journal])
+        .args(folders(&path.join("data"))))
 }

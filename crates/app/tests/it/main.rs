@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod chat;
 mod command_line;
+mod knowledge;
+mod knowledge_served;
 mod pages;
 mod processes;
 mod support;

@@ -81,6 +81,45 @@ async fn a_server_talks_to_a_simulator_at_its_provider_url() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_talks_to_openai_realtime_with_its_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.yaml");
+    fs::write(
+        &script,
+        "settings: { speed: 0 }\nexchanges:\n  - when: { text: hello }\n    do:\n      - say: One moment.\n      \
+         - calls: [{ name: kb_search, args: { query: Fram } }, { name: nobody }]\n      - expect_response\n      \
+         - say: \"Found {results.kb_search.ok} and {results.nobody.error.type}.\"\n",
+    )
+    .unwrap();
+    let mut simulator = command(folder.path());
+    simulator.args(["sim", "openai-realtime", "--script", "script.yaml"]);
+    let mut simulator = Running::start(&mut simulator);
+    let url = format!("ws://{}", simulator.address());
+    let mut server = serve(
+        folder.path(),
+        &["--provider", "openai-realtime", "--provider-url", &url],
+    );
+    let address = server.address();
+    let info: Value = serde_json::from_str(&get(&address, "/api/info").body).unwrap();
+    assert_eq!(
+        (&info["provider"], &info["model"]),
+        (&"openai-realtime".into(), &"gpt-realtime-2.1".into())
+    );
+    let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+    client.say("hello").await;
+    let mut said = String::new();
+    loop {
+        let transcript = client.expect("transcript").await;
+        if transcript["role"] == "assistant" && transcript["final"] == true {
+            said.push_str(transcript["text"].as_str().unwrap());
+            break;
+        }
+    }
+    assert_eq!(said, "One moment.Found true and NOT_FOUND.");
+    client.expect("turn_complete").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_the_provider_refuses_is_the_sessions_error_and_not_the_servers_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut simulator = command(folder.path());

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, record};
 use serde_json::json;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{GetRequest, KnowledgeError};
+use windlass_tool::handler::{ContentPart, GetRequest, HandlerMessage, KnowledgeError};
 use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
 
@@ -124,4 +124,60 @@ fn nothing_is_fetched_for_a_session_that_is_over() {
         bench.report("kb_get", json!({"id": "a"})).kind,
         FailureKind::SessionInactive
     );
+}
+
+#[test]
+fn a_picture_is_shown_to_the_client_and_given_to_models_that_see() {
+    let photo = |url: Option<&str>, file: Option<&str>| {
+        let mut photo = windlass_tool::handler::Record {
+            record_type: "photo".into(),
+            url: url.map(str::to_owned),
+            ..record("photo:deck")
+        };
+        if let Some(file) = file {
+            photo.metadata.insert("file".into(), file.into());
+        }
+        photo
+    };
+    for (record, shown, part) in [
+        (
+            photo(Some("https://example.org/a.JPG?x=1"), None),
+            Some("https://example.org/a.JPG?x=1"),
+            Some("image/jpeg"),
+        ),
+        (
+            photo(Some("http://example.org/a.png"), None),
+            Some("http://example.org/a.png"),
+            None,
+        ),
+        (
+            photo(Some("https://example.org/a.svg"), None),
+            Some("https://example.org/a.svg"),
+            None,
+        ),
+        (
+            photo(None, Some("photos/deck.jpg")),
+            Some("/assets/photo:deck"),
+            None,
+        ),
+        (record("person:a"), None, None),
+    ] {
+        let bench = Bench::new(Mode::Voice).with_records(vec![(record.clone(), 1.0)]);
+        let success = bench.succeed("kb_get", json!({"id": record.id}));
+        let parts: Vec<&str> = success
+            .content
+            .iter()
+            .map(|ContentPart::Image { mime_type, .. }| mime_type.as_str())
+            .collect();
+        assert_eq!(parts, part.into_iter().collect::<Vec<_>>(), "{record:?}");
+        let expected: Vec<HandlerMessage> = shown
+            .map(|url| {
+                HandlerMessage::Client(
+                    json!({"type": "image", "url": url, "caption": "Title of photo:deck"}),
+                )
+            })
+            .into_iter()
+            .collect();
+        assert_eq!(*bench.fakes.messages.lock().unwrap(), expected);
+    }
 }

@@ -277,3 +277,33 @@ fn arguments_that_were_never_validated_are_refused_and_break_nothing() {
         );
     }
 }
+
+#[test]
+fn pictures_are_shown_where_they_come_first() {
+    let photo = |id: &str| windlass_tool::handler::Record {
+        record_type: "photo".into(),
+        ..record(id)
+    };
+    for (records, shown) in [
+        (
+            vec![
+                (photo("photo:a"), 0.9),
+                (photo("photo:b"), 0.8),
+                (record("person:c"), 0.7),
+                (photo("photo:d"), 0.6),
+            ],
+            2,
+        ),
+        (vec![(record("person:c"), 0.9), (photo("photo:a"), 0.8)], 0),
+        (
+            ["a", "b", "c", "d"]
+                .map(|name| (photo(&format!("photo:{name}")), 0.5))
+                .into(),
+            3,
+        ),
+    ] {
+        let bench = Bench::new(Mode::Text).with_records(records);
+        bench.succeed("kb_search", json!({"query": "deck"}));
+        assert_eq!(bench.fakes.messages.lock().unwrap().len(), shown);
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::bench::{schema, tool_file};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::id::ToolId;
@@ -260,6 +260,7 @@ fn the_compiler_finds_no_fault_with_the_tool_directories() {
         artifact: &tools.join("tool_registry.json"),
         builtin: &builtin,
         build_timestamp: "2026-01-01T00:00:00Z",
+        vocabularies: &BTreeMap::new(),
     });
     let errors: Vec<String> = compilation
         .problems

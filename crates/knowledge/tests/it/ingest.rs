@@ -1,25 +1,8 @@
 //! Folders good and bad: what is kept, what is reported and where.
 
-use crate::support::get;
-use std::fs;
-use std::path::Path;
-use tempfile::TempDir;
+use crate::support::{folder, get, open};
 use windlass_knowledge::{FolderError, IngestLimits, IngestReport, KnowledgeBase, OpenError};
 use windlass_tool::handler::Record;
-
-fn folder(files: &[(&str, &[u8])]) -> TempDir {
-    let folder = TempDir::new().unwrap();
-    for (path, bytes) in files {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-    folder
-}
-
-fn open(folder: &Path) -> (KnowledgeBase, IngestReport) {
-    KnowledgeBase::open(folder, &IngestLimits::default()).unwrap()
-}
 
 fn only_record(path: &str, text: &str) -> Record {
     let folder = folder(&[(path, text.as_bytes())]);

@@ -1,9 +1,17 @@
 //! The knowledge base through its public entry points: opening folders, searching, looking up.
 
 #[cfg(test)]
+mod durability;
+#[cfg(test)]
+mod formats;
+#[cfg(test)]
+mod hybrid;
+#[cfg(test)]
 mod ingest;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod names;
 #[cfg(test)]
 mod real_base;
 #[cfg(test)]

@@ -211,7 +211,7 @@ fn based_on(base_url: &str, path: &str) -> Result<String, AddressError> {
 }
 
 /// What of a refused URL may be shown: neither user nor query.
-fn without_secrets(url: &str) -> String {
+pub(crate) fn without_secrets(url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let url = &url[..end];
     match (url.find("://"), url.rfind('@')) {

@@ -1,7 +1,7 @@
 //! The hot path: audio in and out of its JSON frames. Knows one frame shape by heart and leaves every other to the
 //! general decoder; knows nothing of turns.
 
-use base64_simd::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64_simd::STANDARD;
 
 const BEFORE_AUDIO: &[u8] = br#"{"realtimeInput":{"audio":{"data":""#;
 const AFTER_AUDIO: &[u8] = br#"","mimeType":"audio/pcm;rate=16000"}}}"#;
@@ -13,29 +13,6 @@ pub fn encode_audio(pcm: &[u8], frame: &mut Vec<u8>) {
     frame.extend_from_slice(BEFORE_AUDIO);
     STANDARD.encode_append(pcm, frame);
     frame.extend_from_slice(AFTER_AUDIO);
-}
-
-/// Why audio could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NotBase64;
-
-/// Replaces `pcm` by what the text stands for. Either alphabet is read, padded or not, as protobuf JSON allows.
-pub(super) fn decode_base64(text: &[u8], pcm: &mut Vec<u8>) -> Result<(), NotBase64> {
-    pcm.clear();
-    let padding = text
-        .iter()
-        .rev()
-        .take(2)
-        .take_while(|byte| **byte == b'=')
-        .count();
-    let text = &text[..text.len() - padding];
-    if STANDARD_NO_PAD.decode_append(text, pcm).is_ok() {
-        return Ok(());
-    }
-    pcm.clear();
-    URL_SAFE_NO_PAD
-        .decode_append(text, pcm)
-        .map_err(|_| NotBase64)
 }
 
 const BEFORE_PARTS: [&[u8]; 7] = [
@@ -89,7 +66,7 @@ pub(super) fn only_audio(frame: &[u8]) -> Option<&[u8]> {
     blank(rest).is_empty().then_some(data)
 }
 
-fn tokens<'f>(frame: &'f [u8], expected: &[&[u8]]) -> Option<&'f [u8]> {
+pub(super) fn tokens<'f>(frame: &'f [u8], expected: &[&[u8]]) -> Option<&'f [u8]> {
     expected
         .iter()
         .try_fold(frame, |rest, expected| token(rest, expected))
@@ -119,33 +96,6 @@ mod tests {
             String::from_utf8(frame).unwrap(),
             r#"{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"audio/pcm;rate=16000"}}}"#
         );
-    }
-
-    #[test]
-    fn both_alphabets_are_read_with_and_without_padding() {
-        for (text, bytes) in [
-            ("+/8=", Some(&[0xfb, 0xff][..])),
-            ("-_8=", Some(&[0xfb, 0xff][..])),
-            ("+/8", Some(&[0xfb, 0xff][..])),
-            ("-_8", Some(&[0xfb, 0xff][..])),
-            ("AA==", Some(&[0][..])),
-            ("AAAA", Some(&[0, 0, 0][..])),
-            ("", Some(&[][..])),
-            ("+_8=", None),
-            ("A", None),
-            ("AAAA===", None),
-            ("AA AA", None),
-            ("AA=A", None),
-            ("é", None),
-        ] {
-            let mut pcm = vec![9];
-            let outcome = decode_base64(text.as_bytes(), &mut pcm);
-            assert_eq!(
-                outcome.is_ok().then_some(&pcm[..]),
-                bytes,
-                "decoding {text:?}"
-            );
-        }
     }
 
     #[test]

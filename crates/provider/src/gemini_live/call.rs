@@ -2,6 +2,7 @@
 //! a problem, which can be answered. Never guesses and never repairs.
 
 use super::wire::{Path, Text, Unlisted};
+use crate::arguments::read_arguments;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -9,7 +10,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use windlass_session::model::{ArgumentsProblem, IncomingCall};
-use windlass_tool::json;
 
 /// A call as it was written.
 #[derive(Debug, Default)]
@@ -52,41 +52,6 @@ impl FunctionCall<'_> {
         }
         self.arguments
             .map_or_else(|| Ok(Map::new()), |raw| read_arguments(raw.get()))
-    }
-}
-
-/// Reads arguments that are an object, or a string that holds one. None at all means none are given.
-fn read_arguments(text: &str) -> Result<Map<String, Value>, ArgumentsProblem> {
-    match text.as_bytes().first() {
-        Some(b'{') => read_object(text),
-        Some(b'n') => Ok(Map::new()),
-        Some(b'"') => {
-            let inner: String = serde_json::from_str(text)
-                .map_err(|_| ArgumentsProblem("the arguments are no valid text".to_owned()))?;
-            if inner.trim().is_empty() {
-                return Ok(Map::new());
-            }
-            read_object(&inner)
-        }
-        _ => Err(ArgumentsProblem(
-            "the arguments must be a JSON object".to_owned(),
-        )),
-    }
-}
-
-fn read_object(text: &str) -> Result<Map<String, Value>, ArgumentsProblem> {
-    // What is known to be text is read faster than bytes; the slower reader says what is wrong with the rest.
-    if let Ok(json::Strict(Value::Object(map))) = serde_json::from_str(text) {
-        return Ok(map);
-    }
-    match json::parse(text.as_bytes()) {
-        Ok(Value::Object(map)) => Ok(map),
-        Ok(_) => Err(ArgumentsProblem(
-            "the arguments must be a JSON object".to_owned(),
-        )),
-        Err(error) => Err(ArgumentsProblem(format!(
-            "the arguments are no valid JSON: {error}"
-        ))),
     }
 }
 

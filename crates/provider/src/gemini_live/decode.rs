@@ -1,11 +1,13 @@
 //! From a server's frames to model events. Knows what each message means and the little that has to be remembered between
 //! them; knows neither what is done about an event nor when it came.
 
-use super::audio::{decode_base64, only_audio};
+use super::audio::only_audio;
+use super::plain_call::only_calls;
 use super::wire::{
     Blob, Content, DetectionSignal, Path, ServerContent, ServerMessage, SetupComplete, Text,
     ToolCall, ToolCallCancellation, Transcription, Unlisted, UsageMetadata, VoiceActivity,
 };
+use crate::base64::decode_base64;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +63,10 @@ impl DecoderState {
             });
             return;
         };
+        if let Some(calls) = only_calls(frame) {
+            self.calls(calls, sink);
+            return;
+        }
         match serde_json::from_str::<ServerMessage<'_>>(frame) {
             Ok(message) => {
                 self.report_unknown(&message, sink);
@@ -75,7 +81,10 @@ impl DecoderState {
     /// After these the model answers anew, so its next audio is a new run.
     pub(super) fn expect_answer(&mut self, command: &ModelCommand) {
         match command {
-            ModelCommand::ToolResponses(_) | ModelCommand::UserText(_) => self.in_audio_run = false,
+            ModelCommand::ToolResponses(_)
+            | ModelCommand::LateResults(_)
+            | ModelCommand::UserText(_)
+            | ModelCommand::Notice(_) => self.in_audio_run = false,
             ModelCommand::History { .. }
             | ModelCommand::Image { .. }
             | ModelCommand::AudioEnded => {}
@@ -247,6 +256,10 @@ impl DecoderState {
             .flatten()
             .map(|call| call.incoming())
             .collect();
+        self.calls(calls, sink);
+    }
+
+    fn calls(&mut self, calls: Vec<IncomingCall>, sink: &mut impl Sink) {
         for call in &calls {
             if let Some(id) = &call.id {
                 if self.call_ids.len() == CALL_IDS_MAX {

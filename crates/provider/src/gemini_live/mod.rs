@@ -2,11 +2,13 @@
 //! codes. Does no IO and decides nothing: policies are the session's, retries the driver's.
 
 pub mod address;
+mod answer;
 mod audio;
 mod call;
 mod close;
 mod decode;
 mod encode;
+mod plain_call;
 pub mod profile;
 mod setup;
 mod wire;

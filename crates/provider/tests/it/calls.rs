@@ -176,3 +176,36 @@ fn a_call_that_came_only_as_a_part_is_made_at_the_turns_end() {
         ],
     );
 }
+
+/// A frame spelt as the service spells it is read the short way, one in the other spelling by the general decoder.
+#[test]
+fn the_short_way_reads_what_the_general_decoder_reads_whatever_happened_to_the_frame() {
+    let read = |frame: &str| match &decode(&mut codec(MODEL), frame.as_bytes())[..] {
+        [Said::Event(ModelEvent::Malformed { .. })] => vec![Said::Event(ModelEvent::Interrupted)],
+        said => said.to_vec(),
+    };
+    let frames = [
+        r#"{"toolCall":{"functionCalls":[{"id":"c1","name":"f","args":{"a":[1,-2.5,3.0,null],"é":"ß"}}]}}"#,
+        r#"{ "toolCall" : { "functionCalls" : [ { "name" : "f", "args" : { }, "id" : "c1" } , {"id":"c2","name":"g","args":{"x":{"y":"a\"b"}}} ] } }"#,
+    ];
+    for frame in frames {
+        for (at, character) in frame.char_indices() {
+            let (before, after) = frame.split_at(at);
+            let rest = &after[character.len_utf8()..];
+            let mut damaged = vec![before.to_owned(), format!("{before}{rest}")];
+            damaged.extend(
+                "\"{}[],:0e-\\ \u{1}é"
+                    .chars()
+                    .map(|extra| format!("{before}{extra}{after}")),
+            );
+            damaged.push(format!("{before}{after}"));
+            for frame in damaged
+                .iter()
+                .filter(|frame| frame.contains("\"toolCall\""))
+            {
+                let general = frame.replacen("\"toolCall\"", "\"tool_call\"", 1);
+                assert_eq!(read(frame), read(&general), "{frame}");
+            }
+        }
+    }
+}

@@ -24,7 +24,7 @@ fn check(model: &str, command: &ModelCommand, expected: &[Value]) {
 
 fn success(data: Option<Value>, cut: Option<&str>, quoted: bool) -> ProjectionBody {
     ProjectionBody::Success {
-        data,
+        data: data.map(Arc::new),
         content: vec![],
         cut: cut.map(str::to_owned),
         quoted,

@@ -10,8 +10,10 @@ mod calls;
 mod commands;
 mod events;
 mod hostile;
+mod realtime;
 mod recorded;
 mod setup;
+mod text;
 
 use serde_json::Value;
 use windlass_provider::gemini_live::{Codec, Sink, profile};

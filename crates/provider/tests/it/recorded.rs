@@ -153,7 +153,7 @@ fn our_answer_to_a_recorded_call_has_the_recorded_shape() {
                     tool_id: name,
                     duration_ms: 1,
                     body: ProjectionBody::Success {
-                        data: Some(json!("Recorded 5 (steady).")),
+                        data: Some(json!("Recorded 5 (steady).").into()),
                         content: vec![],
                         cut: None,
                         quoted: false,

@@ -53,7 +53,7 @@ fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()
 }
 
-fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
+pub(crate) fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
     let native = json!({"name": id, "description": "d", "parameters": {"type": "OBJECT"}});
     let with_json_schema =
         json!({"name": id, "description": "d", "parametersJsonSchema": {"type": "object"}});
@@ -79,8 +79,10 @@ fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
         parameters: Validator::compile(&json!({"type": "object"})).unwrap(),
         response: None,
         declarations: Declarations {
-            openai: raw(&json!({})),
-            openai_realtime: raw(&json!({})),
+            openai: raw(&json!({"type": "function", "function":
+                {"name": id, "description": "d", "parameters": {"type": "object"}}})),
+            openai_realtime: raw(&json!({"type": "function", "name": id, "description": "d",
+                "parameters": {"type": "object"}})),
             gemini_native: raw(&native),
             gemini_json: raw(&with_json_schema),
         },

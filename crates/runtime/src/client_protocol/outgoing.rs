@@ -5,12 +5,14 @@ use crate::redaction::without_sensitive;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use windlass_session::client::{Citation, ClientUpdate, ErrorCode, Image};
+use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::{Role, TranscriptEntry};
+use windlass_tool::envelope::{ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
 
 /// One message to the client. Times are RFC 3339, durations are milliseconds unless the name says otherwise.
 #[derive(Clone, Debug, Serialize)]
@@ -70,6 +72,23 @@ pub enum ServerMessage<'a> {
     ToolsComplete {
         tool_count: usize,
     },
+    ConfirmationRequest {
+        #[serde(serialize_with = "call_name")]
+        call_id: CallNumber,
+        token: &'a str,
+        tool: &'a ToolId,
+        args: &'a Map<String, Value>,
+        preview: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        warning: Option<&'a str>,
+        expires_at: String,
+    },
+    ConfirmationResult {
+        #[serde(serialize_with = "optional_call_name")]
+        call_id: Option<CallNumber>,
+        ok: bool,
+        response: &'a ToolResponse,
+    },
     Interrupted,
     TurnComplete {
         turn: u64,
@@ -90,6 +109,11 @@ pub enum ServerMessage<'a> {
         transcripts: &'a [TranscriptEntry],
     },
     Stopped,
+    /// The provider is gone, and this is the connection that is tried next, counted from 1.
+    Reconnecting {
+        attempt: u32,
+    },
+    Reconnected,
     Error {
         code: ErrorCode,
         message: Cow<'a, str>,
@@ -124,6 +148,16 @@ fn call_name<S: Serializer>(call: &CallNumber, serializer: S) -> Result<S::Ok, S
     serializer.collect_str(call)
 }
 
+fn optional_call_name<S: Serializer>(
+    call: &Option<CallNumber>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match call {
+        Some(call) => call_name(call, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 fn transcript_lines<S: Serializer>(
     entries: &&[TranscriptEntry],
     serializer: S,
@@ -145,9 +179,31 @@ fn transcript_lines<S: Serializer>(
     }))
 }
 
-/// The message that an update of the core becomes.
-pub fn of_update(update: &ClientUpdate) -> ServerMessage<'_> {
-    match update {
+/// The message that asks the user, with the token that the answer has to bring.
+pub fn of_question<'a>(
+    question: &'a ConfirmationQuestion,
+    token: &'a Sensitive<String>,
+) -> ServerMessage<'a> {
+    ServerMessage::ConfirmationRequest {
+        call_id: question.call,
+        token: token.expose(),
+        tool: &question.tool,
+        args: question.arguments.expose(),
+        preview: question.preview.expose(),
+        warning: question.warning.as_deref(),
+        expires_at: rfc3339(question.expires_at_unix_ms),
+    }
+}
+
+/// The message that an update of the core becomes; `None` for a question, which is nothing without its token.
+pub fn of_update(update: &ClientUpdate) -> Option<ServerMessage<'_>> {
+    Some(match update {
+        ClientUpdate::ConfirmationRequest(_) => return None,
+        ClientUpdate::ConfirmationResult { call, response } => ServerMessage::ConfirmationResult {
+            call_id: *call,
+            ok: response.expose().is_ok(),
+            response: response.expose(),
+        },
         ClientUpdate::Transcript {
             role,
             text,
@@ -180,6 +236,8 @@ pub fn of_update(update: &ClientUpdate) -> ServerMessage<'_> {
             ServerMessage::SessionComplete { transcripts }
         }
         ClientUpdate::Stopped => ServerMessage::Stopped,
+        ClientUpdate::Reconnecting { attempt } => ServerMessage::Reconnecting { attempt: *attempt },
+        ClientUpdate::Reconnected => ServerMessage::Reconnected,
         ClientUpdate::Error {
             code,
             message,
@@ -190,7 +248,7 @@ pub fn of_update(update: &ClientUpdate) -> ServerMessage<'_> {
             details: details.as_ref(),
         },
         ClientUpdate::Message(value) => ServerMessage::Own(value),
-    }
+    })
 }
 
 /// The message that an event of the session becomes, where clients are told of it.
@@ -239,9 +297,8 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
     use windlass_session::time::Timestamp;
-    use windlass_tool::envelope::{Meta, Outcome, ToolResponse};
+    use windlass_tool::envelope::{Meta, Outcome};
     use windlass_tool::error::CallError;
-    use windlass_tool::sensitive::Sensitive;
 
     fn written(message: &ServerMessage<'_>) -> Value {
         let mut bytes = Vec::new();
@@ -317,7 +374,7 @@ mod tests {
                 json!({"type": "timeout", "durationSeconds": 60}),
             ),
         ] {
-            assert_eq!(written(&of_update(&update)), expected);
+            assert_eq!(written(&of_update(&update).unwrap()), expected);
         }
     }
 
@@ -343,7 +400,7 @@ mod tests {
                     timestamp: 0,
                     retry_count: 0,
                     clamped: Default::default(),
-                    defaults_applied: vec![],
+                    defaults_applied: Default::default(),
                     idempotent_cache_hit: false,
                     original_turn: None,
                     parent_call_id: None,

@@ -3,22 +3,27 @@
 
 mod error;
 mod keys;
+mod knowledge;
 mod layers;
 mod path;
 mod print;
 mod settings;
+mod text;
 mod values;
 
 pub use error::{BadValue, ConfigError};
 pub use keys::{Key, Kind, keys};
+pub use knowledge::{EmbedderKind, Knowledge, KnowledgeLimits, NamespaceReaders};
 pub use layers::{Environment, Flag, Origin, Sources};
 pub use path::KeyPath;
 pub use settings::{
     Audit, Config, Folders, Log, LogFormat, LogLevel, Provider, ProviderKind, Server,
-    SpeechSettings, Text, Vertex, Voice,
+    SpeechSettings, Vertex, Voice,
 };
+pub use text::{HttpUrl, Text, TextProvider};
 pub use values::{
-    AllowedOrigin, ListenAddress, Name, ProviderUrl, Secret, Temperature, Whole, Words,
+    AllowedOrigin, Header, ListenAddress, Name, ProviderUrl, Secret, Temperature, WebAddress,
+    Whole, Words,
 };
 
 use layers::Values;

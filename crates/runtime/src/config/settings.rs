@@ -2,11 +2,13 @@
 //! nothing that it names.
 
 use super::error::ConfigError;
+use super::knowledge::{Knowledge, knowledge};
 use super::layers::Values;
 use super::path::KeyPath;
+use super::text::Text;
 use super::values::{
-    AllowedOrigin, ListenAddress, Name, Problem, ProviderUrl, Secret, Setting, Temperature, Whole,
-    Words, choices,
+    AllowedOrigin, Header, ListenAddress, Name, Problem, ProviderUrl, Secret, Setting, Temperature,
+    Whole, Words, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +17,7 @@ use toml::{Table, Value};
 use windlass_provider::gemini_live::profile::ProfileOverride;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_session::limits::Limits;
+use windlass_store::StoreLimits;
 use windlass_tool::artifact::Tightening;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::RateLimit;
@@ -24,6 +27,7 @@ use windlass_tool::kind::RateLimit;
 pub struct Config {
     pub server: Server,
     pub folders: Folders,
+    pub knowledge: Knowledge,
     pub provider: Provider,
     pub voice: Voice,
     pub text: Text,
@@ -32,6 +36,8 @@ pub struct Config {
     /// Makes tools stricter.
     pub tools: BTreeMap<ToolId, Tightening>,
     pub audit: Audit,
+    pub store: StoreLimits,
+    pub journal: Journal,
     pub log: Log,
 }
 
@@ -40,6 +46,8 @@ pub struct Server {
     pub listen: ListenAddress,
     /// Besides the server's own.
     pub allowed_origins: BTreeSet<AllowedOrigin>,
+    /// In which a proxy says who has signed in.
+    pub user_header: Option<Header>,
     pub sessions_max: Whole<1, 1_000_000>,
     pub connections_max: Whole<1, 1_000_000>,
     pub shutdown_seconds: Whole<0, 3_600>,
@@ -61,12 +69,14 @@ pub enum ProviderKind {
     /// Gemini Live where there are credentials or an address of its own, else the demo model.
     Auto,
     GeminiLive,
+    OpenaiRealtime,
     Demo,
 }
 
 choices!(ProviderKind {
     "auto" => Self::Auto,
     "gemini-live" => Self::GeminiLive,
+    "openai-realtime" => Self::OpenaiRealtime,
     "demo" => Self::Demo,
 });
 
@@ -121,18 +131,25 @@ pub struct SpeechSettings {
 }
 
 #[derive(Clone, Debug)]
-pub struct Text {
-    pub guides_tokens_max: Whole<0, 1_000_000>,
-    pub limits: Limits,
-}
-
-#[derive(Clone, Debug)]
 pub struct Audit {
     pub enabled: bool,
     /// `None` for `audit.jsonl` in the data folder.
     pub path: Option<PathBuf>,
     /// Whether arguments are written, without the sensitive ones.
     pub arguments: bool,
+    /// Bytes of a file before the next one begins.
+    pub file_bytes_max: Whole<1_000, 1_000_000_000_000>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Journal {
+    /// Whether sessions are recorded, with what people say in them.
+    pub enabled: bool,
+    /// `None` for `journal` in the data folder.
+    pub folder: Option<PathBuf>,
+    /// Bytes of one session's journal.
+    pub file_bytes_max: Whole<1_000, 1_000_000_000_000>,
+    pub files_max: Whole<1, 1_000_000>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +193,7 @@ impl Config {
             server: Server {
                 listen: values.need("server.listen")?,
                 allowed_origins: values.need("server.allowed_origins")?,
+                user_header: set(values, "server.user_header")?,
                 sessions_max: values.need("server.sessions_max")?,
                 connections_max: values.need("server.connections_max")?,
                 shutdown_seconds: values.need("server.shutdown_seconds")?,
@@ -187,17 +205,23 @@ impl Config {
                 data: values.need("folders.data")?,
                 prompts: values.need("folders.prompts")?,
             },
+            knowledge: knowledge(values)?,
             voice: voice(values)?,
-            text: Text {
-                guides_tokens_max: values.need("text.guides_tokens_max")?,
-                limits: limits(values, "text.limits")?,
-            },
+            text: super::text::read(values)?,
             models: models(values)?,
             tools: tools(values)?,
             audit: Audit {
                 enabled: values.need("audit.enabled")?,
                 path: set(values, "audit.path")?,
                 arguments: values.need("audit.arguments")?,
+                file_bytes_max: values.need("audit.file_bytes_max")?,
+            },
+            store: store(values)?,
+            journal: Journal {
+                enabled: values.need("journal.enabled")?,
+                folder: set(values, "journal.folder")?,
+                file_bytes_max: values.need("journal.file_bytes_max")?,
+                files_max: values.need("journal.files_max")?,
             },
             log: Log {
                 level: values.need("log.level")?,
@@ -207,7 +231,29 @@ impl Config {
     }
 }
 
-fn set<T: Setting>(values: &Values, path: &str) -> Result<Option<T>, ConfigError> {
+fn store(values: &Values) -> Result<StoreLimits, ConfigError> {
+    const HOUR_MS: u64 = 60 * 60 * 1_000;
+    // A shorter memory than a day could let an effect happen twice.
+    let effect_hours: Whole<24, 8_760> = values.need("store.effect_hours")?;
+    let conversation_hours: Whole<1, 8_760> = values.need("store.conversation_hours")?;
+    let bound = |key| -> Result<usize, ConfigError> {
+        let bound: Whole<1, 100_000_000> = values.need(key)?;
+        Ok(bound.count())
+    };
+    Ok(StoreLimits {
+        effect_ms: effect_hours.get() * HOUR_MS,
+        effects_max: bound("store.effects_max")?,
+        response_bytes_max: bound("store.response_bytes_max")?,
+        grants_max: bound("store.grants_max")?,
+        grant_bytes_max: bound("store.grant_bytes_max")?,
+        conversation_ms: conversation_hours.get() * HOUR_MS,
+        entries_max: bound("store.entries_max")?,
+        entry_bytes_max: bound("store.entry_bytes_max")?,
+        snapshot_bytes_max: bound("store.snapshot_bytes_max")?,
+    })
+}
+
+pub(super) fn set<T: Setting>(values: &Values, path: &str) -> Result<Option<T>, ConfigError> {
     values.get(&path.into())
 }
 
@@ -233,7 +279,14 @@ fn provider(values: &mut Values) -> Result<Provider, ConfigError> {
     if let Some(variable) = set::<Name>(values, "provider.api_key_env")? {
         values.fall_back_to_variable("provider.api_key", variable.as_str())?;
     }
-    for variable in ["GEMINI_API_KEY", "GOOGLE_API_KEY"] {
+    // A key never goes to another company than the one that gave it.
+    let variables: &[&str] = match values.need("provider.kind")? {
+        ProviderKind::OpenaiRealtime => &["OPENAI_API_KEY"],
+        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => {
+            &["GEMINI_API_KEY", "GOOGLE_API_KEY"]
+        }
+    };
+    for variable in variables {
         values.fall_back_to_variable("provider.api_key", variable)?;
     }
     let provider = Provider {
@@ -304,7 +357,7 @@ fn vertex(values: &Values) -> Result<Option<Vertex>, ConfigError> {
 }
 
 /// The core's limits: each a number that its key's own rule passes, put together as the core names them.
-fn limits(values: &Values, section: &str) -> Result<Limits, ConfigError> {
+pub(super) fn limits(values: &Values, section: &str) -> Result<Limits, ConfigError> {
     let mut whole = Table::new();
     let prefix = KeyPath::from(section);
     let paths: Vec<KeyPath> = values

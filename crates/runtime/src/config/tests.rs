@@ -164,7 +164,7 @@ fn a_value_that_its_key_refuses_is_said_in_one_line() {
         (
             "[provider]\nkind = \"gemini\"",
             "provider.kind has the value \"gemini\" (from windlass.toml), which is no choice here; \
-             write one of auto, gemini-live, demo",
+             write one of auto, gemini-live, openai-realtime, demo",
         ),
         (
             "[provider]\napi_key = \"top secret\"",
@@ -368,7 +368,8 @@ fn every_key_is_documented_with_its_default_and_no_other() {
             let path = key
                 .path
                 .replace("models.*", "models.MODEL")
-                .replace("tools.*", "tools.TOOL");
+                .replace("tools.*", "tools.TOOL")
+                .replace("namespaces.*", "namespaces.NAMESPACE");
             let default = key
                 .default
                 .map_or("not set".to_owned(), |value| value.to_string());
@@ -376,4 +377,56 @@ fn every_key_is_documented_with_its_default_and_no_other() {
         })
         .collect();
     assert_eq!(documented(), keys);
+}
+
+#[test]
+fn a_key_never_goes_to_another_company() {
+    let both = [("GEMINI_API_KEY", "g"), ("OPENAI_API_KEY", "o")];
+    for (kind, environment, key, text) in [
+        (
+            "openai-realtime",
+            &both[..],
+            Some("o"),
+            TextProvider::Openai,
+        ),
+        ("openai-realtime", &both[..1], None, TextProvider::Demo),
+        ("gemini-live", &both[..], Some("g"), TextProvider::Gemini),
+        ("gemini-live", &both[1..], None, TextProvider::Openai),
+    ] {
+        let file = format!("[provider]\nkind = \"{kind}\"\n");
+        let case = Case {
+            file: &file,
+            environment,
+            ..NOTHING
+        };
+        let config = load(&case).unwrap().config;
+        let found = config.provider.api_key.map(|key| key.sensitive());
+        let found = found.as_ref().map(|key| key.expose().as_str());
+        assert_eq!(
+            (found, config.text.provider),
+            (key, text),
+            "{kind} {environment:?}"
+        );
+    }
+}
+
+#[test]
+fn a_text_server_of_ones_own_gets_no_companys_key() {
+    let both = [("GEMINI_API_KEY", "g"), ("OPENAI_API_KEY", "o")];
+    for provider in ["auto", "openai", "gemini"] {
+        for (own, expected) in [("", None), ("api_key = \"mine\"\n", Some("mine"))] {
+            let file = format!(
+                "[text]\nprovider = \"{provider}\"\nurl = \"http://127.0.0.1:9/v1\"\n{own}"
+            );
+            let case = Case {
+                file: &file,
+                environment: &both,
+                ..NOTHING
+            };
+            let key = load(&case).unwrap().config.text.api_key;
+            let key = key.map(|key| key.sensitive());
+            let key = key.as_ref().map(|key| key.expose().as_str());
+            assert_eq!(key, expected, "{provider}");
+        }
+    }
 }

@@ -155,6 +155,26 @@ impl Setting for Name {
     }
 }
 
+/// The name of an HTTP header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header(http::HeaderName);
+
+impl Header {
+    pub fn get(&self) -> &http::HeaderName {
+        &self.0
+    }
+}
+
+impl Setting for Header {
+    fn read(value: &Value) -> Result<Self, Problem> {
+        text(value)?
+            .trim()
+            .parse()
+            .map(Self)
+            .map_err(|_| Problem::new("is no name of a header", "write it as in X-Forwarded-User"))
+    }
+}
+
 impl Setting for PathBuf {
     fn read(value: &Value) -> Result<Self, Problem> {
         let text = text(value)?;
@@ -251,6 +271,36 @@ impl Setting for ProviderUrl {
             Err(_) => Err(Problem::new(
                 "is no address of a provider",
                 "write it as in wss://host/path, without user, query or fragment",
+            )),
+        }
+    }
+}
+
+/// The address of a service over HTTP, without a slash at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebAddress(String);
+
+impl WebAddress {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Setting for WebAddress {
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let url = text(value)?.trim().trim_end_matches('/');
+        let uri = url.parse::<http::Uri>().ok().filter(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri
+                    .authority()
+                    .is_some_and(|host| !host.as_str().contains('@'))
+                && uri.query().is_none()
+        });
+        match uri {
+            Some(_) => Ok(Self(url.to_owned())),
+            None => Err(Problem::new(
+                "is no web address",
+                "write it as in https://host/path, without user, query or fragment",
             )),
         }
     }

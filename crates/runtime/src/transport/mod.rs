@@ -1,6 +1,7 @@
 //! The connections that sessions run over. Knows bytes, frames, time limits and peers; knows no message of any protocol
 //! that travels in them.
 
+pub mod http;
 pub mod websocket;
 
 mod buffers;

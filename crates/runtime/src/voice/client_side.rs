@@ -3,7 +3,8 @@
 
 use super::VoiceSettings;
 use crate::client_protocol::{AudioMode, ServerMessage};
-use crate::transport::websocket::{AudioForm, Socket};
+use crate::transport::websocket::{AudioForm, Role, Socket};
+use std::io;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 use windlass_session::client::ErrorCode;
@@ -15,6 +16,7 @@ pub(super) struct ClientSide {
     heard_at: Instant,
     is_pinged: bool,
     has_peer_closed: bool,
+    is_absent: bool,
     state: State,
 }
 
@@ -35,8 +37,20 @@ impl ClientSide {
             heard_at: now,
             is_pinged: false,
             has_peer_closed: false,
+            is_absent: false,
             state: State::Open,
         }
+    }
+
+    /// Nobody. It stands where a client was, whose socket is closed by that.
+    pub(super) fn absent(settings: &VoiceSettings, now: Instant) -> io::Result<Self> {
+        let nothing = Box::new(tokio::io::empty());
+        let socket = Socket::new(nothing, Role::Server, settings.client_socket, Vec::new())?;
+        Ok(Self {
+            is_absent: true,
+            state: State::Gone,
+            ..Self::new(socket, now)
+        })
     }
 
     pub(super) fn socket(&mut self) -> &mut Socket {
@@ -45,6 +59,10 @@ impl ClientSide {
 
     pub(super) fn is_open(&self) -> bool {
         self.state == State::Open
+    }
+
+    pub(super) fn is_absent(&self) -> bool {
+        self.is_absent
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -58,6 +76,18 @@ impl ClientSide {
 
     pub(super) fn say(&mut self, message: &ServerMessage<'_>) {
         if self.is_open() && self.socket.send_text(|bytes| message.write(bytes)).is_err() {
+            self.give_up();
+        }
+    }
+
+    /// Says a message that was written before.
+    pub(super) fn repeat(&mut self, message: &[u8]) {
+        if self.is_open()
+            && self
+                .socket
+                .send_text(|bytes| bytes.extend_from_slice(message))
+                .is_err()
+        {
             self.give_up();
         }
     }

@@ -2,6 +2,7 @@
 //! another has something to do. Knows the order of a connection's stages; what a session does is [`Running`]'s.
 
 use super::client_side::ClientSide;
+use super::door::{Door, Visit};
 use super::running::Running;
 use super::timer::{ShutdownWatch, Timer};
 use super::{Connection, Refusal, VoiceService};
@@ -29,6 +30,8 @@ pub(super) struct Driver {
     shutdown: ShutdownWatch,
     /// A session that has ended, and whose started changes may still run.
     finished: Option<Box<Running>>,
+    /// The session that this connection's client goes back to; the task that owns it takes over.
+    resumed: Option<Arc<Door>>,
 }
 
 enum Stage {
@@ -56,6 +59,7 @@ impl Driver {
             timer: Timer::new(now),
             shutdown: ShutdownWatch::new(service.shutdown.subscribe()),
             finished: None,
+            resumed: None,
             service,
         })
     }
@@ -72,8 +76,14 @@ impl Driver {
         poll_fn(|context| self.poll(context)).await;
         // Both sockets are closed before the last changes are waited for.
         let Self {
-            client, finished, ..
+            client,
+            finished,
+            resumed,
+            ..
         } = self;
+        if let Some(door) = resumed {
+            return door.enter(client);
+        }
         drop(client);
         if let Some(running) = finished {
             running.finish().await;
@@ -87,7 +97,11 @@ impl Driver {
                 self.shut_down(now);
             }
             self.look_after(now);
-            let mut progressed = self.poll_client(context, now);
+            let mut progressed = self.poll_door(context, now);
+            progressed |= self.poll_client(context, now);
+            if self.resumed.is_some() {
+                return Poll::Ready(());
+            }
             if let Stage::Running(running) = &mut self.stage {
                 progressed |= running.poll(context, &mut self.client, now);
                 progressed |= running.poll_flush(context, &mut self.client, now);
@@ -104,6 +118,34 @@ impl Driver {
             let deadline = self.deadline();
             if self.timer.poll_until(context, now, deadline).is_pending() {
                 return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes in a client that comes back to its session; whether anything happened.
+    fn poll_door(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
+        let Stage::Running(running) = &mut self.stage else {
+            return false;
+        };
+        match running.visit(context) {
+            None => false,
+            Some(Visit::Closed) => {
+                running.close(&mut self.client, now);
+                true
+            }
+            Some(Visit::Client(client)) => {
+                let mut old = std::mem::replace(&mut self.client, *client);
+                old.close(1000, "the session goes on over another connection");
+                old.poll_flush(context);
+                self.client.heard(now);
+                if !running.client_back(&mut self.client, now) {
+                    let message = "the server cannot take the session up now";
+                    self.client.error(ErrorCode::Internal, message);
+                    self.client.close(1011, "");
+                } else if let Some(reading) = self.client.socket().already_read() {
+                    self.read(reading, now);
+                }
+                true
             }
         }
     }
@@ -128,7 +170,8 @@ impl Driver {
 
     fn read(&mut self, mut reading: Reading, now: Instant) {
         self.client.heard(now);
-        loop {
+        // What follows a start that resumes is for the session that it leads to.
+        while self.resumed.is_none() {
             match reading.next_message() {
                 Ok(None) => break,
                 Ok(Some(message)) => self.client_message(message, now),
@@ -232,6 +275,30 @@ impl Driver {
             return self.bad_message(ErrorCode::SessionActive, message);
         }
         let audio = start.audio;
+        if let Some(token) = &start.resume {
+            let (user_id, conversation_id) =
+                (start.user_id.as_deref(), start.conversation_id.as_deref());
+            let hash = token_hash(token.expose());
+            match self.service.doors.take(&hash, user_id, conversation_id) {
+                Some(door) => {
+                    self.client.audio = audio;
+                    self.resumed = Some(door);
+                }
+                None => {
+                    let code = ErrorCode::ResumeRefused;
+                    let message = "there is no session with this token any more; start a new one";
+                    self.client.error(code, message);
+                    self.close(1008, code.as_str(), now);
+                }
+            }
+            return;
+        }
+        if let Some(conversation_id) = &start.conversation_id {
+            let user_id = start.user_id.as_deref();
+            self.service
+                .doors
+                .clear(&self.client_id, user_id, conversation_id);
+        }
         match self.service.host.start(&self.client_id, start) {
             Ok(admission) => {
                 self.client.audio = audio;
@@ -292,6 +359,12 @@ impl Driver {
         };
         if !self.client.is_open() {
             running.client_lost(&mut self.client, now);
+            if (self.client.is_gone() || self.client.has_parted())
+                && !self.client.is_absent()
+                && let Ok(nobody) = ClientSide::absent(&self.service.settings, now)
+            {
+                self.client = nobody;
+            }
         }
         let Some(reason) = running.ended() else {
             return false;
@@ -301,6 +374,7 @@ impl Driver {
             EndReason::ProviderLost => (1011, "the model's provider is gone"),
             EndReason::Shutdown => (1001, "the server is shutting down"),
         };
+        running.leave();
         self.client.close(code, text);
         let until = now + self.service.settings.close_timeout;
         if let Stage::Running(mut running) =

@@ -1,13 +1,15 @@
-//! One connection to the provider, from the first byte to its loss: connecting, setup, ready. Knows the order of these and
-//! holds back what may not go out yet; knows no policy and no client.
+//! The connection to the provider, from the first byte to its loss: connecting, setup, ready, and the goodbye before the
+//! next. Knows the order of these and holds back what may not go out yet; knows no policy and no client.
 
 use crate::codec::{Codec, Connecting, LiveProvider, OpenRequest, Sink, lost_reason};
 use crate::pump::Pump;
 use crate::transport::websocket::{AudioForm, CloseFrame, Message, Reading, Socket, SocketLost};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::time::Instant;
 use windlass_session::model::{LostReason, ModelCommand};
 use windlass_session::session::SessionConfig;
+use windlass_tool::sensitive::Sensitive;
 
 /// Commands that wait for the provider to accept its setup. The core waits itself with nearly all it says.
 const HELD_COMMANDS_MAX: usize = 64;
@@ -20,9 +22,25 @@ pub(super) struct Link {
     state: State,
     held: Vec<ModelCommand>,
     setup_deadline: Option<Instant>,
+    /// When another connection is to take its place, as nobody else will say so.
+    ends_at: Option<Instant>,
+    is_resuming: bool,
+}
+
+/// Which connection is wanted.
+pub(super) struct Wanted {
+    pub(super) generation: u64,
+    pub(super) handle: Option<Sensitive<String>>,
+    pub(super) history_follows: bool,
 }
 
 enum State {
+    /// The old socket is being closed: a provider refuses to resume a session whose socket is still open.
+    Parting {
+        old: Box<Socket>,
+        until: Instant,
+        next: Connecting,
+    },
     Connecting(Connecting),
     SettingUp(Box<Socket>),
     Ready(Box<Socket>),
@@ -40,42 +58,101 @@ impl Link {
     pub(super) fn open(
         provider: &dyn LiveProvider,
         session: &SessionConfig,
-        generation: u64,
+        wanted: &Wanted,
         setup_deadline: Instant,
     ) -> Self {
         let opening = provider.open(OpenRequest {
             session,
-            generation,
-            resumption_handle: None,
+            generation: wanted.generation,
+            resumption_handle: wanted.handle.as_ref(),
+            history_follows: wanted.history_follows,
         });
         Self {
-            generation,
+            generation: wanted.generation,
             codec: opening.codec,
             state: State::Connecting(opening.connecting),
             held: Vec::new(),
             setup_deadline: Some(setup_deadline),
+            ends_at: None,
+            is_resuming: wanted.handle.is_some(),
         }
+    }
+
+    /// Closes the connection, where there is one, and then opens this one in its place.
+    pub(super) fn replace(&mut self, next: Self, parting_deadline: Instant) {
+        let old = std::mem::replace(self, next);
+        let (State::SettingUp(mut socket) | State::Ready(mut socket)) = old.state else {
+            return;
+        };
+        if socket.send_close(1000, "").is_err() {
+            return;
+        }
+        if let State::Connecting(next) = std::mem::replace(&mut self.state, State::Lost) {
+            self.state = State::Parting {
+                old: socket,
+                until: parting_deadline,
+                next,
+            };
+        }
+    }
+
+    pub(super) fn is_resuming(&self) -> bool {
+        self.is_resuming
     }
 
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
 
-    pub(super) fn setup_deadline(&self) -> Option<Instant> {
+    /// When something of it is due: its setup, its own end, or the end of the goodbye before it.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Parting { until, .. } => Some(*until),
+            State::Ready(_) => self.ends_at,
+            State::Connecting(_) | State::SettingUp(_) | State::Lost => self.setup_deadline,
+        }
+    }
+
+    /// Stops waiting for what is overdue; the reason where the connection is lost over it.
+    pub(super) fn look_after(&mut self, now: Instant) -> Option<LostReason> {
+        if let State::Parting { until, .. } = &self.state
+            && *until <= now
+        {
+            self.parted();
+        }
         self.setup_deadline
+            .is_some_and(|due| due <= now)
+            .then_some(LostReason::SetupTimeout)
+    }
+
+    /// Whether the connection has been used long enough; true once.
+    pub(super) fn is_used_up(&mut self, now: Instant) -> bool {
+        self.ends_at.take_if(|due| *due <= now).is_some()
+    }
+
+    fn parted(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Lost) {
+            State::Parting { next, .. } => State::Connecting(next),
+            other => other,
+        };
     }
 
     fn socket(&mut self) -> Option<&mut Socket> {
         match &mut self.state {
             State::SettingUp(socket) | State::Ready(socket) => Some(socket),
+            State::Parting { old, .. } => Some(old),
             State::Connecting(_) | State::Lost => None,
         }
     }
 
     /// Goes on connecting or reads once.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Progress> {
+        if let State::Parting { old, .. } = &mut self.state {
+            std::task::ready!(poll_goodbye(old, context));
+            self.parted();
+        }
         match &mut self.state {
-            State::Lost => Poll::Pending,
+            State::Lost | State::Parting { .. } => Poll::Pending,
             State::Connecting(connecting) => {
                 connecting
                     .as_mut()
@@ -119,7 +196,12 @@ impl Link {
         sink: &mut dyn Sink,
     ) -> Result<(), LostReason> {
         match message {
-            Message::Text(frame) | Message::Binary(frame) => self.codec.decode(&frame, sink),
+            Message::Text(frame) | Message::Binary(frame) => {
+                self.codec.decode(&frame, sink);
+                let mut frames = Vec::new();
+                self.codec.react(&mut frames)?;
+                self.send_frames(frames)?;
+            }
             Message::Ping(payload) => {
                 let sent = self.socket().map(|socket| socket.send_pong(payload));
                 if let Some(Err(error)) = sent {
@@ -145,8 +227,9 @@ impl Link {
         matches!(self.state, State::Ready(_))
     }
 
-    pub(super) fn becomes_ready(&mut self) {
+    pub(super) fn becomes_ready(&mut self, now: Instant) {
         self.setup_deadline = None;
+        self.ends_at = self.codec.lifetime().map(|lifetime| now + lifetime);
         self.state = match std::mem::replace(&mut self.state, State::Lost) {
             State::SettingUp(socket) => State::Ready(socket),
             other => other,
@@ -168,7 +251,7 @@ impl Link {
     pub(super) fn command(&mut self, command: ModelCommand) -> Result<(), LostReason> {
         match &self.state {
             State::Ready(_) => self.send(&command),
-            State::Connecting(_) | State::SettingUp(_) => {
+            State::Parting { .. } | State::Connecting(_) | State::SettingUp(_) => {
                 if self.held.len() < HELD_COMMANDS_MAX {
                     self.held.push(command);
                 } else {
@@ -183,6 +266,17 @@ impl Link {
     fn send(&mut self, command: &ModelCommand) -> Result<(), LostReason> {
         let mut frames = Vec::new();
         self.codec.encode(command, &mut frames);
+        self.send_frames(frames)
+    }
+
+    /// Tells the provider that the answer under way is void, and how much of it was never heard.
+    pub(super) fn discard(&mut self, unplayed: Duration) -> Result<(), LostReason> {
+        let mut frames = Vec::new();
+        self.codec.discard(unplayed, &mut frames);
+        self.send_frames(frames)
+    }
+
+    fn send_frames(&mut self, frames: Vec<Vec<u8>>) -> Result<(), LostReason> {
         let Some(socket) = self.socket() else {
             return Ok(());
         };
@@ -194,7 +288,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends or keeps a piece of the microphone. Expects whole samples.
+    /// Sends or keeps a piece of the microphone; what is kept goes to the next connection. Expects whole samples.
     pub(super) fn send_audio(&mut self, pcm: &[u8], pump: &mut Pump) {
         let codec = &mut self.codec;
         match &mut self.state {
@@ -206,14 +300,18 @@ impl Link {
                     pump.provider_slow(pcm.len());
                 }
             }
-            State::Connecting(_) | State::SettingUp(_) => pump.buffer(pcm),
-            State::Lost => {}
+            State::Parting { .. } | State::Connecting(_) | State::SettingUp(_) | State::Lost => {
+                pump.buffer(pcm);
+            }
         }
     }
 
     /// Writes what waits; the reason where the connection is lost over it.
     pub(super) fn poll_flush(&mut self, context: &mut Context<'_>) -> Option<LostReason> {
-        match self.socket()?.poll_flush(context) {
+        let (State::SettingUp(socket) | State::Ready(socket)) = &mut self.state else {
+            return None;
+        };
+        match socket.poll_flush(context) {
             Poll::Ready(Err(error)) => Some(network(&error.to_string())),
             Poll::Ready(Ok(())) | Poll::Pending => None,
         }
@@ -240,6 +338,26 @@ impl Link {
             let _ = socket.poll_flush(context);
         }
         self.close();
+    }
+}
+
+/// Ready when the peer has answered our goodbye, or cannot any more. What else it says is for nobody.
+fn poll_goodbye(socket: &mut Socket, context: &mut Context<'_>) -> Poll<()> {
+    if let Poll::Ready(Err(_)) = socket.poll_flush(context) {
+        return Poll::Ready(());
+    }
+    loop {
+        let Ok(mut reading) = std::task::ready!(socket.poll_read(context)) else {
+            return Poll::Ready(());
+        };
+        loop {
+            match reading.next_message() {
+                Ok(Some(Message::Close(_))) | Err(_) => return Poll::Ready(()),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+            }
+        }
+        socket.finish(reading);
     }
 }
 

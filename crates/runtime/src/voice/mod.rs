@@ -2,8 +2,11 @@
 //! Knows neither HTTP nor configuration files; who may start what session is decided by the [`Host`].
 
 mod client_side;
+mod door;
 mod driver;
+mod frame_sink;
 mod link;
+mod missed;
 mod running;
 mod timer;
 
@@ -112,6 +115,7 @@ pub struct VoiceService {
     settings: VoiceSettings,
     host: Arc<dyn Host>,
     shared: Shared,
+    doors: door::Doors,
     shutdown: watch::Sender<bool>,
     connections: watch::Sender<usize>,
 }
@@ -122,6 +126,7 @@ impl VoiceService {
             settings,
             host,
             shared,
+            doors: door::Doors::default(),
             shutdown: watch::Sender::new(false),
             connections: watch::Sender::new(0),
         })

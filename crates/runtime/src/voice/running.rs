@@ -2,11 +2,16 @@
 //! happens is the core's decision.
 
 use super::client_side::ClientSide;
-use super::link::{Link, Progress};
+use super::door::{Door, Owner, Visit};
+use super::frame_sink::FrameSink;
+use super::link::{Link, Progress, Wanted};
+use super::missed::{Missed, started_message};
 use super::{Admission, VoiceService};
 use crate::call_driver::CallDriver;
-use crate::client_protocol::{ServerMessage, of_event, of_update};
-use crate::codec::Sink;
+use crate::client_protocol::{ServerMessage, of_event, of_question, of_update};
+use crate::codec::LiveProvider;
+use crate::ids::{resume_token, token_hash};
+use crate::journal::RecordedSession;
 use crate::pump::{Microphone, Pump};
 use crate::subscriber::SessionIdentity;
 use crate::transport::websocket::Reading;
@@ -15,25 +20,31 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_session::client::ClientEvent;
+use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
-use windlass_session::session::Session;
 use windlass_session::time::Timestamp;
 use windlass_tool::id::ClientId;
+
+/// How long a connection that has been used long enough may wait for a quiet moment.
+const RENEWAL_PATIENCE: Duration = Duration::from_secs(3 * 60);
 
 pub(super) struct Running {
     service: Arc<VoiceService>,
     calls: CallDriver,
-    core: Session,
+    core: RecordedSession,
+    provider: Box<dyn LiveProvider>,
     link: Link,
     pump: Pump,
     started: Instant,
     is_client_lost: bool,
+    door: Arc<Door>,
+    /// The hash of the token that opens it.
+    token_hash: [u8; 32],
+    missed: Missed,
     shutdown_deadline: Option<Instant>,
     ended: Option<EndReason>,
-    _lease: Box<dyn Send>,
 }
 
 impl Running {
@@ -53,35 +64,41 @@ impl Running {
             conversation_id: session.conversation_id.clone(),
             mode: session.mode,
         };
-        client.say(&ServerMessage::Started {
-            session_id: session.session_id.as_str(),
-            conversation_id: session.conversation_id.as_str(),
-            resume_token: admission.resume_token.expose(),
-            mode: session.mode,
-            registry_version: session.registry.version(),
-            tools: session
-                .registry
-                .declared(session.mode)
-                .map(|tool| &tool.id)
-                .collect(),
-        });
+        let owner = Owner {
+            client_id: identity.client_id.clone(),
+            user_id: session.user_id.clone(),
+            conversation_id: session.conversation_id.clone(),
+        };
+        let door = Door::new(owner, admission.lease);
+        let token_hash = token_hash(admission.resume_token.expose());
+        service.doors.open(token_hash, door.clone());
+        client.say(&started_message(&session, &admission.resume_token));
         tracing::info!(session = %session.session_id, "a voice session begins");
         let deadline = now + service.settings.setup_timeout;
-        let link = Link::open(admission.provider.as_ref(), &session, 1, deadline);
+        let first = Wanted {
+            generation: 1,
+            handle: None,
+            history_follows: !session.history.is_empty(),
+        };
+        let link = Link::open(admission.provider.as_ref(), &session, &first, deadline);
         let mut outputs = Vec::new();
         let mut running = Box::new(Self {
             calls: CallDriver::new(identity, admission.world, service.shared.clone()),
-            core: Session::new(session, &mut outputs),
+            core: RecordedSession::begin(session, service.shared.journal.as_deref(), &mut outputs),
+            provider: admission.provider,
             link,
             pump: Pump::new(service.settings.audio),
             started: now,
             is_client_lost: false,
+            door,
+            token_hash,
+            missed: Missed::default(),
             shutdown_deadline: None,
             ended: None,
             service,
-            _lease: admission.lease,
         });
         let mut inputs = VecDeque::from([Input::Client(ClientEvent::Connected)]);
+        running.calls.ask_ledger(&mut inputs);
         running.obey(outputs, &mut inputs, client, now);
         running.feed(inputs, client, now);
         running
@@ -119,35 +136,80 @@ impl Running {
         for output in outputs {
             match self.calls.obey(output, inputs) {
                 None => {}
+                Some(Output::Connect {
+                    generation,
+                    handle,
+                    history_follows,
+                }) => {
+                    let wanted = Wanted {
+                        generation,
+                        handle,
+                        history_follows,
+                    };
+                    self.connect(&wanted, now);
+                }
                 Some(Output::SendModel(command)) => {
                     if let Err(reason) = self.link.command(command) {
                         inputs.push_back(self.lose_link(reason));
                     }
                 }
-                Some(Output::SendClient(update)) => client.say(&of_update(&update)),
+                Some(Output::SendClient(update)) => self.tell_client(&update, client),
                 Some(Output::Event(event)) => {
                     if let Some(message) = of_event(&event) {
-                        client.say(&message);
+                        self.say(&message, client);
                     }
                 }
-                Some(Output::DiscardAudio) => {
-                    self.pump.discard(self.timestamp(now));
-                    client.socket().discard_audio();
-                }
+                Some(Output::DiscardAudio) => inputs.extend(self.discard_audio(client, now)),
                 Some(Output::AcceptAudio) => self.pump.accept(),
-                Some(Output::SuppressAudio(is_suppressed)) => {
-                    self.pump.suppress_speech(is_suppressed);
-                }
+                Some(Output::SuppressAudio(is_on)) => self.pump.suppress_speech(is_on),
                 Some(Output::HoldMicrophone(is_held)) => self.pump.hold_microphone(is_held),
                 Some(Output::Close(reason)) => self.ended = Some(reason),
                 Some(
-                    Output::Reserve { .. }
+                    Output::RequestConfirmation(_)
+                    | Output::DeclineConfirmation { .. }
+                    | Output::WithdrawConfirmation { .. }
+                    | Output::Reserve(_)
+                    | Output::RecordOutcome(_)
+                    | Output::MarkAnswered { .. }
+                    | Output::Lookup(_)
                     | Output::CheckRate { .. }
                     | Output::StartCall(_)
                     | Output::AbortCall { .. },
                 ) => unreachable!("the call driver obeys these itself"),
             }
         }
+    }
+
+    /// Throws away what was not played, and tells the provider where it can use that; what follows if it is gone.
+    fn discard_audio(&mut self, client: &mut ClientSide, now: Instant) -> Option<Input> {
+        let at = self.timestamp(now);
+        let unplayed = self.pump.unplayed(at);
+        self.pump.discard(at);
+        client.socket().discard_audio();
+        let discarded = self.link.discard(unplayed);
+        discarded.err().map(|reason| self.lose_link(reason))
+    }
+
+    fn tell_client(&mut self, update: &ClientUpdate, client: &mut ClientSide) {
+        if let ClientUpdate::ConfirmationRequest(question) = update
+            && let Some(token) = self.calls.take_token(question.call)
+        {
+            self.say(&of_question(question, &token), client);
+        } else if let Some(message) = of_update(update) {
+            self.say(&message, client);
+        }
+    }
+
+    /// Opens the next connection in place of the one that there is.
+    fn connect(&mut self, wanted: &Wanted, now: Instant) {
+        let settings = &self.service.settings;
+        let next = Link::open(
+            self.provider.as_ref(),
+            self.core.config(),
+            wanted,
+            now + settings.setup_timeout,
+        );
+        self.link.replace(next, now + settings.close_timeout);
     }
 
     /// Tells the core what the client did.
@@ -172,9 +234,48 @@ impl Running {
         verdict
     }
 
+    /// Tells the client, or keeps it for the client that comes back.
+    fn say(&mut self, message: &ServerMessage<'_>, client: &mut ClientSide) {
+        if self.is_client_lost {
+            self.missed.keep(message);
+        } else {
+            client.say(message);
+        }
+    }
+
+    /// What happened at the session's door, if anything did.
+    pub(super) fn visit(&mut self, context: &mut Context<'_>) -> Option<Visit> {
+        self.door.visit(context)
+    }
+
+    /// A client has come back, with the token that is used up by it. `false` where no other can be minted.
+    pub(super) fn client_back(&mut self, client: &mut ClientSide, now: Instant) -> bool {
+        let Ok(token) = resume_token() else {
+            return false;
+        };
+        self.client_lost(client, now);
+        self.service.doors.shut(&self.token_hash);
+        self.token_hash = token_hash(token.expose());
+        self.service.doors.open(self.token_hash, self.door.clone());
+        client.say(&started_message(self.core.config(), &token));
+        for message in self.missed.take() {
+            client.repeat(&message);
+        }
+        self.is_client_lost = false;
+        self.door.set_waiting(false);
+        self.input(Input::Client(ClientEvent::Connected), client, now);
+        true
+    }
+
+    /// Another session has taken the conversation over.
+    pub(super) fn close(&mut self, client: &mut ClientSide, now: Instant) {
+        self.input(Input::Client(ClientEvent::Stop), client, now);
+    }
+
     /// The client is gone; the core hears of it once.
     pub(super) fn client_lost(&mut self, client: &mut ClientSide, now: Instant) {
         if !std::mem::replace(&mut self.is_client_lost, true) {
+            self.door.set_waiting(true);
             self.input(Input::Client(ClientEvent::Lost), client, now);
         }
     }
@@ -230,7 +331,9 @@ impl Running {
 
     fn read(&mut self, mut reading: Reading, client: &mut ClientSide, now: Instant) {
         let at = self.timestamp(now);
-        while self.ended.is_none() {
+        let generation = self.link.generation();
+        // What an old connection still says is for nobody.
+        while self.ended.is_none() && self.link.generation() == generation {
             let message = match reading.next_message() {
                 Ok(Some(message)) => message,
                 Ok(None) => break,
@@ -247,9 +350,13 @@ impl Running {
             };
             let outcome = self.link.take(message, &mut sink);
             for event in sink.events {
-                self.model_event(event, client, now);
+                if self.link.generation() == generation {
+                    self.model_event(event, client, now);
+                }
             }
-            if let Err(reason) = outcome {
+            if let Err(reason) = outcome
+                && self.link.generation() == generation
+            {
                 return self.link_lost(reason, client, now);
             }
         }
@@ -260,10 +367,10 @@ impl Running {
         match event {
             ModelEvent::Ready { .. } if self.link.is_ready() => {}
             ModelEvent::Ready { .. } => {
-                self.link.becomes_ready();
+                self.link.becomes_ready(now);
                 let connected = ConnectionEvent::Connected {
                     generation: self.link.generation(),
-                    resumed: false,
+                    resumed: self.link.is_resuming(),
                 };
                 let inputs = [Input::Connection(connected), Input::Model(event)];
                 self.feed(VecDeque::from(inputs), client, now);
@@ -304,7 +411,7 @@ impl Running {
         let core = self.core.next_deadline();
         [
             core.map(|at| self.started + Duration::from_micros(at.0)),
-            self.link.setup_deadline(),
+            self.link.deadline(),
             self.shutdown_deadline,
         ]
         .into_iter()
@@ -317,8 +424,12 @@ impl Running {
         if self.core.next_deadline().is_some_and(|due| due <= at) {
             self.input(Input::Tick, client, now);
         }
-        if self.link.setup_deadline().is_some_and(|due| due <= now) {
-            self.link_lost(LostReason::SetupTimeout, client, now);
+        if let Some(reason) = self.link.look_after(now) {
+            self.link_lost(reason, client, now);
+        }
+        if self.link.is_used_up(now) {
+            let time_left = Some(RENEWAL_PATIENCE);
+            self.input(Input::Model(ModelEvent::GoAway { time_left }), client, now);
         }
         let is_overdue = self.shutdown_deadline.is_some_and(|due| due <= now);
         if is_overdue && self.ended.is_none() {
@@ -327,6 +438,14 @@ impl Running {
                 reason: reason.clone(),
             });
             self.ended = Some(reason);
+        }
+    }
+
+    /// Nobody comes back to a session that has ended, and its conversation is free where none of its changes still runs.
+    pub(super) fn leave(&mut self) {
+        self.service.doors.shut(&self.token_hash);
+        if self.calls.executor.is_idle() {
+            self.door.release();
         }
     }
 
@@ -343,6 +462,7 @@ impl Running {
             subscriber.audio(&self.calls.identity, self.pump.counts());
         }
         self.calls.executor.drain(self.shutdown_deadline).await;
+        self.door.release();
     }
 }
 
@@ -354,30 +474,5 @@ fn reason_name(reason: &EndReason) -> &'static str {
         EndReason::ClientLost => "client_lost",
         EndReason::ProviderLost => "provider_lost",
         EndReason::Shutdown => "shutdown",
-    }
-}
-
-/// Sends the audio of one provider message on its way and keeps its events for the core.
-struct FrameSink<'a> {
-    pump: &'a mut Pump,
-    client: &'a mut ClientSide,
-    at: Timestamp,
-    events: Vec<ModelEvent>,
-}
-
-impl Sink for FrameSink<'_> {
-    fn event(&mut self, event: ModelEvent) {
-        self.events.push(event);
-    }
-
-    fn audio(&mut self, pcm: &[u8]) {
-        if !self.pump.admits_speech(pcm.len()) {
-            return;
-        }
-        if self.client.speak(pcm) {
-            self.pump.spoken(self.at, pcm.len());
-        } else {
-            self.pump.client_slow(pcm.len());
-        }
     }
 }

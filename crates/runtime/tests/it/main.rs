@@ -8,11 +8,19 @@
 )]
 
 mod audit;
+mod audit_chain;
+mod client_loss;
+mod confirmations;
 mod direct;
+mod journal;
 mod metrics;
 mod provider_faults;
+mod provider_loss;
+mod provider_switch;
 mod recorded;
+mod store_thread;
 mod support;
+mod text;
 mod voice_calls;
 mod voice_flow;
 mod voice_input;

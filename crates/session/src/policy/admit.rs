@@ -1,16 +1,15 @@
 //! The order of the gates, readable top to bottom: every call of every mode and provider passes them here, and there is
 //! no other way to a handler (contract section 9).
 
-use super::admitted::AdmittedCall;
-use super::arguments::{self, Checked};
-use super::idempotency::{
-    Delivery, DeliveryState, Effect, EffectState, arguments_hash, delivery_key, fingerprint,
-};
+use super::admitted::{AdmittedCall, EffectLookup};
+use super::arguments::{self, Completed};
+use super::idempotency::{Asked, delivery_key, fingerprint};
+use super::loop_guard::Seen;
 use super::{BLOCKING_TOOL, DESCRIBE_TOOL, budget, confirm};
 use crate::calls::{Call, Phase, Slot};
 use crate::deadlines::Deadline;
-use crate::event::{CallStarted, DuplicateRule, SessionEvent};
-use crate::io::Output;
+use crate::event::{CallStarted, SessionEvent};
+use crate::io::{Output, RateCharge, ReserveRequest};
 use crate::model::CallSupport;
 use crate::session::{Charge, Refusal, Session};
 use serde_json::{Map, Value};
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::SessionFacts;
+use windlass_tool::id::EffectId;
 use windlass_tool::kind::{Behavior, Category};
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
@@ -32,6 +32,9 @@ pub(crate) struct Proposal {
     pub(crate) turn: u64,
 }
 
+/// The tool and what it is to be run with.
+type Examined = Result<(Arc<Tool>, Completed), Box<Refusal>>;
+
 impl Session {
     /// Steps 2 to 8, then on through [`Session::pass_gates`].
     pub(crate) fn admit(&mut self, proposal: Proposal, out: &mut Vec<Output>) {
@@ -42,18 +45,18 @@ impl Session {
             arguments,
             turn,
         } = proposal;
-        let slot = Slot {
+        let mut slot = Slot {
             number: self.calls.next_number(),
             batch,
             key: delivery_key(provider_id.as_deref(), &name, Some(&arguments), turn),
             provider_id,
             name,
-            arguments_hash: arguments_hash(&arguments),
+            asked: Asked::Unreadable,
             turn,
             generation: self.connection.generation,
         };
         // Step 2: the same delivery.
-        if self.recognise_delivery(&slot, out) {
+        if self.recognise_delivery(&mut slot, &arguments, out) {
             return;
         }
         out.push(Output::Event(SessionEvent::CallRequested {
@@ -62,74 +65,100 @@ impl Session {
             turn,
         }));
         // Steps 3 to 6: the tool, the mode, the arguments.
-        let (tool, checked) = match self.examine(&slot, arguments) {
+        let (asked, examined) = self.examine(&slot.name, arguments);
+        slot.asked = asked;
+        let (tool, completed) = match examined {
             Ok(examined) => examined,
             Err(refusal) => return self.refuse(slot, *refusal, Charge::Now, out),
         };
-        let Checked {
+        let Completed {
             arguments,
             defaults_applied,
             clamped,
-        } = checked;
-        // Step 7: the same effect.
-        let fingerprint = tool
-            .writes()
-            .then(|| fingerprint(&tool, &self.config.user_id, &arguments));
-        if fingerprint.is_some_and(|fingerprint| self.recognise_effect(&slot, &fingerprint, out)) {
-            return;
-        }
-        // Step 8: budgets, then the limits that sessions share.
-        let arguments = Arc::new(arguments);
-        if let Err(error) = self.charge(turn, &tool) {
-            let refusal = Refusal::of(error, tool, arguments);
-            return self.refuse(slot, refusal, Charge::Now, out);
-        }
-        let blocks = self.blocks(&tool);
+        } = completed;
+        let needs_identity = tool.writes() || tool.requires_confirmation;
+        let fingerprint =
+            needs_identity.then(|| fingerprint(&tool, &self.config.user_id, &arguments));
         let call = Call {
             slot,
             attempt: 1,
+            blocks: self.blocks(&tool),
             tool,
             arguments,
             defaults_applied,
             clamped,
             fingerprint,
+            kept_effect: None,
             effect_id: None,
+            grant: None,
+            earlier: None,
+            concluded: None,
             started: None,
             phase: Phase::CheckingRate,
-            blocks,
             spoken: true,
+            is_taken_back: false,
             attached: Vec::new(),
         };
-        self.remember_open(&call);
-        self.check_rate(call, out);
+        // Step 7: the same effect.
+        if let Some(call) = self.recognise_effect(call, out) {
+            self.charge(call, out);
+        }
     }
 
-    fn check_rate(&mut self, call: Call, out: &mut Vec<Output>) {
-        let Some(limit) = call.tool.rate_limit else {
-            return self.pass_gates(call, out);
+    /// Step 8: budgets, then the limits that sessions share.
+    pub(crate) fn charge(&mut self, call: Call, out: &mut Vec<Output>) {
+        if let Err(error) = self.spend(call.slot.turn, &call.tool) {
+            return self.refuse_call(call, error, Charge::Now, out);
+        }
+        self.remember_open(&call);
+        let asks_first =
+            confirm::demand(&call.tool, self.external_in_context, call.earlier.as_ref());
+        let charge = match asks_first {
+            Some(_) => RateCharge::Peek,
+            None => RateCharge::Charge,
         };
+        self.check_rate(call, charge, out);
+    }
+
+    /// Asks the limits that sessions share, where the tool has one.
+    pub(crate) fn check_rate(&mut self, mut call: Call, charge: RateCharge, out: &mut Vec<Output>) {
+        let Some(limit) = call.tool.rate_limit else {
+            return self.pass_rate(call, out);
+        };
+        call.phase = Phase::CheckingRate;
         let (number, tool) = (call.slot.number, call.tool.id.clone());
         self.calls.open(call);
         out.push(Output::CheckRate {
             call: number,
             tool,
             limit,
+            charge,
         });
     }
 
+    /// The shared limits allow the call. One that the user has approved passed the other gates before.
+    pub(crate) fn pass_rate(&mut self, call: Call, out: &mut Vec<Output>) {
+        if call.grant.is_some() {
+            self.reserve(call, out);
+        } else {
+            self.pass_gates(call, out);
+        }
+    }
+
     /// Steps 9 to 11: loops, consent, and the reservation of an effect.
-    pub(crate) fn pass_gates(&mut self, mut call: Call, out: &mut Vec<Output>) {
+    fn pass_gates(&mut self, mut call: Call, out: &mut Vec<Output>) {
+        let seen = Seen::of(&call.tool.id, &call.arguments);
         let history = self.turns.get_mut(call.slot.turn).map(|turn| &turn.history);
-        let looped = history.map_or(Ok(()), |history| {
-            history.check(&call.tool.id, &call.arguments)
-        });
-        if let Err(error) =
-            looped.and_then(|()| confirm::check(&call.tool, self.external_in_context))
-        {
-            return self.refuse_call(call, error, out);
+        let looped = history.map_or(Ok(()), |history| history.check(&seen));
+        if let Err(error) = looped {
+            return self.refuse_call(call, error, Charge::Already, out);
+        }
+        let demand = confirm::demand(&call.tool, self.external_in_context, call.earlier.as_ref());
+        if demand.is_some() && !has_bug!(self, SkipsConsent) {
+            return self.ask(call, out);
         }
         if let Some(turn) = self.turns.get_mut(call.slot.turn) {
-            turn.history.called(&call.tool.id, &call.arguments);
+            turn.history.called(seen);
         }
         self.blocks_made += u32::from(call.tool.id.as_str() == BLOCKING_TOOL);
         if !call.tool.writes() {
@@ -144,42 +173,45 @@ impl Session {
     }
 
     pub(crate) fn reserve(&mut self, mut call: Call, out: &mut Vec<Output>) {
+        if self.has_unrecorded_outcomes() && !has_bug!(self, IgnoresUnrecordedOutcomes) {
+            return self.refuse_without_store(call, out);
+        }
+        if has_bug!(self, StartsUnreserved) {
+            return self.start(call, out);
+        }
         call.phase = Phase::Reserving;
-        let output = Output::Reserve {
-            call: call.slot.number,
+        let number = call.slot.number;
+        let request = ReserveRequest {
+            call: number,
+            effect_id: call.kept_effect.clone(),
             tool: call.tool.id.clone(),
+            tool_version: call.tool.version.clone(),
             fingerprint: call.fingerprint.unwrap_or_default(),
+            turn: call.slot.turn,
+            grant: call.grant.filter(|_| !has_bug!(self, KeepsTheGrant)),
         };
         self.calls.open(call);
-        out.push(output);
+        let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
+        self.deadlines
+            .set(Deadline::Store(number), self.now + patience);
+        out.push(Output::Reserve(request));
     }
 
     /// Step 11: the attempt begins.
     pub(crate) fn start(&mut self, mut call: Call, out: &mut Vec<Output>) {
         let timeout = Duration::from_millis(call.tool.timeout_ms);
         call.phase = Phase::Running;
-        call.started = Some(self.now);
-        self.deadlines
-            .set(Deadline::Attempt(call.call_ref()), self.now + timeout);
+        call.started.get_or_insert(self.now);
+        if !has_bug!(self, ForgetsTimeouts) {
+            self.deadlines
+                .set(Deadline::Attempt(call.call_ref()), self.now + timeout);
+        }
         self.deadlines.clear(Deadline::ProviderSilence);
         self.deadlines.clear(Deadline::ResultSilence);
+        if call.attempt == 1 {
+            tell_changes(&call, out);
+        }
         let number = call.slot.number;
-        if !call.defaults_applied.is_empty() {
-            out.push(Output::Event(SessionEvent::DefaultsApplied {
-                call: number,
-                tool: call.tool.id.clone(),
-                pointers: call.defaults_applied.clone(),
-            }));
-        }
-        if let Some(clamp) = &call.clamped {
-            out.push(Output::Event(SessionEvent::ArgumentClamped {
-                call: number,
-                tool: call.tool.id.clone(),
-                argument: clamp.argument.clone(),
-                from: clamp.from,
-                to: clamp.to,
-            }));
-        }
         let status = call.tool.status.as_ref();
         out.push(Output::Event(SessionEvent::CallStarted(CallStarted {
             call: number,
@@ -189,7 +221,6 @@ impl Session {
             arguments: Sensitive(call.arguments.clone()),
             status: status.map(|status| template::render(status, &call.arguments)),
         })));
-        let state = self.state.get();
         out.push(Output::StartCall(AdmittedCall {
             call: call.call_ref(),
             tool: call.tool.clone(),
@@ -197,45 +228,76 @@ impl Session {
             turn: call.slot.turn,
             effect_id: call.effect_id.clone(),
             timeout,
-            session: SessionFacts {
-                is_active: state.is_active,
-                registry_version: self.config.registry.version().clone(),
-                is_model_generating: state.is_model_generating,
-                pending_end_voice_session: state.pending_end.is_some(),
-            },
+            session: self.session_facts(),
         }));
         self.calls.open(call);
         self.hold_microphone(out);
     }
 
-    fn examine(
-        &self,
-        slot: &Slot,
-        arguments: Map<String, Value>,
-    ) -> Result<(Arc<Tool>, Checked), Box<Refusal>> {
-        let Some(tool) = self.config.registry.get(&slot.name) else {
+    /// Rule D6: what nobody knows is looked up before anything is said or done about it.
+    pub(crate) fn look_up_effect(
+        &mut self,
+        mut call: Call,
+        effect_id: EffectId,
+        out: &mut Vec<Output>,
+    ) {
+        call.phase = Phase::LookingUp;
+        let number = call.slot.number;
+        let timeout = Duration::from_millis(call.tool.timeout_ms);
+        out.push(Output::Lookup(EffectLookup {
+            call: number,
+            tool: call.tool.clone(),
+            effect_id,
+            arguments: call.arguments.clone(),
+            turn: call.slot.turn,
+            timeout,
+            session: self.session_facts(),
+        }));
+        self.deadlines
+            .set(Deadline::Lookup(number), self.now + timeout);
+        self.remember_open(&call);
+        self.calls.open(call);
+    }
+
+    fn session_facts(&self) -> SessionFacts {
+        let state = self.state.get();
+        SessionFacts {
+            is_active: state.is_active,
+            registry_version: self.config.registry.version().clone(),
+            is_model_generating: state.is_model_generating,
+            pending_end_voice_session: state.pending_end.is_some(),
+        }
+    }
+
+    /// What the call asks for, and whether the tool is there for it.
+    fn examine(&self, name: &str, arguments: Map<String, Value>) -> (Asked, Examined) {
+        let tool = match self.look_up(name) {
+            Ok(tool) => tool,
+            Err(refusal) => return (Asked::AsItCame(Arc::new(arguments)), Err(refusal)),
+        };
+        let top_k_max = self.config.limits.turn.top_k_max;
+        let (completed, verdict) = arguments::complete(&tool, arguments, top_k_max);
+        let asked = Asked::Completed(completed.clone());
+        match verdict {
+            Ok(()) => (asked, Ok((tool, completed))),
+            Err(error) => (asked, Err(before_arguments(error, Some(tool)))),
+        }
+    }
+
+    fn look_up(&self, name: &str) -> Result<Arc<Tool>, Box<Refusal>> {
+        let Some(tool) = self.config.registry.get(name) else {
             let error = CallError::new(
                 ErrorType::NotFound,
-                format!("there is no tool {:?}", shorten(&slot.name)),
+                format!("there is no tool {:?}", shorten(name)),
             );
-            let error = match self.config.registry.nearest(&slot.name) {
+            let error = match self.config.registry.nearest(name) {
                 Some(id) => error.with_suggestion(format!("The nearest tool is {id}.")),
                 None => error,
             };
-            return Err(Box::new(Refusal {
-                error,
-                tool: None,
-                arguments: None,
-            }));
+            return Err(before_arguments(error, None));
         };
-        let refusal = |error| {
-            Box::new(Refusal {
-                error,
-                tool: Some(tool.clone()),
-                arguments: None,
-            })
-        };
-        if !tool.allows(self.config.mode) {
+        let refusal = |error| before_arguments(error, Some(tool.clone()));
+        if !tool.allows(self.config.mode) && !has_bug!(self, IgnoresTheMode) {
             return Err(refusal(CallError::new(
                 ErrorType::ModeRestricted,
                 format!(
@@ -251,122 +313,63 @@ impl Session {
                 format!("{} calls are open already", self.calls.len()),
             )));
         }
-        let checked = arguments::check(tool, arguments, self.config.limits.turn.top_k_max)
-            .map_err(refusal)?;
-        Ok((tool.clone(), checked))
+        Ok(tool.clone())
     }
 
-    fn charge(&mut self, turn: u64, tool: &Tool) -> Result<(), CallError> {
-        let (mode, limits) = (self.config.mode, self.config.limits.clone());
+    fn spend(&mut self, turn: u64, tool: &Tool) -> Result<(), CallError> {
+        let (mode, limits) = (self.config.mode, &self.config.limits.turn);
+        let is_counted = !has_bug!(self, ForgetsTheBudget);
         let Some(turn) = self.turns.get_mut(turn) else {
             return Ok(());
         };
         if tool.id.as_str() == DESCRIBE_TOOL {
             return Ok(());
         }
-        budget::check(&turn.summary, &limits.turn, mode, tool.category)?;
+        budget::check(&turn.summary, limits, mode, tool.category)?;
         budget::check_cap(tool, self.blocks_made, turn.history.count(&tool.id))?;
-        turn.summary.calls += 1;
+        turn.summary.calls += u32::from(is_counted);
         turn.summary.retrieval_calls += u32::from(tool.category == Category::Retrieval);
         Ok(())
     }
 
     /// Whether the model waits for a tool's result: what the tool says, as far as the model can.
-    fn blocks(&self, tool: &Tool) -> bool {
+    pub(crate) fn blocks(&self, tool: &Tool) -> bool {
         match self.config.profile.calls {
             CallSupport::BlockingOnly => true,
             CallSupport::NonBlockingOnly => false,
             CallSupport::Both => tool.behavior == Behavior::Blocking,
         }
     }
+}
 
-    fn remember_open(&mut self, call: &Call) {
-        let state = DeliveryState::Open(call.slot.number);
-        let delivery = Delivery {
-            arguments: call.slot.arguments_hash,
-            generation: call.slot.generation,
-            state,
-        };
-        self.deliveries.remember(call.slot.key.clone(), delivery);
-        if let Some(fingerprint) = call.fingerprint {
-            let effect = Effect {
-                effect_id: None,
-                asked_at_input: self.turns.inputs(),
-                state: EffectState::Open(call.slot.number),
-            };
-            self.deliveries.remember_effect(fingerprint, effect);
-        }
+/// What of its arguments the model did not give itself.
+fn tell_changes(call: &Call, out: &mut Vec<Output>) {
+    let (number, tool) = (call.slot.number, &call.tool.id);
+    if !call.defaults_applied.is_empty() {
+        out.push(Output::Event(SessionEvent::DefaultsApplied {
+            call: number,
+            tool: tool.clone(),
+            pointers: call.defaults_applied.clone(),
+        }));
     }
+    if let Some(clamp) = &call.clamped {
+        out.push(Output::Event(SessionEvent::ArgumentClamped {
+            call: number,
+            tool: tool.clone(),
+            argument: clamp.argument.clone(),
+            from: clamp.from,
+            to: clamp.to,
+        }));
+    }
+}
 
-    /// Rules D1 and D2. True where the delivery is dealt with.
-    fn recognise_delivery(&mut self, slot: &Slot, out: &mut Vec<Output>) -> bool {
-        let Some(delivery) = self.deliveries.find(&slot.key) else {
-            return false;
-        };
-        let same_connection = delivery.generation == slot.generation;
-        if delivery.arguments != slot.arguments_hash {
-            if same_connection {
-                self.record_conflict(slot.clone(), out);
-            }
-            return same_connection;
-        }
-        let delivery = delivery.clone();
-        // The provider gave this id its place on this connection already: a second answer under it would be one too many.
-        let has_place = same_connection && slot.provider_id.is_some();
-        match delivery.state {
-            DeliveryState::Open(number) => {
-                if has_place {
-                    self.deduplicated(slot, DuplicateRule::SameDelivery, out);
-                    self.release(slot, None, true, out);
-                } else {
-                    self.attach(number, slot.clone(), DuplicateRule::SameDelivery, out);
-                }
-                true
-            }
-            DeliveryState::Settled(settled) if settled.is_outcome || has_place => {
-                let owed =
-                    slot.provider_id.is_none() || settled.answered_on != Some(slot.generation);
-                self.replay(slot, &settled, owed, DuplicateRule::SameDelivery, out);
-                true
-            }
-            DeliveryState::Settled(_) => false,
-        }
-    }
-
-    /// Rules D3, D4 and D6. True where the wish is dealt with.
-    fn recognise_effect(
-        &mut self,
-        slot: &Slot,
-        fingerprint: &[u8; 32],
-        out: &mut Vec<Output>,
-    ) -> bool {
-        let inputs = self.turns.inputs();
-        let Some(effect) = self.deliveries.effect(fingerprint) else {
-            return false;
-        };
-        let is_second_wish = inputs > effect.asked_at_input;
-        match &mut effect.state {
-            EffectState::Open(number) => {
-                let number = *number;
-                self.attach(number, slot.clone(), DuplicateRule::SameEffectRunning, out);
-                true
-            }
-            EffectState::Settled {
-                settled,
-                answer_reached_model,
-            } => {
-                // What may have happened is not done again, whoever asks.
-                let unknown = settled.response.error_type() == Some(ErrorType::OutcomeUnknown);
-                if is_second_wish && *answer_reached_model && !unknown {
-                    return false;
-                }
-                *answer_reached_model = true;
-                let settled = settled.clone();
-                self.replay(slot, &settled, true, DuplicateRule::SameEffectFinished, out);
-                true
-            }
-        }
-    }
+/// A refusal of a call whose arguments nobody vouches for.
+fn before_arguments(error: CallError, tool: Option<Arc<Tool>>) -> Box<Refusal> {
+    Box::new(Refusal {
+        error,
+        tool,
+        arguments: None,
+    })
 }
 
 /// Names come from the model; what is said back of them is bounded.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::handler::SessionFacts;
-use windlass_tool::id::{CallRef, EffectId};
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
 /// A call that passed every gate, ready to run once.
@@ -50,6 +50,58 @@ impl AdmittedCall {
 
     pub fn session(&self) -> &SessionFacts {
         &self.session
+    }
+}
+
+/// A question to a handler: what became of an effect that it started.
+pub struct EffectLookup {
+    pub(super) call: CallNumber,
+    pub(super) tool: Arc<Tool>,
+    pub(super) effect_id: EffectId,
+    pub(super) arguments: Arc<Map<String, Value>>,
+    pub(super) turn: u64,
+    pub(super) timeout: Duration,
+    pub(super) session: SessionFacts,
+}
+
+impl EffectLookup {
+    pub fn call(&self) -> CallNumber {
+        self.call
+    }
+
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    pub fn effect_id(&self) -> &EffectId {
+        &self.effect_id
+    }
+
+    pub fn arguments(&self) -> &Arc<Map<String, Value>> {
+        &self.arguments
+    }
+
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// How long the lookup may take from now.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub fn session(&self) -> &SessionFacts {
+        &self.session
+    }
+}
+
+impl fmt::Debug for EffectLookup {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "EffectLookup({} {})",
+            self.tool.id, self.effect_id
+        )
     }
 }
 

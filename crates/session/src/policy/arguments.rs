@@ -11,9 +11,11 @@ use windlass_tool::validate::Violation;
 /// How many violations the message itself names; all of them are in the details.
 const VIOLATIONS_NAMED: usize = 3;
 
-pub(crate) struct Checked {
-    pub(crate) arguments: Map<String, Value>,
-    pub(crate) defaults_applied: Vec<Arc<str>>,
+/// Arguments with their defaults and clamps, and what those changed: from two that are equal, equal ones were given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Completed {
+    pub(crate) arguments: Arc<Map<String, Value>>,
+    pub(crate) defaults_applied: Arc<[Arc<str>]>,
     pub(crate) clamped: Option<Clamp>,
 }
 
@@ -24,30 +26,27 @@ pub(crate) struct Clamp {
     pub(crate) to: i64,
 }
 
-pub(crate) fn check(
+/// Completes the arguments, and says whether they satisfied the schema before they were clamped.
+pub(crate) fn complete(
     tool: &Tool,
     mut arguments: Map<String, Value>,
     top_k_max: i64,
-) -> Result<Checked, CallError> {
+) -> (Completed, Result<(), CallError>) {
     let defaults_applied = tool.parameters.apply_defaults(&mut arguments);
-    let value = Value::Object(arguments);
-    let violations = tool.parameters.violations(&value);
-    if !violations.is_empty() {
-        return Err(refusal(&violations));
-    }
-    let Value::Object(mut arguments) = value else {
-        return Err(CallError::new(
-            ErrorType::Validation,
-            "the arguments are no object",
-        ));
+    let violations = tool.parameters.argument_violations(&arguments);
+    let verdict = if violations.is_empty() {
+        Ok(())
+    } else {
+        Err(refusal(&violations))
     };
     arguments.values_mut().for_each(settle_integers);
     let clamped = clamp(tool, &mut arguments, top_k_max);
-    Ok(Checked {
-        arguments,
-        defaults_applied,
+    let completed = Completed {
+        arguments: Arc::new(arguments),
+        defaults_applied: defaults_applied.into(),
         clamped,
-    })
+    };
+    (completed, verdict)
 }
 
 fn refusal(violations: &[Violation]) -> CallError {

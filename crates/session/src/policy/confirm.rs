@@ -1,26 +1,58 @@
-//! Step 10: what needs the user's consent does not run without it, whatever the model says.
+//! Step 10: what needs the user's consent does not run without it, whatever the model says. Knows when to ask and what is
+//! said meanwhile; nothing of tokens.
 
+use super::outcome::outcome_unknown;
+use crate::calls::Earlier;
+use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::registry::Tool;
 
-/// Whether the call may run without asking. No grant can exist yet, so every call that needs one stops here; a token in
-/// the arguments is an unknown argument and was refused as one before.
+/// What the model is answered where the user has to be asked first; `None` where the call may run. A token in the arguments
+/// is an unknown argument and was refused as one before.
 ///
 /// While text that others wrote is in the model's context, that text may be what asks for a change, so that changes need
-/// a grant then (contract section 20); the tools that are exempt are capped instead.
-pub(crate) fn check(tool: &Tool, external_in_context: bool) -> Result<(), CallError> {
-    let refused = |reason: String| Err(CallError::new(ErrorType::ConfirmationRequired, reason));
+/// a grant then (contract section 20); the tools that are exempt are capped instead. What may have happened already does
+/// not happen again without the user's word (section 11, D6).
+pub(crate) fn demand(
+    tool: &Tool,
+    external_in_context: bool,
+    earlier: Option<&Earlier>,
+) -> Option<CallError> {
+    if earlier.is_some_and(Earlier::is_unknown) {
+        let error = outcome_unknown(tool).with_suggestion(
+            "The user is being asked whether to do it again. Do not say that it was done, or that it was not.",
+        );
+        return Some(error);
+    }
     if tool.requires_confirmation {
-        return refused(format!(
-            "{} runs only after the user has confirmed it",
-            tool.id
-        ));
+        return Some(required(tool));
     }
-    if external_in_context && tool.writes() && !tool.is_exempt_from_external_content_rule() {
-        return refused(format!(
-            "{} runs only after the user has confirmed it, because this conversation holds text that others wrote",
-            tool.id
-        ));
+    let is_free =
+        !external_in_context || !tool.writes() || tool.is_exempt_from_external_content_rule();
+    (!is_free).then(|| {
+        CallError::new(
+            ErrorType::ConfirmationRequired,
+            format!(
+                "{} runs only after the user has confirmed it, because this conversation holds text that others wrote",
+                tool.id
+            ),
+        )
+    })
+}
+
+pub(crate) fn required(tool: &Tool) -> CallError {
+    CallError::new(
+        ErrorType::ConfirmationRequired,
+        format!("{} runs only after the user has confirmed it", tool.id),
+    )
+}
+
+/// What the user should know of an earlier wish of the same kind.
+pub(crate) fn warning(earlier: &Earlier) -> String {
+    if earlier.is_unknown() {
+        return "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+            .to_owned();
     }
-    Ok(())
+    let at = rfc3339(earlier.settled.response.meta.timestamp);
+    format!("The same was done before, at {at}. If you approve it, it is done once more.")
 }

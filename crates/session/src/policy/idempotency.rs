@@ -1,12 +1,15 @@
 //! Steps 2 and 7: who has been here before. A provider's call id names a delivery, not an effect; both are recognised,
 //! each by its own rule (contract section 11).
 
+use super::arguments::{self, Completed};
+use crate::calls::Slot;
+use crate::hash::BuildQuickHasher;
 use lru::LruCache;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, UserId};
 use windlass_tool::json;
 use windlass_tool::registry::Tool;
@@ -16,17 +19,75 @@ const STABLE_ID_LENGTH_MIN: usize = 9;
 
 /// What became of the deliveries and effects of a session, least recently used out first.
 pub(crate) struct Deliveries {
-    records: LruCache<Arc<str>, Delivery>,
-    effects: LruCache<[u8; 32], Effect>,
+    records: LruCache<Arc<str>, Delivery, BuildQuickHasher>,
+    effects: LruCache<[u8; 32], Effect, BuildQuickHasher>,
     entries_max: usize,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
-    pub(crate) arguments: u64,
+    /// The tool's name as the model spelt it.
+    name: Arc<str>,
+    asked: Asked,
     /// The connection it came over.
     pub(crate) generation: u64,
     pub(crate) state: DeliveryState,
+}
+
+/// What a delivery asked for. A repeat is told from another wish under the same id by the arguments themselves: what a
+/// model sends may be made to have any hash.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// Nobody could read it, so that nothing repeats it.
+    Unreadable,
+    /// As it came, because it was refused before its arguments were looked at.
+    AsItCame(Arc<Map<String, Value>>),
+    /// With valid arguments or not.
+    Completed(Completed),
+}
+
+impl Asked {
+    /// Whether two calls of one tool ask for the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Completed(one), Self::Completed(other)) => one == other,
+            (Self::AsItCame(one), Self::AsItCame(other)) => one == other,
+            (Self::Unreadable | Self::AsItCame(_) | Self::Completed(_), _) => false,
+        }
+    }
+}
+
+impl Delivery {
+    pub(crate) fn of(slot: &Slot, state: DeliveryState) -> Self {
+        Self {
+            name: slot.name.clone(),
+            asked: slot.asked.clone(),
+            generation: slot.generation,
+            state,
+        }
+    }
+
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// Whether a call under this delivery's id asks for the same. `tool` is the one that it names.
+    pub(crate) fn is_repeated_by(
+        &self,
+        name: &str,
+        tool: Option<&Tool>,
+        arguments: &Map<String, Value>,
+        top_k_max: i64,
+    ) -> bool {
+        let asks_the_same = match (&self.asked, tool) {
+            (Asked::Unreadable, _) | (Asked::Completed(_), None) => false,
+            (Asked::AsItCame(before), _) => **before == *arguments,
+            (Asked::Completed(before), Some(tool)) => {
+                arguments::complete(tool, arguments.clone(), top_k_max).0 == *before
+            }
+        };
+        asks_the_same && *self.name == *name
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -58,19 +119,24 @@ pub(crate) struct Effect {
 
 #[derive(Clone, Debug)]
 pub(crate) enum EffectState {
+    /// A call that waits or runs.
     Open(CallNumber),
+    /// The user is being asked; what the model was answered meanwhile.
+    Asked(Settled),
     Settled {
         settled: Settled,
         answer_reached_model: bool,
     },
+    /// It has not happened, and the same wish may try again under the same id.
+    Failed,
 }
 
 impl Deliveries {
     pub(crate) fn new(entries_max: usize) -> Self {
         // Unbounded ones allocate nothing until they are used; the bound is kept in `remember`.
         Self {
-            records: LruCache::unbounded(),
-            effects: LruCache::unbounded(),
+            records: LruCache::unbounded_with_hasher(BuildQuickHasher::default()),
+            effects: LruCache::unbounded_with_hasher(BuildQuickHasher::default()),
             entries_max,
         }
     }
@@ -86,6 +152,18 @@ impl Deliveries {
         }
     }
 
+    /// Gives the record of an open delivery its answer, or records both where the open one was forgotten.
+    pub(crate) fn settle(&mut self, slot: &Slot, settled: Settled) {
+        let state = DeliveryState::Settled(settled);
+        match self.find(&slot.key) {
+            Some(delivery) if matches!(delivery.state, DeliveryState::Open(number) if number == slot.number) =>
+            {
+                delivery.state = state;
+            }
+            Some(_) | None => self.remember(slot.key.clone(), Delivery::of(slot, state)),
+        }
+    }
+
     pub(crate) fn effect(&mut self, fingerprint: &[u8; 32]) -> Option<&mut Effect> {
         self.effects.get_mut(fingerprint)
     }
@@ -95,6 +173,33 @@ impl Deliveries {
         if self.effects.len() > self.entries_max {
             self.effects.pop_lru();
         }
+    }
+
+    /// Whether the model has this answer, where it is known better than when it was recorded.
+    pub(crate) fn note_reach(&mut self, response: &Arc<ToolResponse>, reached: bool) {
+        for (_, effect) in self.effects.iter_mut() {
+            if let EffectState::Settled {
+                settled,
+                answer_reached_model,
+            } = &mut effect.state
+                && Arc::ptr_eq(&settled.response, response)
+            {
+                *answer_reached_model = reached;
+            }
+        }
+    }
+
+    /// Whether nobody knows what became of an effect.
+    pub(crate) fn is_unknown(&self, effect_id: &EffectId) -> bool {
+        self.effects.iter().any(|(_, effect)| {
+            effect.effect_id.as_ref() == Some(effect_id)
+                && match &effect.state {
+                    EffectState::Settled { settled, .. } => {
+                        settled.response.error_type() == Some(ErrorType::OutcomeUnknown)
+                    }
+                    EffectState::Open(_) | EffectState::Asked(_) | EffectState::Failed => false,
+                }
+        })
     }
 
     pub(crate) fn forget_effect(&mut self, fingerprint: &[u8; 32]) {
@@ -123,11 +228,9 @@ pub(crate) fn delivery_key(
     }
 }
 
-/// Tells equal arguments from other ones; for comparison within one session only.
-pub(crate) fn arguments_hash(arguments: &Map<String, Value>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    arguments.hash(&mut hasher);
-    hasher.finish()
+/// Whether a delivery is known by the provider's id, and not by what it asks for.
+pub(crate) fn is_stable(key: &str) -> bool {
+    key.starts_with("provider:")
 }
 
 /// The identity of a wish: tool, version, user and canonical arguments after validation, defaults and clamping.

@@ -1,6 +1,8 @@
 //! Step 9: a model that goes round in circles is told so instead of being served again.
 
+use crate::hash::BuildQuickHasher;
 use serde_json::{Map, Value};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::ToolId;
@@ -16,20 +18,56 @@ const ENTRIES_MAX: usize = 64;
 /// What one turn's calls have been.
 #[derive(Debug, Default)]
 pub(crate) struct LoopHistory {
-    calls: Vec<(ToolId, Arc<Map<String, Value>>)>,
+    calls: Vec<Seen>,
     empty: Vec<(ToolId, u32)>,
 }
 
+/// One call as the guard remembers it.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    tool: ToolId,
+    /// Tells most other arguments without a look at all of them.
+    sketch: u64,
+    arguments: Arc<Map<String, Value>>,
+}
+
+impl Seen {
+    pub(crate) fn of(tool: &ToolId, arguments: &Arc<Map<String, Value>>) -> Self {
+        Self {
+            tool: tool.clone(),
+            sketch: sketch(arguments),
+            arguments: arguments.clone(),
+        }
+    }
+
+    fn is_same_as(&self, other: &Self) -> bool {
+        self.sketch == other.sketch && self.tool == other.tool && self.arguments == other.arguments
+    }
+}
+
+/// A hash of what stands at the top, where calls differ most; equal for equal arguments, and the same on every run.
+fn sketch(arguments: &Map<String, Value>) -> u64 {
+    let mut hasher = BuildQuickHasher::default().build_hasher();
+    for value in arguments.values() {
+        match value {
+            Value::Null => {}
+            Value::Bool(flag) => flag.hash(&mut hasher),
+            Value::Number(number) => number.hash(&mut hasher),
+            Value::String(text) => text.hash(&mut hasher),
+            Value::Array(items) => items.len().hash(&mut hasher),
+            Value::Object(map) => map.len().hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
 impl LoopHistory {
-    pub(crate) fn check(
-        &self,
-        tool: &ToolId,
-        arguments: &Map<String, Value>,
-    ) -> Result<(), CallError> {
+    pub(crate) fn check(&self, call: &Seen) -> Result<(), CallError> {
+        let tool = &call.tool;
         let same = self
             .calls
             .iter()
-            .filter(|(id, seen)| id == tool && **seen == *arguments)
+            .filter(|seen| seen.is_same_as(call))
             .count();
         if same >= SAME_CALLS_MAX || self.calls.len() >= ENTRIES_MAX {
             return Err(CallError::new(
@@ -61,11 +99,11 @@ impl LoopHistory {
 
     /// How often a tool was called.
     pub(crate) fn count(&self, tool: &ToolId) -> usize {
-        self.calls.iter().filter(|(id, _)| id == tool).count()
+        self.calls.iter().filter(|seen| seen.tool == *tool).count()
     }
 
-    pub(crate) fn called(&mut self, tool: &ToolId, arguments: &Arc<Map<String, Value>>) {
-        self.calls.push((tool.clone(), arguments.clone()));
+    pub(crate) fn called(&mut self, call: Seen) {
+        self.calls.push(call);
     }
 
     pub(crate) fn returned_nothing(&mut self, tool: &ToolId) {
@@ -81,8 +119,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn arguments(query: &str) -> Arc<Map<String, Value>> {
-        Arc::new(json!({ "query": query }).as_object().unwrap().clone())
+    fn call(tool: &ToolId, query: &str) -> Seen {
+        let arguments = json!({ "query": query }).as_object().unwrap().clone();
+        Seen::of(tool, &Arc::new(arguments))
     }
 
     #[test]
@@ -91,18 +130,32 @@ mod tests {
         let other = ToolId::parse("kb_get").unwrap();
         let mut history = LoopHistory::default();
         for _ in 0..2 {
-            assert!(history.check(&tool, &arguments("fram")).is_ok());
-            history.called(&tool, &arguments("fram"));
+            assert!(history.check(&call(&tool, "fram")).is_ok());
+            history.called(call(&tool, "fram"));
         }
-        let error = history.check(&tool, &arguments("fram")).unwrap_err();
+        let error = history.check(&call(&tool, "fram")).unwrap_err();
         assert_eq!(error.error_type, ErrorType::LoopDetected);
-        assert!(history.check(&tool, &arguments("maud")).is_ok());
-        assert!(history.check(&other, &arguments("fram")).is_ok());
+        assert!(history.check(&call(&tool, "maud")).is_ok());
+        assert!(history.check(&call(&other, "fram")).is_ok());
 
         history.returned_nothing(&tool);
-        assert!(history.check(&tool, &arguments("maud")).is_ok());
+        assert!(history.check(&call(&tool, "maud")).is_ok());
         history.returned_nothing(&tool);
-        assert!(history.check(&tool, &arguments("maud")).is_err());
-        assert!(history.check(&other, &arguments("fram")).is_ok());
+        assert!(history.check(&call(&tool, "maud")).is_err());
+        assert!(history.check(&call(&other, "fram")).is_ok());
+    }
+
+    #[test]
+    fn an_equal_sketch_alone_makes_no_loop() {
+        let tool = ToolId::parse("kb_search").unwrap();
+        let mut history = LoopHistory::default();
+        let forged = call(&tool, "maud").sketch;
+        for _ in 0..2 {
+            history.called(Seen {
+                sketch: forged,
+                ..call(&tool, "fram")
+            });
+        }
+        assert!(history.check(&call(&tool, "maud")).is_ok());
     }
 }

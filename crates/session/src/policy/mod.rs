@@ -5,19 +5,24 @@ mod admit;
 mod admitted;
 mod arguments;
 mod budget;
-mod confirm;
+pub(crate) mod confirm;
 mod idempotency;
 mod loop_guard;
 mod outcome;
+mod recognise;
+mod reconnect;
+mod retry;
 
 pub(crate) use admit::Proposal;
-pub use admitted::AdmittedCall;
+pub use admitted::{AdmittedCall, EffectLookup};
 pub(crate) use arguments::Clamp;
 pub(crate) use idempotency::{
-    Deliveries, Delivery, DeliveryState, EffectState, Settled, delivery_key,
+    Asked, Deliveries, Delivery, DeliveryState, Effect, EffectState, Settled, delivery_key,
 };
 pub(crate) use loop_guard::LoopHistory;
-pub(crate) use outcome::{Judged, judge, timed_out};
+pub(crate) use outcome::{Judged, judge, outcome_unknown, state_of, timed_out};
+pub(crate) use reconnect::{Reconnect, Verdict};
+pub(crate) use retry::{Failed, retry_delay};
 
 /// The one tool that costs no budget: it returns a guide that the prompt had no room for (contract section 9).
 pub(crate) const DESCRIBE_TOOL: &str = "describe_tool";

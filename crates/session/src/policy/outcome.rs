@@ -1,7 +1,8 @@
 //! Step 12: what a handler brought back is judged against the contract and becomes the one outcome of its call.
 
+use crate::io::OutcomeState;
 use std::sync::Arc;
-use windlass_tool::envelope::Outcome;
+use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType, FailureKind};
 use windlass_tool::handler::{Cause, Failure, HandlerResult, Report, Success};
 use windlass_tool::intent::Intent;
@@ -47,6 +48,7 @@ fn judge_success(tool: &Arc<Tool>, success: Success) -> Judged {
         (None, _) => false,
     };
     if !breaks_contract {
+        let data = data.map(Arc::new);
         let outcome = Outcome::Success { data, content };
         return Judged {
             outcome,
@@ -112,6 +114,15 @@ fn broken(tool: &Tool) -> CallError {
         outcome_unknown(tool)
     } else {
         CallError::new(ErrorType::Internal, format!("{} failed inside", tool.id))
+    }
+}
+
+/// What a call's answer says of its effect.
+pub(crate) fn state_of(response: &ToolResponse) -> OutcomeState {
+    match response.error_type() {
+        None => OutcomeState::Succeeded,
+        Some(ErrorType::OutcomeUnknown) => OutcomeState::Unknown,
+        Some(_) => OutcomeState::Failed,
     }
 }
 

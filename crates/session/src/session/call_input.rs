@@ -1,23 +1,24 @@
 //! What becomes of admitted calls: store and limiter answer, attempts end, time runs out, calls are taken back.
 
-use super::Session;
+use super::{Charge, Session};
 use crate::calls::{Call, Phase};
 use crate::client::ClientUpdate;
 use crate::deadlines::Deadline;
 use crate::event::SessionEvent;
-use crate::io::{Output, RateDecision, Reservation};
-use crate::policy::{Judged, judge, timed_out};
+use crate::io::{LOOKUP_ATTEMPT, Output, RateDecision};
+use crate::policy::{Failed, Judged, judge, retry_delay, timed_out};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_tool::envelope::Outcome;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::{HandlerMessage, HandlerResult};
 use windlass_tool::id::{CallNumber, CallRef};
-use windlass_tool::kind::OnInterrupt;
+use windlass_tool::kind::{Mode, OnInterrupt};
 use windlass_tool::sensitive::Sensitive;
 
 /// Types of client messages that only the server itself sends (contract section 18); a handler may send any other.
-const SERVER_TYPES: [&str; 20] = [
+const SERVER_TYPES: [&str; 22] = [
     "connected",
     "started",
     "audio",
@@ -35,15 +36,19 @@ const SERVER_TYPES: [&str; 20] = [
     "end_voice_session",
     "session_complete",
     "stopped",
+    "reconnecting",
+    "reconnected",
     "error",
     "pong",
     "voice_session_start",
 ];
 
 /// Built-in tools that may send a type of the server's own.
-const PRIVILEGED: [(&str, &str); 2] = [
+const PRIVILEGED: [(&str, &str); 4] = [
     ("start_voice_session", "voice_session_start"),
     ("send_image", "image"),
+    ("kb_search", "image"),
+    ("kb_get", "image"),
 ];
 
 impl Session {
@@ -53,58 +58,22 @@ impl Session {
         decision: RateDecision,
         out: &mut Vec<Output>,
     ) {
-        let is_asked = self
-            .calls
-            .get_mut(number)
-            .is_some_and(|call| call.phase == Phase::CheckingRate);
-        let Some(call) = is_asked.then(|| self.calls.take(number)).flatten() else {
+        let Some(call) = self.calls.take_in(number, Phase::CheckingRate) else {
             return;
         };
         match decision {
-            RateDecision::Allowed => self.pass_gates(call, out),
+            RateDecision::Allowed => self.pass_rate(call, out),
             RateDecision::Refused { retry_after } => {
                 let mut error = CallError::new(
                     ErrorType::RateLimit,
                     format!("{} was called too often by this user", call.tool.id),
                 );
                 error.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
-                self.refuse_call(call, error, out);
-            }
-        }
-    }
-
-    pub(super) fn on_reserved(&mut self, reservation: Reservation, out: &mut Vec<Output>) {
-        let number = reservation.call;
-        let is_asked = self
-            .calls
-            .get_mut(number)
-            .is_some_and(|call| call.phase == Phase::Reserving);
-        let Some(mut call) = is_asked.then(|| self.calls.take(number)).flatten() else {
-            return;
-        };
-        match reservation.outcome {
-            Ok(effect_id) => {
-                if let Some(effect) = call
-                    .fingerprint
-                    .and_then(|print| self.deliveries.effect(&print))
-                {
-                    effect.effect_id = Some(effect_id.clone());
-                }
-                call.effect_id = Some(effect_id);
-                if call.spoken {
-                    self.start(call, out);
+                if call.grant.is_some() {
+                    self.settle(call, failure(error, None), out);
                 } else {
-                    self.cancel_unstarted(call, out);
+                    self.refuse_call(call, error, Charge::Already, out);
                 }
-            }
-            Err(error) => {
-                let problem = Some(error.to_string());
-                let message = format!(
-                    "{} was not started: the store does not answer",
-                    call.tool.id
-                );
-                let error = CallError::new(ErrorType::Transient, message);
-                self.settle(call, failure(error, problem), out);
             }
         }
     }
@@ -120,18 +89,15 @@ impl Session {
             .get_mut(call.call)
             .is_some_and(|open| open.call_ref() == call && open.phase == Phase::Running);
         let Some(open) = is_awaited.then(|| self.calls.take(call.call)).flatten() else {
-            out.push(Output::Event(SessionEvent::CallReturnedLate {
-                call: call.call,
-            }));
-            return;
+            return self.on_late_result(call, result, out);
         };
         self.deadlines.clear(Deadline::Attempt(call));
         let judged = judge(&open.tool, result);
-        self.settle(open, judged, out);
+        self.settle_or_retry(open, judged, out);
     }
 
     pub(super) fn on_timeout(&mut self, call: CallRef, out: &mut Vec<Output>) {
-        let Some(open) = self.calls.take(call.call) else {
+        let Some(open) = self.calls.take_in(call.call, Phase::Running) else {
             return;
         };
         // A started change runs on: what it returns later settles how it ended.
@@ -140,13 +106,67 @@ impl Session {
             drop: !open.tool.writes(),
         });
         let error = timed_out(&open.tool);
-        self.settle(open, failure(error, None), out);
+        self.expect_late_result(&open);
+        self.settle_or_retry(open, failure(error, None), out);
+    }
+
+    /// A failed attempt is repeated where that is safe and worth while.
+    fn settle_or_retry(&mut self, mut call: Call, judged: Judged, out: &mut Vec<Output>) {
+        let Some(delay) = self.delay_before_retry(&call, &judged) else {
+            return self.settle(call, judged, out);
+        };
+        call.attempt += 1;
+        call.phase = Phase::BackingOff;
+        out.push(Output::Event(SessionEvent::CallRetried {
+            call: call.slot.number,
+            tool: call.tool.id.clone(),
+            attempt: call.attempt,
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+        }));
+        self.deadlines
+            .set(Deadline::Retry(call.slot.number), self.now + delay);
+        self.calls.open(call);
+    }
+
+    fn delay_before_retry(&mut self, call: &Call, judged: &Judged) -> Option<Duration> {
+        let Outcome::Failure(error) = &judged.outcome else {
+            return None;
+        };
+        if !call.spoken {
+            return None;
+        }
+        let turn = self.turns.get_mut(call.slot.turn).map(|turn| turn.started);
+        let began = match call.grant {
+            Some(_) => call.started,
+            None => turn.or(call.started),
+        };
+        let limits = &self.config.limits.turn;
+        let last = began.unwrap_or(self.now) + Duration::from_millis(limits.retry_within_ms);
+        retry_delay(&Failed {
+            attempt: call.call_ref(),
+            tool: &call.tool,
+            error,
+            mode: self.config.mode,
+            limits,
+            time_left: last.since(self.now),
+            seed: self.seed,
+        })
+    }
+
+    pub(super) fn on_retry_due(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        if let Some(call) = self.calls.take_in(number, Phase::BackingOff) {
+            self.start(call, out);
+        }
     }
 
     pub(super) fn on_calls_cancelled(&mut self, ids: &[Arc<str>], out: &mut Vec<Output>) {
         let generation = self.connection.generation;
         for id in ids {
-            self.connection.closed_ids.close(id);
+            if !has_bug!(self, AnswersWhatWasTakenBack) {
+                self.connection.closed_ids.close(id);
+                self.calls.withdraw_answer(id);
+            }
+            self.withdraw_of(id, generation, out);
             let Some(call) = self.calls.by_provider_id(id, generation) else {
                 continue;
             };
@@ -155,12 +175,15 @@ impl Session {
         }
     }
 
-    /// Interruption takes back what says that it may be taken back.
+    /// Interruption takes back what says that it may be taken back. In text it means that nobody waits for the turn any
+    /// more, so that everything is taken back that changes nothing.
     pub(super) fn cancel_on_interrupt(&mut self, out: &mut Vec<Output>) {
+        let is_text = self.config.mode == Mode::Text;
         let cancelled: Vec<CallNumber> = self
             .calls
             .iter()
-            .filter(|call| call.tool.on_interrupt == OnInterrupt::Cancel && !call.tool.writes())
+            .filter(|call| is_text || call.tool.on_interrupt == OnInterrupt::Cancel)
+            .filter(|call| !call.tool.writes())
             .map(|call| call.slot.number)
             .collect();
         for number in cancelled {
@@ -178,29 +201,46 @@ impl Session {
         let Some(call) = self.calls.get_mut(number) else {
             return;
         };
+        call.is_taken_back = true;
         call.spoken &= is_answer_owed;
-        let is_started_write = call.tool.writes() && call.phase == Phase::Running;
-        let is_being_reserved = call.phase == Phase::Reserving;
-        if is_started_write || is_being_reserved {
-            call.spoken = false;
+        let runs_on = match call.phase {
+            Phase::Running => call.tool.writes(),
+            // The store's answer comes, and with it what is to be done about it.
+            Phase::Proposing | Phase::Reserving | Phase::Recording => true,
+            Phase::LookingUp | Phase::CheckingRate | Phase::Waiting | Phase::BackingOff => false,
+        };
+        if runs_on {
+            call.spoken &= call.phase != Phase::Running;
             self.hold_microphone(out);
             return;
         }
         let Some(call) = self.calls.take(number) else {
             return;
         };
-        if call.phase == Phase::Running {
-            self.deadlines.clear(Deadline::Attempt(call.call_ref()));
-            out.push(Output::AbortCall {
-                call: call.call_ref(),
-                drop: true,
-            });
+        let attempt = match call.phase {
+            Phase::Running => Some(call.call_ref()),
+            Phase::LookingUp => Some(CallRef {
+                call: number,
+                attempt: LOOKUP_ATTEMPT,
+            }),
+            Phase::CheckingRate
+            | Phase::Proposing
+            | Phase::Waiting
+            | Phase::Reserving
+            | Phase::BackingOff
+            | Phase::Recording => None,
+        };
+        self.deadlines.clear(Deadline::Attempt(call.call_ref()));
+        self.deadlines.clear(Deadline::Lookup(number));
+        self.deadlines.clear(Deadline::Retry(number));
+        if let Some(call) = attempt {
+            out.push(Output::AbortCall { call, drop: true });
         }
         self.cancel_unstarted(call, out);
     }
 
     /// Ends a call that changed nothing.
-    fn cancel_unstarted(&mut self, call: Call, out: &mut Vec<Output>) {
+    pub(super) fn cancel_unstarted(&mut self, call: Call, out: &mut Vec<Output>) {
         let error = CallError::new(
             ErrorType::Cancelled,
             format!("{} was taken back", call.tool.id),
@@ -273,7 +313,7 @@ impl Session {
     }
 }
 
-fn failure(error: CallError, problem: Option<String>) -> Judged {
+pub(super) fn failure(error: CallError, problem: Option<String>) -> Judged {
     Judged {
         outcome: Outcome::Failure(error),
         intents: Vec::new(),

@@ -2,9 +2,11 @@
 
 use super::Session;
 use crate::client::{ClientEvent, ErrorCode};
+use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent};
 use crate::io::Output;
 use crate::model::{ModelCommand, Role};
+use std::time::Duration;
 use windlass_tool::sensitive::Sensitive;
 
 /// Typed messages that wait for the provider; more are refused.
@@ -16,6 +18,10 @@ impl Session {
             ClientEvent::Text { text } => self.user_text(text.into_inner(), out),
             ClientEvent::Image { mime_type, data } => {
                 if self.config.profile.vision {
+                    if self.connection.is_lost {
+                        // What the camera sees by then is worth more than what it saw.
+                        return;
+                    }
                     out.push(Output::SendModel(ModelCommand::Image { mime_type, data }));
                 } else {
                     self.error(
@@ -31,19 +37,32 @@ impl Session {
                     self.certain_input(out);
                 }
             }
-            ClientEvent::Interrupt => self.interrupt(out),
+            ClientEvent::Interrupt => self.on_client_interrupt(out),
             ClientEvent::PlaybackDone => self.on_playback_done(out),
             ClientEvent::Stop => self.finish(EndReason::Stopped, out),
-            ClientEvent::Confirm { .. } => {
-                let message = "there is no open request with this token";
-                self.error(ErrorCode::BadMessage, message, out);
+            ClientEvent::Confirm {
+                token_hash,
+                approved,
+            } => self.on_confirm(token_hash, approved, out),
+            ClientEvent::Connected => {
+                self.deadlines.clear(Deadline::ClientGrace);
+                out.push(Output::Event(SessionEvent::ClientConnected));
+                self.renew_confirmations(out);
             }
-            ClientEvent::Connected => out.push(Output::Event(SessionEvent::ClientConnected)),
             ClientEvent::Lost => {
                 out.push(Output::Event(SessionEvent::ClientLost));
-                self.finish(EndReason::ClientLost, out);
+                let grace = Duration::from_secs(self.config.limits.client_grace_seconds);
+                self.deadlines.set(Deadline::ClientGrace, self.now + grace);
             }
         }
+    }
+
+    /// The user wants silence, from a provider that is gone too: then nothing is asked again.
+    fn on_client_interrupt(&mut self, out: &mut Vec<Output>) {
+        if self.connection.is_lost && self.connection.unanswered.take().is_some() {
+            self.end_turn(true, out);
+        }
+        self.interrupt(out);
     }
 
     /// Text that the user typed.
@@ -71,6 +90,8 @@ impl Session {
 
     fn certain_input(&mut self, out: &mut Vec<Output>) {
         self.expect_answer();
+        self.connection.plan.said();
+        self.postpone_farewell();
         if let Some(turn) = self.turns.certain_input(self.now) {
             out.push(Output::Event(SessionEvent::TurnStarted { turn }));
         }

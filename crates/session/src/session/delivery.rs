@@ -4,6 +4,7 @@
 use super::{Charge, Refusal, Session};
 use crate::calls::{Call, Slot};
 use crate::client::{ClientUpdate, ErrorCode};
+use crate::connection::Late;
 use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, SessionEvent};
 use crate::io::Output;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use windlass_tool::envelope::{self, Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::CallNumber;
-use windlass_tool::kind::{Category, Scheduling};
+use windlass_tool::kind::{Category, Mode, Scheduling};
 
 impl Session {
     /// Ends a delivery that no gate let through.
@@ -26,6 +27,17 @@ impl Session {
         charge: Charge,
         out: &mut Vec<Output>,
     ) {
+        self.refuse_delivery(slot, refusal, charge, out);
+    }
+
+    /// The same, and what was answered.
+    fn refuse_delivery(
+        &mut self,
+        slot: Slot,
+        refusal: Refusal,
+        charge: Charge,
+        out: &mut Vec<Output>,
+    ) -> Settled {
         let Refusal {
             error,
             tool,
@@ -35,7 +47,7 @@ impl Session {
             Some(tool) => self.meta_of(tool),
             None => {
                 let version = self.config.registry.version().clone();
-                envelope::meta_without_tool(&slot.name, version, self.unix_ms())
+                envelope::meta_without_tool(slot.name.clone(), version, self.unix_ms())
             }
         };
         let response = Arc::new(ToolResponse {
@@ -60,30 +72,45 @@ impl Session {
             is_outcome: false,
             answered_on: Some(slot.generation),
         };
-        let delivery = Delivery {
-            arguments: slot.arguments_hash,
-            generation: slot.generation,
-            state: DeliveryState::Settled(settled.clone()),
-        };
+        let delivery = Delivery::of(&slot, DeliveryState::Settled(settled.clone()));
         self.deliveries.remember(slot.key.clone(), delivery);
         let record = call_record(&slot, tool, arguments, &settled.response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
-        let is_spoken = !self.is_past_answering(slot.turn);
+        let is_spoken = !self.is_past_answering(slot.turn) && !has_bug!(self, LeavesRefusalsOpen);
         self.answer(&slot, &settled, None, is_spoken, true, out);
         self.wind_up(slot.turn, out);
+        settled
     }
 
-    /// Ends a call that passed the budgets and failed at a later gate.
-    pub(crate) fn refuse_call(&mut self, call: Call, error: CallError, out: &mut Vec<Output>) {
-        if let Some(fingerprint) = &call.fingerprint {
-            self.deliveries.forget_effect(fingerprint);
+    /// Ends a call whose tool and arguments were good, and that does not run; and what had joined it.
+    pub(crate) fn refuse_call(
+        &mut self,
+        call: Call,
+        error: CallError,
+        charge: Charge,
+        out: &mut Vec<Output>,
+    ) {
+        self.restore_effect(&call);
+        let batch = call.slot.batch;
+        self.refuse_all(call, error, charge, out);
+        self.reserve_next(batch, out);
+    }
+
+    /// The answer of a call that does not run, for all its deliveries.
+    pub(super) fn refuse_all(
+        &mut self,
+        call: Call,
+        error: CallError,
+        charge: Charge,
+        out: &mut Vec<Output>,
+    ) -> Settled {
+        let refusal = Refusal::of(error, call.tool, call.arguments);
+        let settled = self.refuse_delivery(call.slot, refusal, charge, out);
+        for (slot, rule) in &call.attached {
+            self.deduplicated(slot, *rule, out);
+            self.answer(slot, &settled, None, true, true, out);
         }
-        let refusal = Refusal {
-            error,
-            tool: Some(call.tool),
-            arguments: Some(call.arguments),
-        };
-        self.refuse(call.slot, refusal, Charge::Already, out);
+        settled
     }
 
     /// Rule D2: the id has its place on this connection already, so the conflict is recorded and nothing is sent.
@@ -93,7 +120,7 @@ impl Session {
             "one call id came with two sets of arguments",
         );
         let version = self.config.registry.version().clone();
-        let meta = envelope::meta_without_tool(&slot.name, version, self.unix_ms());
+        let meta = envelope::meta_without_tool(slot.name.clone(), version, self.unix_ms());
         let response = Arc::new(ToolResponse {
             outcome: Outcome::Failure(error),
             intents: Vec::new(),
@@ -119,8 +146,17 @@ impl Session {
     ) {
         self.count_repeat(slot.turn);
         let turn = slot.turn;
+        let blocks = self
+            .calls
+            .get_mut(number)
+            .map(|call| call.tool.clone())
+            .is_some_and(|tool| self.blocks(&tool));
         match self.calls.get_mut(number) {
-            Some(call) => call.attached.push((slot, rule)),
+            Some(call) => {
+                call.attached.push((slot, rule));
+                // The model may wait again for what blocked it on an earlier connection.
+                call.blocks = blocks;
+            }
             // Open calls and their records change together; without the call there is nothing to wait for.
             None => self.release(&slot, None, true, out),
         }
@@ -138,6 +174,7 @@ impl Session {
     ) {
         self.count_repeat(slot.turn);
         self.deduplicated(slot, rule, out);
+        self.supersede(slot, &settled.response);
         let mut response = (*settled.response).clone();
         response.meta.idempotent_cache_hit = true;
         response.meta.original_turn = Some(settled.turn);
@@ -146,14 +183,11 @@ impl Session {
             answered_on: Some(slot.generation),
             ..settled.clone()
         };
-        let delivery = Delivery {
-            arguments: slot.arguments_hash,
-            generation: slot.generation,
-            state: DeliveryState::Settled(Settled {
-                answered_on: Some(slot.generation),
-                ..settled.clone()
-            }),
+        let recorded = Settled {
+            answered_on: Some(slot.generation),
+            ..settled.clone()
         };
+        let delivery = Delivery::of(slot, DeliveryState::Settled(recorded));
         self.deliveries.remember(slot.key.clone(), delivery);
         self.answer(slot, &replayed, None, is_owed, true, out);
         self.wind_up(slot.turn, out);
@@ -178,13 +212,25 @@ impl Session {
         blocks: bool,
         out: &mut Vec<Output>,
     ) {
+        let is_here = self.is_here(slot);
+        if is_spoken && !is_here {
+            self.keep_late(slot, settled, scheduling);
+        }
+        let answers_twice = has_bug!(self, AnswersTwice);
         let is_heard = is_spoken
-            && slot.generation == self.connection.generation
+            && is_here
             && slot
                 .provider_id
                 .as_ref()
-                .is_none_or(|id| self.connection.closed_ids.close(id));
+                .is_none_or(|id| self.connection.closed_ids.close(id) || answers_twice);
         self.external_in_context |= is_heard && settled.quoted && settled.response.is_ok();
+        if is_heard && settled.is_outcome {
+            self.supersede(slot, &settled.response);
+            self.connection.unconfirmed.push(Late {
+                slot: slot.clone(),
+                settled: settled.clone(),
+            });
+        }
         let answer = is_heard.then(|| ModelToolResponse {
             id: slot.provider_id.clone(),
             name: slot.name.clone(),
@@ -209,10 +255,19 @@ impl Session {
         let together = blocks && self.config.profile.answers == AnswerBatching::Together;
         let released = self.calls.settle(slot.batch, slot.number, answer, together);
         if !released.answers.is_empty() {
+            let is_silent =
+                |answer: &ModelToolResponse| answer.scheduling == Some(Scheduling::Silent);
+            let asks_for_words = !released.answers.iter().all(is_silent);
+            self.connection.nudges_left = if asks_for_words {
+                self.config.limits.result_nudges_max
+            } else {
+                0
+            };
             out.push(Output::SendModel(ModelCommand::ToolResponses(
                 released.answers,
             )));
             self.turns.expect_continuation(slot.turn);
+            self.connection.plan.said();
             self.expect_answer();
             let seconds = self.config.limits.result_silence_seconds;
             self.deadlines.set(
@@ -234,7 +289,7 @@ impl Session {
     }
 
     /// A turn in which the model was refused, or repeated itself, too often is ended, so that the user is not left with
-    /// a model that talks to its tools.
+    /// a model that talks to its tools. In text it ends with one more answer, which is asked for without tools.
     fn wind_up(&mut self, number: u64, out: &mut Vec<Output>) {
         let limits = &self.config.limits.turn;
         let (refusals_max, repeats_max) = (limits.refusals_max, limits.repeats_max);
@@ -243,6 +298,9 @@ impl Session {
         };
         let is_due = turn.summary.refusals >= refusals_max || turn.summary.repeats >= repeats_max;
         if !is_due || std::mem::replace(&mut turn.summary.wound_up, true) {
+            return;
+        }
+        if self.config.mode == Mode::Text {
             return;
         }
         self.error(

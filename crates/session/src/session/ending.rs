@@ -36,12 +36,20 @@ impl Session {
         if let Some(turn) = self.turns.begin_waiting(self.now, is_interrupted) {
             out.push(Output::Event(SessionEvent::TurnStarted { turn }));
             self.expect_answer();
-        } else if let Some(message) = self.state.take_pending_message() {
-            self.turns.expect_continuation(ended.turn);
+        } else if self.connection.ready {
+            self.send_pending_message(ended.turn, out);
+        }
+    }
+
+    /// What a tool wanted said to the model after the turn.
+    pub(super) fn send_pending_message(&mut self, turn: u64, out: &mut Vec<Output>) {
+        if let Some(message) = self.state.take_pending_message() {
+            self.turns.expect_continuation(turn);
             out.push(Output::SendModel(ModelCommand::UserText(Sensitive(
                 message,
             ))));
         }
+        self.send_notices(out);
     }
 
     /// Says what one speaker said in full, and records it.
@@ -103,6 +111,14 @@ impl Session {
         }
     }
 
+    /// A user who speaks into the farewell has more to say: it is heard and answered first, or waited for in vain.
+    pub(super) fn postpone_farewell(&mut self) {
+        if self.deadlines.is_set(Deadline::Farewell) {
+            let patience = Duration::from_secs(self.config.limits.provider_silence_seconds);
+            self.deadlines.set(Deadline::Farewell, self.now + patience);
+        }
+    }
+
     pub(super) fn on_playback_done(&mut self, out: &mut Vec<Output>) {
         let is_spoken = self.turns.current().is_none();
         if is_spoken && self.state.get().pending_end.is_some() {
@@ -136,6 +152,9 @@ impl Session {
         self.deadlines.clear(Deadline::ProviderSilence);
         self.deadlines.clear(Deadline::ResultSilence);
         self.deadlines.clear(Deadline::Farewell);
+        self.deadlines.clear(Deadline::Rotation);
+        self.deadlines.clear(Deadline::Reconnect);
+        self.deadlines.clear(Deadline::ClientGrace);
         let transcripts = self.transcript.entries();
         out.push(Output::SendClient(ClientUpdate::SessionComplete {
             transcripts,
@@ -143,6 +162,7 @@ impl Session {
         if reason == EndReason::Stopped {
             out.push(Output::SendClient(ClientUpdate::Stopped));
         }
+        self.withdraw_all(out);
         self.lifecycle = Lifecycle::Draining(reason);
         let open: Vec<CallNumber> = self.calls.iter().map(|call| call.slot.number).collect();
         for number in open {
@@ -155,7 +175,7 @@ impl Session {
         let Lifecycle::Draining(reason) = &self.lifecycle else {
             return;
         };
-        if self.calls.any_started_write() || self.calls.len() > 0 {
+        if self.calls.len() > 0 && !has_bug!(self, EndsBeforeChangesAreDone) {
             return;
         }
         let reason = reason.clone();

@@ -1,15 +1,13 @@
 //! What the model says, as it changes turns and calls.
 
-use super::{Charge, ClosedIds, Refusal, Session};
+use super::{Charge, Refusal, Session};
 use crate::calls::Slot;
-use crate::client::{ClientUpdate, ErrorCode};
+use crate::client::ClientUpdate;
 use crate::deadlines::Deadline;
-use crate::event::{EndReason, SessionEvent};
+use crate::event::SessionEvent;
 use crate::io::Output;
-use crate::model::{
-    ConnectionEvent, HistoryEntry, IncomingCall, LostReason, ModelCommand, ModelEvent, Role,
-};
-use crate::policy::{Proposal, delivery_key};
+use crate::model::{IncomingCall, ModelEvent, Role};
+use crate::policy::{Asked, Proposal, delivery_key};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::error::{CallError, ErrorType};
@@ -24,6 +22,7 @@ impl Session {
             ModelEvent::SpeechStarted => self.heard_user(out),
             ModelEvent::SpeechEnded => self.expect_answer(),
             ModelEvent::InputTranscript { text, .. } => self.on_input_transcript(&text, out),
+            ModelEvent::InputTranscribed { text } => self.on_input_transcribed(&text, out),
             ModelEvent::OutputTranscript { text, .. } => self.on_output_transcript(&text, out),
             ModelEvent::OutputText { text } => {
                 if self.model_output(out) {
@@ -46,15 +45,8 @@ impl Session {
                 self.on_turn_complete(idle, unplayed, out)
             }
             ModelEvent::Interrupted => self.on_interrupted(out),
-            ModelEvent::GoAway { time_left } => {
-                let time_left_ms =
-                    time_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-                out.push(Output::Event(SessionEvent::ProviderGoAway { time_left_ms }));
-            }
-            ModelEvent::ResumptionUpdate { handle } => {
-                let resumable = handle.is_some();
-                out.push(Output::Event(SessionEvent::ProviderResumable { resumable }));
-            }
+            ModelEvent::GoAway { time_left } => self.on_go_away(time_left, out),
+            ModelEvent::ResumptionUpdate { handle } => self.on_handle(handle, out),
             ModelEvent::Usage(usage) => out.push(Output::Event(SessionEvent::Usage(usage))),
             ModelEvent::Malformed { problem } => {
                 out.push(Output::Event(SessionEvent::ProviderOddity { problem }));
@@ -63,59 +55,6 @@ impl Session {
                 let problem = format!("unknown fields: {}", fields.join(", "));
                 out.push(Output::Event(SessionEvent::ProviderOddity { problem }));
             }
-        }
-    }
-
-    pub(super) fn on_connection(&mut self, event: ConnectionEvent, out: &mut Vec<Output>) {
-        match event {
-            ConnectionEvent::Connected {
-                generation,
-                resumed,
-            } => {
-                self.connection.generation = generation;
-                self.connection.closed_ids = ClosedIds::default();
-                out.push(Output::Event(SessionEvent::ProviderConnected {
-                    generation,
-                    resumed,
-                }));
-            }
-            ConnectionEvent::Lost { generation, reason } => {
-                if generation < self.connection.generation {
-                    return;
-                }
-                self.connection.ready = false;
-                let (code, message) = describe_loss(&reason);
-                out.push(Output::Event(SessionEvent::ProviderLost {
-                    generation,
-                    reason,
-                }));
-                if self.lifecycle == super::Lifecycle::Running {
-                    self.error(code, message, out);
-                    self.finish(EndReason::ProviderLost, out);
-                }
-            }
-        }
-    }
-
-    /// The provider takes input: what waited for it goes out in its order.
-    fn on_ready(&mut self, out: &mut Vec<Output>) {
-        self.connection.ready = true;
-        let entries: Vec<HistoryEntry> = std::mem::take(&mut self.config.history);
-        if !entries.is_empty() {
-            let history = ModelCommand::History {
-                entries,
-                answer_now: false,
-            };
-            out.push(Output::SendModel(history));
-        }
-        let pending = self
-            .config
-            .pending_request
-            .take()
-            .filter(|request| !request.trim().is_empty());
-        let waiting = std::mem::take(&mut self.connection.waiting_texts);
-        for text in pending.into_iter().chain(waiting) {
-            self.user_text(text, out);
         }
     }
 
@@ -215,7 +154,7 @@ impl Session {
             key: delivery_key(id.as_deref(), &name, None, turn),
             provider_id: id,
             name,
-            arguments_hash: 0,
+            asked: Asked::Unreadable,
             turn,
             generation: self.connection.generation,
         }
@@ -230,6 +169,21 @@ impl Session {
         self.expect_answer();
         self.transcript.append(Role::User, piece);
         self.show_piece(Role::User, piece, out);
+    }
+
+    fn on_input_transcribed(&mut self, text: &Sensitive<String>, out: &mut Vec<Output>) {
+        let text = text.expose().trim();
+        if text.is_empty() {
+            return;
+        }
+        out.push(Output::SendClient(ClientUpdate::Transcript {
+            role: Role::User,
+            text: Sensitive(text.to_owned()),
+            is_final: true,
+            citations: Vec::new(),
+            images: Vec::new(),
+        }));
+        self.record_said(Role::User, text, out);
     }
 
     /// Transcripts may trail their turn, so that they begin none.
@@ -263,6 +217,7 @@ impl Session {
     /// The model produces. Returns false where what it produces is void.
     fn model_output(&mut self, out: &mut Vec<Output>) -> bool {
         self.heard_provider();
+        self.connection.plan.heard();
         if self.connection.discarding {
             return false;
         }
@@ -277,11 +232,14 @@ impl Session {
     }
 
     fn heard_provider(&mut self) {
+        self.confirm_answers();
         self.deadlines.clear(Deadline::ProviderSilence);
         self.deadlines.clear(Deadline::ResultSilence);
     }
 
     fn heard_user(&mut self, out: &mut Vec<Output>) {
+        self.connection.plan.said();
+        self.postpone_farewell();
         if let Some(turn) = self.turns.heard_user(self.now) {
             out.push(Output::Event(SessionEvent::TurnStarted { turn }));
         }
@@ -298,6 +256,7 @@ impl Session {
         if !idle || self.calls.any_blocks() {
             return;
         }
+        self.connection.plan.proved();
         self.await_farewell(unplayed, out);
         self.end_turn(false, out);
     }
@@ -331,36 +290,10 @@ impl Session {
         }
     }
 
-    fn stop_discarding(&mut self, out: &mut Vec<Output>) {
+    pub(super) fn stop_discarding(&mut self, out: &mut Vec<Output>) {
         self.connection.discarding = false;
         if std::mem::take(&mut self.told.discarding_audio) {
             out.push(Output::AcceptAudio);
         }
-    }
-}
-
-/// What the client is told of a lost provider; the details are for the log.
-fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
-    match reason {
-        LostReason::Unauthorized => (
-            ErrorCode::ProviderAuth,
-            "the model's provider refused the server's key".to_owned(),
-        ),
-        LostReason::Closed { code, .. } => (
-            ErrorCode::ProviderUnavailable,
-            format!("the model's provider ended the session (close code {code})"),
-        ),
-        LostReason::Network { .. } => (
-            ErrorCode::ProviderUnavailable,
-            "the model's provider cannot be reached".to_owned(),
-        ),
-        LostReason::Refused { status } => (
-            ErrorCode::ProviderUnavailable,
-            format!("the model's provider refused the session (HTTP {status})"),
-        ),
-        LostReason::SetupTimeout => (
-            ErrorCode::ProviderUnavailable,
-            "the model's provider did not answer the setup in time".to_owned(),
-        ),
     }
 }

@@ -2,48 +2,72 @@
 //! end here too, so that every call ends in exactly one recorded response.
 
 use super::Session;
-use crate::calls::{Call, Slot};
+use crate::calls::{Call, Concluded, Slot};
 use crate::client::Citation;
 use crate::event::{CallRecord, LatencyLimit, SessionEvent};
 use crate::io::Output;
 use crate::model::CallSupport;
-use crate::policy::{BLOCKING_TOOL, Delivery, DeliveryState, EffectState, Judged, Settled};
+use crate::policy::{BLOCKING_TOOL, Effect, EffectState, Judged, Settled};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{self, Meta, Outcome, ToolResponse};
 use windlass_tool::error::ErrorType;
-use windlass_tool::id::CallNumber;
+use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Category, Reach, Scheduling};
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
 impl Session {
-    /// Ends a call that was admitted.
+    /// Ends a call that was admitted. Where something was reserved for it, its outcome is stored before anybody hears of it.
     pub(super) fn settle(&mut self, call: Call, judged: Judged, out: &mut Vec<Output>) {
+        let concluded = self.concluded(&call, judged);
+        if call.effect_id.is_some() {
+            self.record_outcome(call, concluded, out);
+        } else {
+            self.conclude(call, concluded, out);
+        }
+    }
+
+    pub(super) fn concluded(&self, call: &Call, judged: Judged) -> Concluded {
         let Judged {
             outcome,
             intents,
             scheduling,
             problem,
         } = judged;
-        let number = call.slot.number;
         let mut meta = self.meta_of(&call.tool);
         meta.duration_ms = call
             .started
             .map_or(0, |started| millis(self.now.since(started)));
+        meta.retry_count = call.attempt.saturating_sub(1);
         meta.defaults_applied.clone_from(&call.defaults_applied);
         if let Some(clamp) = &call.clamped {
             meta.clamped
                 .insert(clamp.argument.clone(), [clamp.from, clamp.to]);
         }
-        let response = Arc::new(ToolResponse {
+        let response = ToolResponse {
             outcome,
             intents,
             meta,
-        });
-        let is_speakable = call.spoken && call.slot.generation == self.connection.generation;
+        };
+        Concluded {
+            response: Arc::new(response),
+            scheduling,
+            problem,
+        }
+    }
+
+    /// Step 13, once the outcome is stored.
+    pub(super) fn conclude(&mut self, call: Call, concluded: Concluded, out: &mut Vec<Output>) {
+        let Concluded {
+            response,
+            scheduling,
+            problem,
+        } = concluded;
+        let number = call.slot.number;
+        let is_speakable = call.grant.is_none() && call.spoken && self.is_here(&call.slot);
         let settled = Settled {
             is_outcome: call.started.is_some() && is_outcome(&response),
             response,
@@ -71,22 +95,43 @@ impl Session {
         self.report(&call, &settled.response, out);
         self.apply_intents(number, &settled.response.intents, out);
         self.collect_citations(&call.tool, &settled.response);
-        let scheduling = self.scheduling_of(&call, scheduling, &settled.response);
-        self.answer(
-            &call.slot,
-            &settled,
-            scheduling,
-            call.spoken,
-            call.blocks,
-            out,
-        );
+        self.answer_all(&call, &settled, scheduling, is_speakable, out);
+        self.hold_microphone(out);
+        self.reserve_next(call.slot.batch, out);
+        self.end_if_due(out);
+    }
+
+    /// Answers every delivery of a call, and the user who approved it.
+    fn answer_all(
+        &mut self,
+        call: &Call,
+        settled: &Settled,
+        scheduling: Option<Scheduling>,
+        is_speakable: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let (scheduling, blocks) = match call.grant {
+            // Whoever joined an approved call waits for it as for any other.
+            Some(_) => (None, true),
+            None => (
+                self.scheduling_of(call, scheduling, &settled.response),
+                call.blocks,
+            ),
+        };
+        if call.grant.is_some() {
+            self.resolve_approved(call, settled, out);
+        } else {
+            self.answer(&call.slot, settled, scheduling, call.spoken, blocks, out);
+        }
         for (slot, rule) in &call.attached {
             self.deduplicated(slot, *rule, out);
-            self.answer(slot, &settled, scheduling, true, call.blocks, out);
+            self.answer(slot, settled, scheduling, true, blocks, out);
         }
-        self.hold_microphone(out);
-        self.reserve_next(&call, out);
-        self.end_if_due(out);
+        if (is_speakable || !call.attached.is_empty())
+            && let Some(effect_id) = call.effect_id.clone()
+        {
+            out.push(Output::MarkAnswered { effect_id });
+        }
     }
 
     /// Tells whoever watches how the call ended.
@@ -110,31 +155,46 @@ impl Session {
         }
     }
 
-    /// The next `writes` call of the same message may begin now.
-    fn reserve_next(&mut self, done: &Call, out: &mut Vec<Output>) {
-        if !done.tool.writes() {
+    /// The next `writes` call of a message that waited for its turn, unless one before it is not done.
+    pub(super) fn reserve_next(&mut self, batch: u64, out: &mut Vec<Output>) {
+        let next = self.calls.next_waiting(batch);
+        let Some(next) = next.filter(|_| !has_bug!(self, ForgetsWaitingWrites)) else {
             return;
-        }
-        let waiting = self.calls.next_waiting(done.slot.batch);
-        if let Some(next) = waiting.and_then(|number| self.calls.take(number)) {
-            self.reserve(next, out);
+        };
+        if let Some(call) = self.calls.take(next) {
+            if self.calls.write_before(&call.slot) {
+                self.calls.open(call);
+            } else {
+                self.reserve(call, out);
+            }
         }
     }
 
     fn record(&mut self, call: &Call, settled: &Settled, answer_reaches_model: bool) {
-        let delivery = Delivery {
-            arguments: call.slot.arguments_hash,
-            generation: call.slot.generation,
-            state: DeliveryState::Settled(settled.clone()),
-        };
-        self.deliveries.remember(call.slot.key.clone(), delivery);
+        self.deliveries.settle(&call.slot, settled.clone());
         let Some(fingerprint) = &call.fingerprint else {
             return;
         };
+        if call.started.is_none() {
+            // It never began, so what was known of an earlier wish holds.
+            return match &call.effect_id {
+                Some(effect_id) if call.earlier.is_none() => {
+                    self.fail_effect(*fingerprint, effect_id.clone());
+                }
+                Some(_) | None => self.restore_effect(call),
+            };
+        }
+        if call.leaves_doubt(&settled.response) {
+            return self.restore_effect(call);
+        }
         if !settled.is_outcome {
-            return self.deliveries.forget_effect(fingerprint);
+            return match &call.effect_id {
+                Some(effect_id) => self.fail_effect(*fingerprint, effect_id.clone()),
+                None => self.deliveries.forget_effect(fingerprint),
+            };
         }
         if let Some(effect) = self.deliveries.effect(fingerprint) {
+            effect.effect_id.clone_from(&call.effect_id);
             let answer_reached_model = answer_reaches_model || !call.attached.is_empty();
             effect.state = EffectState::Settled {
                 settled: settled.clone(),
@@ -143,10 +203,20 @@ impl Session {
         }
     }
 
+    /// The same wish may try again under the same id.
+    fn fail_effect(&mut self, fingerprint: [u8; 32], effect_id: EffectId) {
+        let effect = Effect {
+            effect_id: Some(effect_id),
+            asked_at_input: self.turns.inputs(),
+            state: EffectState::Failed,
+        };
+        self.deliveries.remember_effect(fingerprint, effect);
+    }
+
     fn note_loops(&mut self, call: &Call, response: &ToolResponse) {
         if let Outcome::Success { data, content } = &response.outcome
             && content.is_empty()
-            && envelope::is_empty_result(data.as_ref())
+            && envelope::is_empty_result(data.as_deref())
             && let Some(turn) = self.turns.get_mut(call.slot.turn)
         {
             turn.history.returned_nothing(&call.tool.id);
@@ -185,6 +255,11 @@ impl Session {
         if intents.is_empty() {
             return;
         }
+        let twice = match has_bug!(self, AppliesIntentsTwice) {
+            true => [intents, intents].concat(),
+            false => Vec::new(),
+        };
+        let intents = if twice.is_empty() { intents } else { &twice };
         let changes = self.state.apply(self.now, call, intents);
         for (intent, change) in intents.iter().cloned().zip(changes) {
             out.push(Output::Event(match change {
@@ -208,10 +283,12 @@ impl Session {
             return;
         }
         let Outcome::Success {
-            data: Some(Value::Object(data)),
-            ..
+            data: Some(data), ..
         } = &response.outcome
         else {
+            return;
+        };
+        let Some(data) = data.as_object() else {
             return;
         };
         let citations_max = self.config.limits.citations_max;

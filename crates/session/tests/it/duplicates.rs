@@ -82,6 +82,7 @@ fn d1_a_replay_over_a_new_connection_is_answered_from_the_record() {
             reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
+            record effect-1 Succeeded
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -113,6 +114,85 @@ fn d2_one_id_with_other_arguments_is_a_conflict_and_nothing_runs() {
             > returns 1 {"x":1}
             call-1 finished
             to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn d2_one_id_for_another_tool_is_a_conflict_too() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 look {"text":"a"}
+            client: User said "hello"
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            > calls function-call-1 cancellable {"text":"a"}
+            call-2 rejected Conflict
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn d1_and_d2_compare_what_was_given_and_not_what_defaults_and_clamps_made_of_it() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 search {"query":"a"}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 clamped top_k 5 to 3
+            start call-1 search {"query":"a","top_k":3}
+            > calls function-call-1 search {"query":"a"}
+            call-2 is a repeat: SameDelivery
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-1 search {"query":"a","top_k":5}
+            call-3 rejected Conflict
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-1 search {"query":"a","top_k":3}
+            call-4 rejected Conflict
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn d1_a_repeat_of_refused_arguments_is_known_by_them() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 search {"quary":"a"}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 rejected Validation
+            to model: function-call-1 VALIDATION /quary: there is no argument named `quary`; /query: `query` is required
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-1 search {"quary":"a"}
+            call-2 is a repeat: SameDelivery
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-1 search {"quary":"b"}
+            call-3 rejected Conflict
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 nothing {"text":"a"}
+            call-4 rejected NotFound
+            to model: function-call-2 NOT_FOUND there is no tool "nothing"
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 nothing {"text":"a"}
+            call-5 is a repeat: SameDelivery
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 nothing {"text":"b"}
+            call-6 rejected Conflict
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
@@ -156,6 +236,7 @@ fn d3_a_write_asked_again_under_a_new_id_while_it_runs_is_one_effect_with_two_an
             start call-1 write (effect-1) {"text":"a"}
             > calls function-call-2 write {"text":"a"}
             > returns 1 {"x":1}
+            record effect-1 Succeeded
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -180,6 +261,7 @@ fn d4_a_write_asked_again_without_a_word_of_the_user_is_answered_from_the_record
             reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
+            record effect-1 Succeeded
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -218,6 +300,7 @@ fn d4_an_answer_that_never_reached_the_model_is_delivered_under_the_new_id() {
             start call-1 write (effect-1) {"text":"a"}
             > cancel function-call-1
             > returns 1 {"x":1}
+            record effect-1 Succeeded
             call-1 finished
             client: ToolsComplete { tool_count: 1 }
             > interrupted
@@ -253,6 +336,7 @@ fn d5_a_second_wish_of_the_user_runs_again() {
             reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
+            record effect-1 Succeeded
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -288,6 +372,7 @@ fn d6_what_may_have_happened_is_not_done_again() {
             reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 broken
+            record effect-1 Unknown
             call-1 problem: panicked at secret
             call-1 finished OutcomeUnknown
             to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
@@ -301,9 +386,12 @@ fn d6_what_may_have_happened_is_not_done_again() {
             > calls function-call-2 write {"text":"a"}
             client: User said "try again"
             client: ModelGenerating
-            call-2 is a repeat: SameEffectFinished
+            look up effect-1 of write
+            propose call-2 write
+            call-2 rejected OutcomeUnknown
             to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Run write" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
         "#]],
     );
 }
@@ -345,6 +433,7 @@ fn the_tail_of_the_first_question_is_no_second_wish() {
             > hears it down
             client: User piece "it down"
             > returns 1 {"x":1}
+            record effect-1 Succeeded
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -371,12 +460,13 @@ fn a_retryable_failure_uses_up_no_id() {
             reserve call-1 post
             start call-1 post (effect-1) {"text":"a"}
             > returns 1 clean_transient
+            record effect-1 Failed
             call-1 finished Transient
             to model: function-call-1 TRANSIENT it failed
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 post {"text":"a"}
-            reserve call-2 post
-            start call-2 post (effect-2) {"text":"a"}
+            reserve call-2 post as effect-1
+            start call-2 post (effect-1) {"text":"a"}
         "#]],
     );
 }

@@ -44,6 +44,7 @@ fn a_write_that_takes_too_long_is_unknown_and_runs_on() {
             start call-1 write (effect-1) {"text":"a"}
             > wait 5000
             abort call-1 (let it end)
+            record effect-1 Unknown
             call-1 finished OutcomeUnknown
             call-1 took 5000 ms, over Tool 500
             call-1 took 5000 ms, over Turn 1500
@@ -51,6 +52,8 @@ fn a_write_that_takes_too_long_is_unknown_and_runs_on() {
             client: ToolsComplete { tool_count: 1 }
             > returns 1 {"x":1}
             call-1 returned late
+            record effect-1 Succeeded
+            call-1 settled effect-1: true
         "#]],
     );
 }
@@ -94,6 +97,7 @@ fn a_cancelled_write_that_had_started_is_recorded_and_not_spoken_of() {
             > cancel function-call-1 function-call-2
             call-2 cancelled
             > returns 1 {"x":1}
+            record effect-1 Succeeded
             call-1 finished
             client: ToolsComplete { tool_count: 2 }
         "#]],
@@ -164,7 +168,7 @@ fn a_store_that_is_down_stops_writes_and_lets_reads_through() {
             client: ModelGenerating
             reserve call-1 write
             start call-2 look {}
-            call-1 problem: the effect could not be reserved: disk full
+            call-1 problem: the store does not answer: disk full
             call-1 finished Transient
             > returns 2 {"x":1}
             call-2 finished
@@ -173,7 +177,7 @@ fn a_store_that_is_down_stops_writes_and_lets_reads_through() {
             > store up
             > calls function-call-3 write {"text":"a"}
             reserve call-3 write
-            start call-3 write (effect-2) {"text":"a"}
+            start call-3 write (effect-1) {"text":"a"}
         "#]],
     );
 }

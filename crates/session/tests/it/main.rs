@@ -1,11 +1,19 @@
 //! The core under scripts: lines of input in, lines of output out.
 #![allow(clippy::unwrap_used)]
 
+mod asked_again;
 mod budgets;
+mod confirmations;
 mod duplicates;
 mod endings;
 mod faults;
 mod harness;
+mod journal;
+mod late_results;
+mod ledger;
 mod pipeline;
+mod provider_loss;
 mod random;
+mod refusals;
+mod retries;
 mod turns;

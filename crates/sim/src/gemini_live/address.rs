@@ -17,6 +17,17 @@ pub struct Upgrade {
     pub headers: Vec<(String, String)>,
 }
 
+impl Upgrade {
+    /// Whether the client offers this subprotocol.
+    pub fn offers(&self, subprotocol: &str) -> bool {
+        self.headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-protocol"))
+            .flat_map(|(_, value)| value.split(','))
+            .any(|offer| offer.trim() == subprotocol)
+    }
+}
+
 /// The upgrade is answered with this status instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("upgrade refused with HTTP status {http_status}: {cause}")]

@@ -220,6 +220,8 @@ impl Session {
             Action::Raw(value) => self.send_raw(context, program, &value),
             Action::RawText(text) => context.send(text.into_bytes()),
             Action::Flood(count) => self.flood(context, count),
+            // Of text models.
+            Action::Fail(_) | Action::Endless | Action::HalfACharacter => {}
         }
         Progress::Next
     }
@@ -282,7 +284,7 @@ impl Session {
         for form in forms {
             let call = self.written(context, program, &form);
             self.register(program, &call);
-            if form.deliver != Delivery::Call {
+            if matches!(form.deliver, Delivery::Part | Delivery::Both) {
                 parts.push(json!({ "functionCall": call }));
             }
             if form.deliver != Delivery::Part {

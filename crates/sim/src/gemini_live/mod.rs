@@ -1,7 +1,7 @@
 //! The server side of Gemini Live (`BidiGenerateContent`) as a pure state machine: frames and time in, frames out.
 //! Knows no socket and no clock, and shares no wire type with our codec.
 
-mod activity;
+pub(crate) mod activity;
 mod address;
 mod answering;
 mod calls;
@@ -16,9 +16,9 @@ mod refusal;
 mod server;
 mod session;
 mod setup;
-mod speech;
+pub(crate) mod speech;
 mod turn;
-mod voice;
+pub(crate) mod voice;
 mod wire;
 
 pub use address::{Rejection, Upgrade};

@@ -17,9 +17,9 @@ use windlass_session::time::Timestamp;
 /// What drives the server's answers.
 #[derive(Clone, Debug)]
 pub struct Options {
-    settings: Settings,
+    pub(crate) settings: Settings,
     /// `None` for the demo model.
-    exchanges: Option<Arc<[Exchange]>>,
+    pub(crate) exchanges: Option<Arc<[Exchange]>>,
 }
 
 impl Options {
@@ -46,7 +46,7 @@ impl Options {
 
 /// Names one connection of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
+pub struct ConnectionId(pub(crate) u64);
 
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {

@@ -1,4 +1,4 @@
-//! The simulated Gemini Live server, driven by frames and a virtual clock through its public face. Every item of what a
+//! The simulated providers, driven by frames and a virtual clock through its public face. Every item of what a
 //! faithful simulator has to do is a named test.
 
 #![expect(
@@ -14,8 +14,10 @@ mod dialogue;
 mod faults;
 mod hostile;
 mod profiles;
+mod realtime;
 mod recordings;
 mod resumption;
 mod scripts;
 mod setup;
 mod speech;
+mod text;

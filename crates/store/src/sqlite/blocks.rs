@@ -1,7 +1,7 @@
 //! The table of blocks: one row per blocked user.
 
 use super::SqliteStore;
-use crate::TIME_MAX_UNIX_MS;
+use super::tables::{loaded, stored};
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
 use windlass_tool::id::UserId;
@@ -26,11 +26,6 @@ impl Blocks for SqliteStore {
 
 fn unavailable(error: rusqlite::Error) -> BlocksUnavailable {
     BlocksUnavailable(error.to_string())
-}
-
-/// A time as the table holds it.
-fn stored(unix_ms: u64) -> i64 {
-    unix_ms.min(TIME_MAX_UNIX_MS).cast_signed()
 }
 
 fn upsert(connection: &Connection, block: &Block) -> rusqlite::Result<()> {
@@ -63,15 +58,9 @@ fn find(
         .query_row(params![user_id.as_str(), stored(now_unix_ms)], |row| {
             Ok(Block {
                 user_id: user_id.clone(),
-                until_unix_ms: row.get::<_, i64>(0)?.max(0).cast_unsigned(),
+                until_unix_ms: loaded(row.get(0)?),
                 farewell_message: row.get(1)?,
             })
         })
         .optional()
-}
-
-pub(super) fn prune(connection: &Connection, now_unix_ms: u64) -> rusqlite::Result<usize> {
-    connection
-        .prepare_cached("DELETE FROM blocks WHERE until_unix_ms <= ?1")?
-        .execute([stored(now_unix_ms)])
 }

@@ -2,9 +2,15 @@
 //! each table's statements are in a file of their own.
 
 mod blocks;
+mod conversations;
+mod grants;
+mod ledger;
+mod pruning;
 mod schema;
+mod snapshots;
+mod tables;
 
-use crate::{PRUNE_INTERVAL_MS, Store, StoreUnavailable};
+use crate::{PRUNE_INTERVAL_MS, Store, StoreLimits, StoreUnavailable, Transaction};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,6 +25,9 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a statement waits for another process: as long as an outcome may take to be stored before the call is
 /// answered without it.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Prepared statements that are kept: more than there are.
+const STATEMENTS_MAX: usize = 64;
 
 /// How often the switch to the write-ahead log is tried while others open the same new file.
 const SWITCH_ATTEMPTS_MAX: usize = 10;
@@ -68,13 +77,19 @@ pub struct SqliteStore {
 #[derive(Debug)]
 struct Open {
     connection: Connection,
+    limits: StoreLimits,
     pruned_at_unix_ms: u64,
 }
 
 impl SqliteStore {
+    /// Opens the store of a data folder with the limits that are the default.
+    pub fn open(folder: &Path) -> Result<Self, OpenError> {
+        Self::open_with(folder, StoreLimits::default())
+    }
+
     /// Opens the store of a data folder. Makes the folder and the file where they are missing, and brings an older file
     /// up to date.
-    pub fn open(folder: &Path) -> Result<Self, OpenError> {
+    pub fn open_with(folder: &Path, limits: StoreLimits) -> Result<Self, OpenError> {
         std::fs::create_dir_all(folder).map_err(|error| OpenError::NotWritable {
             folder: folder.to_owned(),
             cause: error.to_string(),
@@ -94,6 +109,7 @@ impl SqliteStore {
         Ok(Self {
             open: Mutex::new(Open {
                 connection,
+                limits,
                 pruned_at_unix_ms: 0,
             }),
         })
@@ -106,26 +122,36 @@ impl SqliteStore {
 }
 
 impl Open {
-    fn prune(&mut self, now_unix_ms: u64) -> rusqlite::Result<usize> {
-        // Noted first, so that a file that cannot be written is not tried again with every question.
-        self.pruned_at_unix_ms = now_unix_ms;
-        blocks::prune(&self.connection, now_unix_ms)
-    }
-
-    fn prune_if_due(&mut self, now_unix_ms: u64) -> rusqlite::Result<usize> {
+    fn prune_if_due(&mut self, now_unix_ms: u64) -> rusqlite::Result<()> {
         if now_unix_ms.abs_diff(self.pruned_at_unix_ms) >= PRUNE_INTERVAL_MS {
-            self.prune(now_unix_ms)
-        } else {
-            Ok(0)
+            // Noted first, so that a file that cannot be written is not tried again with every question.
+            self.pruned_at_unix_ms = now_unix_ms;
+            while pruning::slice(&self.connection, &self.limits, now_unix_ms)? > 0 {}
         }
+        Ok(())
     }
 }
 
 impl Store for SqliteStore {
+    fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+        let mut open = self.lock();
+        let limits = open.limits;
+        tables::transact(&mut open.connection, &limits, work)
+    }
+
     fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable> {
-        self.lock()
-            .prune(now_unix_ms)
-            .map_err(|error| StoreUnavailable(error.to_string()))
+        let mut rows = 0;
+        loop {
+            // The lock is let go between slices, so that others get their turn.
+            let mut open = self.lock();
+            open.pruned_at_unix_ms = now_unix_ms;
+            let pruned = pruning::slice(&open.connection, &open.limits, now_unix_ms)
+                .map_err(|error| tables::unavailable(&error))?;
+            if pruned == 0 {
+                return Ok(rows);
+            }
+            rows += pruned;
+        }
     }
 }
 
@@ -139,6 +165,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // <https://sqlite.org/pragma.html#pragma_synchronous>.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
 }
 
@@ -180,6 +208,9 @@ fn explain(error: rusqlite::Error, folder: &Path, path: &Path) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::SqliteStore;
+    use crate::{NewEntry, Store, StoreUnavailable};
+    use windlass_tool::id::{ConversationId, UserId};
+    use windlass_tool::sensitive::Sensitive;
 
     #[test]
     fn a_commit_is_flushed_before_it_returns() {
@@ -192,5 +223,49 @@ mod tests {
             .unwrap();
         // FULL, by SQLite's numbering.
         assert_eq!(synchronous, 2);
+    }
+
+    #[test]
+    fn a_transaction_that_finds_no_space_leaves_nothing_and_the_next_one_works_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
+        let set_pages_max = |pages: i64| {
+            let open = store.lock();
+            // The pragma answers with the bound that is in force.
+            let statement = format!("PRAGMA max_page_count = {pages}");
+            let found: rusqlite::Result<i64> =
+                open.connection.query_row(&statement, [], |row| row.get(0));
+            found.unwrap()
+        };
+        let (conversation, user) = (ConversationId::new("c"), UserId::new("u"));
+        let append = |bodies: &[usize]| {
+            let store: &dyn Store = &store;
+            store.ask(|tables| {
+                tables.open_conversation(&conversation, &user, 1)?;
+                for length in bodies {
+                    let entry = NewEntry {
+                        key: None,
+                        body: Sensitive("x".repeat(*length)),
+                    };
+                    tables.append(&conversation, &[entry], 1)?;
+                }
+                Ok(())
+            })
+        };
+        // Less than the file has is raised to what it has.
+        set_pages_max(1);
+        let full = append(&[10, 200_000]);
+        assert!(
+            matches!(full, Err(StoreUnavailable::DiskFull { .. })),
+            "{full:?}"
+        );
+        let kept = || {
+            let store: &dyn Store = &store;
+            store.ask(|tables| tables.conversation(&conversation, 1))
+        };
+        assert_eq!(kept(), Ok(None));
+        set_pages_max(1_000_000);
+        assert_eq!(append(&[10, 200_000]), Ok(()));
+        assert!(kept().is_ok_and(|found| found.is_some()));
     }
 }

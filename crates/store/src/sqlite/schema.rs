@@ -6,14 +6,80 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 const APPLICATION_ID: i64 = 0x574E_444C;
 
 /// Step `n`, counted from 1, leads from version `n - 1` to version `n`.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE blocks (
         user_id TEXT NOT NULL PRIMARY KEY,
         until_unix_ms INTEGER NOT NULL,
         farewell_message TEXT NOT NULL
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX blocks_by_end ON blocks (until_unix_ms);
-"];
+",
+    "
+    CREATE TABLE effects (
+        effect_id TEXT NOT NULL PRIMARY KEY,
+        conversation_id TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        tool_version TEXT NOT NULL,
+        fingerprint BLOB NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('reserved', 'succeeded', 'failed', 'unknown')),
+        response TEXT,
+        is_answered INTEGER NOT NULL,
+        intent TEXT NOT NULL,
+        reserved_at_unix_ms INTEGER NOT NULL,
+        changed_at_unix_ms INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX effects_by_conversation ON effects (conversation_id);
+    CREATE INDEX effects_by_time ON effects (reserved_at_unix_ms);
+    CREATE INDEX effects_open ON effects (conversation_id, fingerprint) WHERE state IN ('reserved', 'unknown');
+    CREATE INDEX effects_reserved ON effects (reserved_at_unix_ms) WHERE state = 'reserved';
+
+    CREATE TABLE grants (
+        token_hash BLOB NOT NULL PRIMARY KEY,
+        effect_id TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        tool_version TEXT NOT NULL,
+        fingerprint BLOB NOT NULL,
+        arguments TEXT NOT NULL,
+        preview TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('open', 'declined', 'consumed')),
+        expires_at_unix_ms INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX grants_open ON grants (conversation_id) WHERE state = 'open';
+    CREATE INDEX grants_by_end ON grants (expires_at_unix_ms);
+
+    CREATE TABLE conversations (
+        conversation_id TEXT NOT NULL PRIMARY KEY,
+        user_id TEXT NOT NULL,
+        begun_at_unix_ms INTEGER NOT NULL,
+        used_at_unix_ms INTEGER NOT NULL,
+        next_sequence INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX conversations_by_use ON conversations (used_at_unix_ms);
+
+    CREATE TABLE entries (
+        conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+        sequence INTEGER NOT NULL,
+        key TEXT,
+        body TEXT NOT NULL,
+        PRIMARY KEY (conversation_id, sequence)
+    ) STRICT;
+    CREATE UNIQUE INDEX entries_by_key ON entries (conversation_id, key) WHERE key IS NOT NULL;
+
+    CREATE TABLE snapshots (
+        session_id TEXT NOT NULL PRIMARY KEY,
+        conversation_id TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        token_hash BLOB NOT NULL UNIQUE,
+        body BLOB NOT NULL,
+        expires_at_unix_ms INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX snapshots_by_end ON snapshots (expires_at_unix_ms);
+",
+];
 
 /// How a file stands to this program.
 pub(super) enum Age {

@@ -3,4 +3,8 @@
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod file;
+#[cfg(test)]
+mod support;

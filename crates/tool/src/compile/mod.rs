@@ -5,8 +5,10 @@ mod directory;
 mod embedded;
 mod git;
 mod script;
+mod vocabulary;
 
 pub use embedded::compile_embedded;
+pub use vocabulary::{Vocabularies, Vocabulary};
 
 use crate::artifact::{Artifact, Entry, HandlerCode};
 use crate::id::ToolId;
@@ -33,6 +35,8 @@ pub struct Source<'a> {
     pub builtin: &'a BTreeSet<ToolId>,
     /// RFC 3339. Recorded and otherwise ignored: it changes no version.
     pub build_timestamp: &'a str,
+    /// What is put in place of enums in the schemas.
+    pub vocabularies: &'a Vocabularies,
 }
 
 /// What became of the sources.
@@ -64,7 +68,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
             };
         }
     };
-    let source_hash = source_hash(&snapshot, source.builtin);
+    let source_hash = source_hash(&snapshot, source);
     let mut problems = snapshot.problems;
     let mut entries: Vec<Entry> = Vec::with_capacity(snapshot.tools.len());
     let mut directories_by_id: BTreeMap<ToolId, String> = BTreeMap::new();
@@ -94,13 +98,12 @@ pub fn compile(source: &Source<'_>) -> Compilation {
 /// Whether an artifact is what these sources would be compiled to. `false` too where the sources cannot be read.
 pub fn is_current(artifact: &Artifact, source: &Source<'_>) -> bool {
     directory::read(source.tools).is_ok_and(|snapshot| {
-        snapshot.problems.is_empty()
-            && source_hash(&snapshot, source.builtin) == artifact.source_hash()
+        snapshot.problems.is_empty() && source_hash(&snapshot, source) == artifact.source_hash()
     })
 }
 
 /// A hash over everything that the compiler looks at.
-fn source_hash(snapshot: &Snapshot, builtin: &BTreeSet<ToolId>) -> String {
+fn source_hash(snapshot: &Snapshot, source: &Source<'_>) -> String {
     let mut hasher = Sha256::new();
     let mut part = |text: &str| {
         hasher.update(text.len().to_le_bytes());
@@ -110,8 +113,14 @@ fn source_hash(snapshot: &Snapshot, builtin: &BTreeSet<ToolId>) -> String {
         "windlass {} {REVISION}",
         env!("CARGO_PKG_VERSION")
     ));
-    for id in builtin {
+    for id in source.builtin {
         part(id.as_str());
+    }
+    for (id, vocabularies) in source.vocabularies {
+        part(id.as_str());
+        for vocabulary in vocabularies {
+            vocabulary.words().for_each(&mut part);
+        }
     }
     for tool in &snapshot.tools {
         part(&tool.name);
@@ -139,12 +148,16 @@ fn compile_tool(
     let mut problems = Vec::new();
     let mut declarations = None;
     let mut manifest = None;
+    let mut parameters = None;
     match &files.schema {
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
             manifest = manifest::read(text, &mut report);
-            if let Some(manifest) = &manifest {
+            if let Some(manifest) = &mut manifest {
                 check_id(manifest, files, directories_by_id, &mut report);
+                // Guides are written for the schema as it stands in the file.
+                parameters = Validator::compile(&manifest.parameters).ok();
+                vocabulary::put_in(source.vocabularies, manifest);
                 declarations = dialect::declare(manifest, &mut report);
             }
             problems.extend(report.into_problems());
@@ -160,9 +173,6 @@ fn compile_tool(
         }
         File::Unreadable => {}
     }
-    let parameters = manifest
-        .as_ref()
-        .and_then(|manifest| Validator::compile(&manifest.parameters).ok());
     let words = read_guide(files, parameters.as_ref(), &mut problems);
     let handler = read_handler(files, manifest.as_ref(), source, &mut problems);
     let entry = || {

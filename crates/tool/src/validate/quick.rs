@@ -132,6 +132,7 @@ struct Array {
     items: Option<Quick>,
     items_min: usize,
     items_max: Option<usize>,
+    unique: bool,
 }
 
 impl Quick {
@@ -173,6 +174,7 @@ impl Quick {
             "minItems" => self.array().items_min = size(value)?,
             "maxItems" => self.array().items_max = Some(size(value)?),
             "items" => self.array().items = Some(Self::of(value)),
+            "uniqueItems" => self.array().unique = value.as_bool()?,
             "properties" => {
                 let properties = value.as_object()?;
                 self.object().properties = properties.iter().map(Property::of).collect();
@@ -447,7 +449,19 @@ impl Array {
                 .items
                 .as_ref()
                 .is_none_or(|schema| items.iter().all(|item| schema.surely_allows(item)))
+            && (!self.unique || are_surely_unique(items))
     }
+}
+
+/// Looks at each pair of a short list of texts. Numbers have more than one spelling, and long lists want a set: both are
+/// the validator crate's.
+fn are_surely_unique(items: &[Value]) -> bool {
+    const LENGTH_MAX: usize = 16;
+    items.len() <= LENGTH_MAX
+        && items
+            .iter()
+            .enumerate()
+            .all(|(index, item)| item.is_string() && !items[..index].contains(item))
 }
 
 fn size(value: &Value) -> Option<usize> {

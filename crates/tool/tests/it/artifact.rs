@@ -3,9 +3,10 @@
 use crate::fixture::{Folder, GUIDE, HANDLER, manifest, manifest_with};
 use expect_test::expect;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use windlass_tool::artifact::{Artifact, write_artifact};
-use windlass_tool::compile::{Source, is_current};
+use windlass_tool::compile::{Source, Vocabulary, is_current};
 use windlass_tool::id::ToolId;
 
 fn two_tools() -> Folder {
@@ -349,6 +350,7 @@ fn an_artifact_is_current_until_its_sources_change() {
                 artifact: &path,
                 builtin,
                 build_timestamp: "2031-01-01T00:00:00Z",
+                vocabularies: &BTreeMap::new(),
             },
         )
     };
@@ -373,4 +375,71 @@ fn an_artifact_that_cannot_be_written_leaves_the_old_one() {
     assert!(error.to_string().contains("cannot be written"));
     assert_eq!(std::fs::read_dir(folder.root.path()).unwrap().count(), 2);
     assert!(write_artifact(&artifact, Path::new("/")).is_err());
+}
+
+/// An example of the guide may use the words of the file; sessions are told the program's.
+#[test]
+fn the_programs_words_stand_in_place_of_a_schemas_own() {
+    let schema = r#"{"type": "object", "additionalProperties": false, "properties": {
+        "kind": {"type": "string", "enum": ["ship", "person"], "default": "ship"},
+        "free": {"type": "string"}}}"#;
+    let vocabulary = |pointer, values: &[&str], default: Option<&str>| Vocabulary {
+        pointer,
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+        default: default.map(str::to_owned),
+    };
+    for (vocabulary, property) in [
+        (
+            vocabulary("/properties/kind", &["bird", "fish"], Some("fish")),
+            r#"{"type":"string","enum":["bird","fish"],"default":"fish"}"#,
+        ),
+        (
+            vocabulary("/properties/kind", &[], Some("fish")),
+            r#"{"type":"string","enum":["ship","person"],"default":"ship"}"#,
+        ),
+        (
+            vocabulary("/properties/free", &["bird"], None),
+            r#"{"type":"string","enum":["ship","person"],"default":"ship"}"#,
+        ),
+        (
+            vocabulary("/properties/none/enum", &["bird"], None),
+            r#"{"type":"string","enum":["ship","person"],"default":"ship"}"#,
+        ),
+    ] {
+        let mut folder = Folder::new();
+        let parameters: Value = serde_json::from_str(schema).unwrap();
+        folder.tool(
+            "some-tool",
+            &manifest_with(json!({"/parameters": parameters})),
+        );
+        folder.file(
+            "some-tool/guide.md",
+            format!("{GUIDE}\n## Examples\n\n```json\n{{\"kind\": \"ship\"}}\n```\n"),
+        );
+        let plain = folder.compile().artifact.unwrap();
+        folder.vocabularies = BTreeMap::from([(
+            ToolId::parse("some_tool").unwrap(),
+            vec![vocabulary.clone()],
+        )]);
+        let compilation = folder.compile();
+        let artifact = compilation
+            .artifact
+            .unwrap_or_else(|| panic!("{:?}", compilation.problems));
+        write_artifact(&artifact, &folder.artifact()).unwrap();
+        let written = std::fs::read(folder.artifact()).unwrap();
+        let written: Value = serde_json::from_slice(&written).unwrap();
+        let tool = &written["tools"][0];
+        let expected: Value = serde_json::from_str(property).unwrap();
+        assert_eq!(
+            tool["jsonSchema"]["properties"]["kind"], expected,
+            "{vocabulary:?}"
+        );
+        let declared =
+            &tool["providerSchemas"]["openai"]["function"]["parameters"]["properties"]["kind"];
+        assert_eq!(declared["enum"], expected["enum"], "{vocabulary:?}");
+        assert_eq!(
+            artifact.version() == plain.version(),
+            expected["default"] == "ship"
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use windlass_tool::compile::{Compilation, Source, compile};
+use windlass_tool::compile::{Compilation, Source, Vocabularies, compile};
 use windlass_tool::id::ToolId;
 
 pub(crate) const GUIDE: &str = "# A tool\n\nDoes one thing well.\n";
@@ -14,6 +14,7 @@ pub(crate) const HANDLER: &str =
 pub(crate) struct Folder {
     pub(crate) root: tempfile::TempDir,
     pub(crate) builtin: BTreeSet<ToolId>,
+    pub(crate) vocabularies: Vocabularies,
 }
 
 impl Folder {
@@ -23,6 +24,7 @@ impl Folder {
         Self {
             root,
             builtin: BTreeSet::new(),
+            vocabularies: Vocabularies::new(),
         }
     }
 
@@ -58,6 +60,7 @@ impl Folder {
             artifact: &self.artifact(),
             builtin: &self.builtin,
             build_timestamp,
+            vocabularies: &self.vocabularies,
         })
     }
 

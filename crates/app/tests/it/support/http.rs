@@ -42,6 +42,58 @@ pub(crate) fn request(address: &str, method: &str, path: &str, headers: &[(&str,
     }
 }
 
+/// Posts a body and reads the answer to its end.
+pub(crate) fn post(address: &str, path: &str, body: &[u8]) -> Answer {
+    post_with(address, path, &[], body)
+}
+
+pub(crate) fn post_with(
+    address: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Answer {
+    let mut text = format!(
+        "POST {path} HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    // A server that refuses a long body may not read it to its end.
+    let _ = stream.write_all(body);
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let answer = String::from_utf8_lossy(&bytes);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
+        without_chunks(body)
+    } else {
+        body.to_owned()
+    };
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.to_owned(),
+        body,
+    }
+}
+
+fn without_chunks(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap();
+        whole.push_str(&rest[..size]);
+        body = &rest[size + 2..];
+        if size == 0 {
+            break;
+        }
+    }
+    whole
+}
+
 pub(crate) fn get(address: &str, path: &str) -> Answer {
     request(address, "GET", path, &[])
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Variables of the machine that would change what the program does.
-const OURS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+const OURS: [&str; 3] = ["GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY"];
 
 /// The program in a folder, without any configuration of the machine's.
 pub(crate) fn command(folder: &Path) -> Command {

@@ -39,8 +39,11 @@ impl fmt::Debug for Target {
 /// Why no connection came about.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    #[error("the address is no ws:// or wss:// URL: {problem}")]
-    Address { problem: String },
+    #[error("the address is no {}:// or {}:// URL: {problem}", .schemes[0], .schemes[1])]
+    Address {
+        schemes: [&'static str; 2],
+        problem: String,
+    },
     #[error("{host} cannot be found: {problem}")]
     Name { host: String, problem: String },
     #[error("{host}:{port} cannot be reached: {problem}")]
@@ -59,12 +62,13 @@ pub enum ConnectError {
     Timeout { host: String, after: Duration },
 }
 
-struct Address {
-    host: String,
+/// Where a server is, as its URL says.
+pub(in crate::transport) struct Address {
+    pub(in crate::transport) host: String,
     port: u16,
     is_secure: bool,
-    host_header: String,
-    path: String,
+    pub(in crate::transport) host_header: String,
+    pub(in crate::transport) path: String,
 }
 
 /// Connects and upgrades. Everything together may take `timeout`.
@@ -75,12 +79,7 @@ pub async fn connect(
 ) -> Result<Socket, ConnectError> {
     let address = Address::parse(&target.url)?;
     let opening = async {
-        let tcp = open_tcp(&address).await?;
-        let stream: Box<dyn Stream> = if address.is_secure {
-            Box::new(open_tls(&address, tcp).await?)
-        } else {
-            Box::new(tcp)
-        };
+        let stream = open(&address).await?;
         upgrade(&address, &target.headers, stream, limits).await
     };
     match tokio::time::timeout(timeout, opening).await {
@@ -92,17 +91,37 @@ pub async fn connect(
     }
 }
 
+/// Opens the byte stream: name, TCP, and TLS where the address wants it.
+pub(in crate::transport) async fn open(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
+    let tcp = open_tcp(address).await?;
+    Ok(if address.is_secure {
+        Box::new(open_tls(address, tcp).await?)
+    } else {
+        Box::new(tcp)
+    })
+}
+
 impl Address {
     fn parse(url: &str) -> Result<Self, ConnectError> {
+        Self::of_schemes(url, ["ws", "wss"])
+    }
+
+    /// Of a URL with one of two schemes, for plain and for secure connections.
+    pub(in crate::transport) fn of_schemes(
+        url: &str,
+        schemes: [&'static str; 2],
+    ) -> Result<Self, ConnectError> {
         let refuse = |problem: &str| ConnectError::Address {
+            schemes,
             problem: problem.to_owned(),
         };
+        let [plain, secure] = schemes;
         let uri: Uri = url
             .parse()
             .map_err(|error: http::uri::InvalidUri| refuse(&error.to_string()))?;
         let (is_secure, usual_port) = match uri.scheme_str() {
-            Some("ws") => (false, 80),
-            Some("wss") => (true, 443),
+            Some(scheme) if scheme == plain => (false, 80),
+            Some(scheme) if scheme == secure => (true, 443),
             Some(_) => return Err(refuse("the scheme is another one")),
             None => return Err(refuse("it has no scheme")),
         };

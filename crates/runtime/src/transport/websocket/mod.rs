@@ -5,6 +5,7 @@ mod connect;
 mod frame;
 mod socket;
 
+pub(in crate::transport) use connect::{Address, open};
 pub use connect::{ConnectError, Target, connect};
 pub use frame::{CloseFrame, FrameError, Message, MessageLimits, Role};
 pub use socket::{AudioForm, QueueFull, Reading, Socket, SocketLimits, SocketLost};

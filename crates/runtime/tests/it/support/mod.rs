@@ -1,16 +1,18 @@
 //! What all tests here share: a world, tools, sessions, and the two peers of a voice session.
 
 pub(crate) mod peers;
+pub(crate) mod text_server;
 pub(crate) mod tools;
 
 use std::sync::{Arc, Mutex};
 use windlass_runtime::call_driver::Shared;
+use windlass_runtime::effects::{DirectStore, EffectStore};
 use windlass_runtime::rate::MemoryRateLimiter;
-use windlass_runtime::reservations::MemoryReservations;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_session::session::SessionConfig;
+use windlass_store::MemoryStore;
 use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, CapabilityFuture, Facets, GetRequest, Knowledge,
     KnowledgeError, Record, SearchAnswer, SearchRequest, World,
@@ -85,10 +87,19 @@ impl Subscriber for Recorder {
 }
 
 pub(crate) fn shared(subscribers: Vec<Arc<dyn Subscriber>>) -> Shared {
+    let store = Arc::new(DirectStore(Arc::new(MemoryStore::new())));
+    shared_over(store, subscribers)
+}
+
+pub(crate) fn shared_over(
+    store: Arc<dyn EffectStore>,
+    subscribers: Vec<Arc<dyn Subscriber>>,
+) -> Shared {
     Shared {
-        reservations: Arc::new(MemoryReservations),
+        store,
         rate_limiter: Arc::new(MemoryRateLimiter::default()),
         subscribers: subscribers.into(),
+        journal: None,
     }
 }
 

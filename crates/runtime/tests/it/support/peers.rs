@@ -1,6 +1,6 @@
 //! The client and the provider of one voice session, both as a test speaks them.
 
-use super::{Recorder, StillWorld, session_config, shared, tools};
+use super::{Recorder, StillWorld, session_config, shared, shared_over, tools};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -11,9 +11,13 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Message, protocol};
 use windlass_provider::gemini_live::{DeclaredTools, SpeechDetection};
+use windlass_provider::openai_realtime;
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::codec::{LiveProvider, OpenRequest, Opening};
+use windlass_runtime::effects::EffectStore;
 use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings};
+use windlass_runtime::openai_realtime::{OpenaiRealtime, OpenaiRealtimeSettings};
+use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::transport::websocket::{
     ConnectError, MessageLimits, Role, Socket, SocketLimits, Target,
 };
@@ -89,8 +93,17 @@ impl Peer {
     }
 }
 
+/// Whose protocol the provider speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Live {
+    #[default]
+    Gemini,
+    Openai,
+}
+
 /// A provider in memory. Each connection that a session opens comes out at the other side.
 struct MemoryProvider {
+    live: Live,
     registry: Arc<Registry>,
     connections: mpsc::UnboundedSender<DuplexStream>,
     refusal: Option<ConnectError>,
@@ -98,8 +111,10 @@ struct MemoryProvider {
 
 impl LiveProvider for MemoryProvider {
     fn open(&self, request: OpenRequest<'_>) -> Opening {
-        let provider = gemini(&self.registry);
-        let codec = provider.open(request).codec;
+        let codec = match self.live {
+            Live::Gemini => gemini(&self.registry).open(request).codec,
+            Live::Openai => openai(&self.registry).open(request).codec,
+        };
         let limits = SocketLimits {
             messages: MessageLimits {
                 text_bytes_max: 1 << 20,
@@ -151,7 +166,30 @@ fn gemini(registry: &Registry) -> GeminiLive {
     }
 }
 
+fn openai(registry: &Registry) -> OpenaiRealtime {
+    OpenaiRealtime {
+        settings: Arc::new(OpenaiRealtimeSettings {
+            target: Target {
+                url: "ws://provider.invalid/".to_owned(),
+                headers: Vec::new(),
+            },
+            connect_timeout: Duration::from_secs(10),
+            voice: None,
+            language: None,
+            output_tokens_max: None,
+            reasoning_effort: None,
+            transcribe_input: true,
+            speech_detection: SpeechDetection::default(),
+            barge_in: true,
+            truncate: true,
+        }),
+        system_instruction: "Be brief.".into(),
+        tools: openai_realtime::DeclaredTools::new(registry.declared(Mode::Voice)),
+    }
+}
+
 struct OneSession {
+    live: Live,
     registry: Arc<Registry>,
     connections: mpsc::UnboundedSender<DuplexStream>,
     refusal: Option<ConnectError>,
@@ -167,10 +205,15 @@ impl Host for OneSession {
         let mut session = session_config(Mode::Voice, self.registry.clone());
         session.history = start.history.into_iter().collect::<Vec<HistoryEntry>>();
         session.pending_request = start.pending_request.map(Sensitive::into_inner);
+        if self.live == Live::Openai {
+            let found = openai_realtime::profile::find(openai_realtime::profile::DEFAULT_MODEL);
+            session.profile = Arc::new(found.profile);
+        }
         Ok(Admission {
             session,
             world: Arc::new(StillWorld),
             provider: Box::new(MemoryProvider {
+                live: self.live,
                 registry: self.registry.clone(),
                 connections: self.connections.clone(),
                 refusal: self.refusal.clone(),
@@ -188,6 +231,10 @@ pub(crate) struct Setting {
     pub(crate) settings: VoiceSettings,
     pub(crate) provider_refuses: Option<ConnectError>,
     pub(crate) host_refuses: Option<Refusal>,
+    pub(crate) live: Live,
+    pub(crate) watched_by: Option<Arc<dyn Subscriber>>,
+    /// Where effects are kept; else in memory.
+    pub(crate) store: Option<Arc<dyn EffectStore>>,
 }
 
 /// A voice service with one client that has connected.
@@ -207,7 +254,10 @@ impl Stage {
         let events = Arc::new(Recorder::default());
         let lease = Arc::new(());
         let watched = Arc::downgrade(&lease);
+        let mut subscribers: Vec<Arc<dyn Subscriber>> = vec![events.clone()];
+        subscribers.extend(setting.watched_by);
         let host = OneSession {
+            live: setting.live,
             registry: tools::registry(setting.tools),
             connections: sender,
             refusal: setting.provider_refuses,
@@ -217,7 +267,10 @@ impl Stage {
         let service = VoiceService::new(
             setting.settings,
             Arc::new(host),
-            shared(vec![events.clone()]),
+            match setting.store {
+                Some(store) => shared_over(store, subscribers),
+                None => shared(subscribers),
+            },
         );
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
@@ -233,6 +286,32 @@ impl Stage {
             events,
             lease: watched,
             connections,
+        }
+    }
+
+    /// Another client that connects to the same service.
+    pub(crate) async fn another_client(&self) -> Peer {
+        let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
+        let connection = Connection {
+            stream: Box::new(ours),
+            already_read: Vec::new(),
+            client_id: ClientId::new("client-1"),
+        };
+        tokio::spawn(self.service.clone().serve(connection));
+        Peer::over(theirs, protocol::Role::Client).await
+    }
+
+    /// The client's connection breaks; a stranger takes its place here.
+    pub(crate) async fn lose_client(&mut self) {
+        let stranger = self.another_client().await;
+        drop(std::mem::replace(&mut self.client, stranger));
+        self.until_seen("ClientLost").await;
+    }
+
+    /// Lets the other tasks run until there was an event that begins so.
+    pub(crate) async fn until_seen(&self, beginning: &str) {
+        while !self.events.saw(beginning) {
+            tokio::task::yield_now().await;
         }
     }
 

@@ -5,24 +5,38 @@ mod render;
 mod tools;
 
 use expect_test::Expect;
-use parse::parse;
+use parse::{parse, parse_finding};
 use render::render_all;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tools::{profile, registry};
-use windlass_session::io::{Input, Output, RateDecision, Reservation, ReservationError};
+use windlass_session::io::{
+    Input, Output, Proposed, RateDecision, Reservation, ReservationError, ReservationRefusal,
+};
 use windlass_session::limits::Limits;
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
+use windlass_tool::handler::Finding;
 use windlass_tool::id::{ConversationId, EffectId, SessionId, UserId};
 use windlass_tool::kind::Mode;
+
+/// What the store does with outcomes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Recording {
+    Works,
+    Fails,
+    Hangs,
+}
 
 pub(crate) struct Bench {
     pub(crate) session: Session,
     now: Timestamp,
     effects: u64,
+    tokens: u8,
     store_is_down: bool,
+    recording: Recording,
+    finding: Option<Finding>,
     rate: Option<Duration>,
     /// The turn and the tool of each call that was started.
     pub(crate) starts: Vec<(u64, String)>,
@@ -53,7 +67,10 @@ impl Bench {
             session,
             now: Timestamp(0),
             effects: 0,
+            tokens: 0,
             store_is_down: false,
+            recording: Recording::Works,
+            finding: Some(Finding::Unknown),
             rate: None,
             starts: Vec::new(),
         };
@@ -65,6 +82,19 @@ impl Bench {
     pub(crate) fn line(&mut self, line: &str) -> String {
         if line == "store down" || line == "store up" {
             self.store_is_down = line == "store down";
+            return String::new();
+        }
+        if let Some(how) = line.strip_prefix("recording ") {
+            self.recording = match how {
+                "works" => Recording::Works,
+                "fails" => Recording::Fails,
+                "hangs" => Recording::Hangs,
+                other => panic!("recording does not {other}"),
+            };
+            return String::new();
+        }
+        if let Some(what) = line.strip_prefix("lookup finds ") {
+            self.finding = parse_finding(what);
             return String::new();
         }
         if let Some(wait) = line.strip_prefix("rate ") {
@@ -88,39 +118,71 @@ impl Bench {
                 .handle(self.now, inputs.remove(0), &mut outputs);
             text.push_str(&render_all(&outputs));
             for output in &outputs {
-                match output {
-                    Output::StartCall(call) => {
-                        self.starts.push((call.turn(), call.tool().id.to_string()));
-                    }
-                    Output::Reserve { call, .. } => {
-                        self.effects += 1;
-                        let outcome = if self.store_is_down {
-                            Err(ReservationError {
-                                problem: "disk full".to_owned(),
-                            })
-                        } else {
-                            Ok(EffectId::new(format!("effect-{}", self.effects)))
-                        };
-                        inputs.push(Input::Reserved(Reservation {
-                            call: *call,
-                            outcome,
-                        }));
-                    }
-                    Output::CheckRate { call, .. } => {
-                        let decision = match self.rate {
-                            None => RateDecision::Allowed,
-                            Some(retry_after) => RateDecision::Refused { retry_after },
-                        };
-                        inputs.push(Input::RateChecked {
-                            call: *call,
-                            decision,
-                        });
-                    }
-                    _ => {}
-                }
+                inputs.extend(self.answer(output));
             }
         }
         text
+    }
+
+    /// What a driver says to an output that asks.
+    fn answer(&mut self, output: &Output) -> Option<Input> {
+        match output {
+            Output::StartCall(call) => {
+                let start = (call.turn(), call.tool().id.to_string());
+                self.starts.push(start);
+                None
+            }
+            Output::Reserve(request) => Some(Input::Reserved(Reservation {
+                call: request.call,
+                outcome: self
+                    .mint(request.effect_id.as_ref())
+                    .map_err(ReservationRefusal::Unavailable),
+            })),
+            Output::RequestConfirmation(request) => {
+                self.tokens += 1;
+                let outcome = self.mint(request.effect_id.as_ref());
+                let now_unix_ms = self.session.config().started_unix_ms + self.now.as_millis();
+                let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap();
+                Some(Input::Proposed {
+                    call: request.call,
+                    outcome: outcome.map(|effect_id| Proposed {
+                        effect_id,
+                        token_hash: [self.tokens; 32],
+                        expires_at_unix_ms: now_unix_ms + valid_ms,
+                    }),
+                })
+            }
+            Output::RecordOutcome(record) => {
+                (self.recording != Recording::Hangs).then(|| Input::Recorded {
+                    effect_id: record.effect_id.clone(),
+                    stored: self.recording == Recording::Works,
+                })
+            }
+            Output::Lookup(lookup) => self.finding.clone().map(|finding| Input::LookedUp {
+                call: lookup.call(),
+                finding,
+            }),
+            Output::CheckRate { call, .. } => Some(Input::RateChecked {
+                call: *call,
+                decision: match self.rate {
+                    None => RateDecision::Allowed,
+                    Some(retry_after) => RateDecision::Refused { retry_after },
+                },
+            }),
+            _ => None,
+        }
+    }
+
+    fn mint(&mut self, kept: Option<&EffectId>) -> Result<EffectId, ReservationError> {
+        if self.store_is_down {
+            let problem = "disk full".to_owned();
+            return Err(ReservationError { problem });
+        }
+        if kept.is_none() {
+            self.effects += 1;
+        }
+        let minted = EffectId::new(format!("effect-{}", self.effects));
+        Ok(kept.cloned().unwrap_or(minted))
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -1,15 +1,20 @@
 //! Reads the input lines of scripts.
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::Input;
+use windlass_session::io::{Input, LedgerEntry, OutcomeState};
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
 };
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Cause, Failure, HandlerMessage, HandlerResult, Report, Success};
-use windlass_tool::id::{CallNumber, CallRef};
+use windlass_tool::handler::{
+    Cause, Failure, Finding, HandlerMessage, HandlerResult, Report, Success,
+};
+use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 
 pub(crate) fn parse(line: &str) -> Input {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -25,6 +30,28 @@ pub(crate) fn parse(line: &str) -> Input {
                 code: 1011,
                 reason: "Internal error".to_owned(),
             },
+        }),
+        "resumed" => Input::Connection(ConnectionEvent::Connected {
+            generation: rest.parse().unwrap(),
+            resumed: true,
+        }),
+        "refused" => {
+            let (generation, code) = rest.split_once(' ').unwrap();
+            Input::Connection(ConnectionEvent::Lost {
+                generation: generation.parse().unwrap(),
+                reason: LostReason::Closed {
+                    code: code.parse().unwrap(),
+                    reason: "refused".to_owned(),
+                },
+            })
+        }
+        "goaway" => model(ModelEvent::GoAway {
+            time_left: rest.parse().ok().map(Duration::from_millis),
+        }),
+        "handle" => model(ModelEvent::ResumptionUpdate {
+            handle: Some(rest.to_owned())
+                .filter(|text| text != "-")
+                .map(Into::into),
         }),
         "unauthorized" => Input::Connection(ConnectionEvent::Lost {
             generation: rest.parse().unwrap(),
@@ -75,6 +102,16 @@ fn parse_other(word: &str, rest: &str) -> Input {
         "played" => Input::Client(ClientEvent::PlaybackDone),
         "stop" => Input::Client(ClientEvent::Stop),
         "gone" => Input::Client(ClientEvent::Lost),
+        "back" => Input::Client(ClientEvent::Connected),
+        "confirm" | "decline" => Input::Client(ClientEvent::Confirm {
+            token_hash: [rest.strip_prefix("token-").unwrap().parse().unwrap(); 32],
+            approved: word == "confirm",
+        }),
+        "recorded" => Input::Recorded {
+            effect_id: EffectId::new(rest),
+            stored: true,
+        },
+        "ledger" => Input::Ledger(vec![ledger_entry(rest)]),
         "shutdown" => Input::Shutdown,
         "returns" => {
             let (call, result) = rest.split_once(' ').unwrap();
@@ -103,6 +140,62 @@ fn parse_other(word: &str, rest: &str) -> Input {
             }
         }
         other => panic!("no such input: {other}"),
+    }
+}
+
+/// What a lookup finds: `it happened {data}`, `nothing happened`, `no answer`, or anything else for not knowing.
+pub(crate) fn parse_finding(text: &str) -> Option<Finding> {
+    match text.split_once('{') {
+        Some((_, data)) => {
+            let data = serde_json::from_str(&format!("{{{data}")).unwrap();
+            Some(Finding::Happened(Box::new(Success::new(data))))
+        }
+        None if text == "nothing happened" => Some(Finding::NotHappened),
+        None if text == "no answer" => None,
+        None => Some(Finding::Unknown),
+    }
+}
+
+/// `STATE EFFECT TOOL ARGUMENTS`, of user u-1, answered or not, with its answer or without.
+fn ledger_entry(text: &str) -> LedgerEntry {
+    let mut words = text.splitn(4, ' ');
+    let (state, effect, tool) = (
+        words.next().unwrap(),
+        words.next().unwrap(),
+        words.next().unwrap(),
+    );
+    let arguments: Value = serde_json::from_str(words.next().unwrap()).unwrap();
+    let is_kept = matches!(state, "succeeded" | "unheard");
+    let (state, is_answered) = match state {
+        "succeeded" => (OutcomeState::Succeeded, true),
+        "unheard" | "unkept" => (OutcomeState::Succeeded, false),
+        "failed" => (OutcomeState::Failed, true),
+        "unknown" => (OutcomeState::Unknown, true),
+        other => panic!("no such state: {other}"),
+    };
+    let mut hasher = Sha256::new();
+    for part in [tool, "1.0.0", "u-1"] {
+        hasher.update(part.as_bytes());
+        hasher.update([0]);
+    }
+    hasher.update(windlass_tool::json::canonical(&arguments));
+    let response = is_kept.then(|| {
+        Arc::new(ToolResponse {
+            outcome: Outcome::Success {
+                data: Some(Arc::new(json!({ "kept": true }))),
+                content: vec![],
+            },
+            intents: vec![],
+            meta: meta_without_tool(tool, "1.0.test0000".into(), 1_795_000_000_000),
+        })
+    });
+    LedgerEntry {
+        fingerprint: hasher.finalize().into(),
+        effect_id: EffectId::new(effect),
+        tool: ToolId::parse(tool).unwrap(),
+        state,
+        response,
+        is_answered,
     }
 }
 
@@ -140,6 +233,12 @@ fn parse_result(text: &str) -> HandlerResult {
         "transient" => failure(FailureKind::Transient),
         "clean_transient" => Err(Report {
             partial_side_effects: Some(false),
+            ..Report::new(FailureKind::Transient, "it failed")
+        }
+        .into()),
+        "once" => Err(Report {
+            max_retries: Some(1),
+            retry_after_ms: Some(2_000),
             ..Report::new(FailureKind::Transient, "it failed")
         }
         .into()),

@@ -2,7 +2,7 @@
 
 use windlass_session::client::ClientUpdate;
 use windlass_session::event::SessionEvent;
-use windlass_session::io::Output;
+use windlass_session::io::{Output, RateCharge};
 use windlass_session::model::ModelCommand;
 use windlass_tool::envelope::{Projection, ProjectionBody};
 
@@ -16,8 +16,32 @@ pub(crate) fn render_all(outputs: &[Output]) -> String {
 
 fn render(output: &Output) -> Option<String> {
     Some(match output {
-        Output::Reserve { call, tool, .. } => format!("reserve {call} {tool}"),
-        Output::CheckRate { call, tool, .. } => format!("check rate {call} {tool}"),
+        Output::Reserve(request) => {
+            let kept = request.effect_id.as_ref();
+            let kept = kept.map(|id| format!(" as {id}")).unwrap_or_default();
+            let grant = request.grant.map(|hash| format!(" with token-{}", hash[0]));
+            let grant = grant.unwrap_or_default();
+            format!("reserve {} {}{kept}{grant}", request.call, request.tool)
+        }
+        Output::RequestConfirmation(request) => {
+            let old = request
+                .replaces
+                .map(|hash| format!(" in place of token-{}", hash[0]));
+            let old = old.unwrap_or_default();
+            format!("propose {} {}{old}", request.call, request.tool)
+        }
+        Output::DeclineConfirmation { token_hash } => format!("declined token-{}", token_hash[0]),
+        Output::WithdrawConfirmation { token_hash } => format!("withdraw token-{}", token_hash[0]),
+        Output::RecordOutcome(record) => format!("record {} {:?}", record.effect_id, record.state),
+        Output::Lookup(lookup) => format!("look up {} of {}", lookup.effect_id(), lookup.tool().id),
+        Output::CheckRate {
+            call, tool, charge, ..
+        } => match charge {
+            RateCharge::Charge => format!("check rate {call} {tool}"),
+            RateCharge::Peek => format!("check rate {call} {tool} (free)"),
+        },
+        // What every script of a change would repeat without saying more.
+        Output::MarkAnswered { .. } => return None,
         Output::StartCall(call) => format!(
             "start {} {}{} {}",
             call.call().call,
@@ -33,6 +57,22 @@ fn render(output: &Output) -> Option<String> {
                 call.call,
                 if *drop { "" } else { " (let it end)" }
             )
+        }
+        Output::Connect {
+            generation,
+            handle,
+            history_follows,
+        } => {
+            let handle = handle
+                .as_ref()
+                .map(|handle| format!(" with {}", handle.expose()))
+                .unwrap_or_default();
+            let history = if *history_follows {
+                ", history follows"
+            } else {
+                ""
+            };
+            format!("connect {generation}{handle}{history}")
         }
         Output::SendModel(command) => render_command(command),
         Output::SendClient(update) => render_update(update),
@@ -64,8 +104,25 @@ fn render_command(command: &ModelCommand) -> String {
                 .collect();
             format!("to model: {}", texts.join(" + "))
         }
+        ModelCommand::LateResults(responses) => {
+            let texts: Vec<String> = responses
+                .iter()
+                .map(|response| {
+                    let result = render_projection(&response.projection);
+                    format!("{} {result}", response.name)
+                })
+                .collect();
+            format!("to model: late {}", texts.join(" + "))
+        }
         ModelCommand::UserText(text) => format!("to model: text {:?}", text.expose()),
-        ModelCommand::History { entries, .. } => format!("to model: {} of history", entries.len()),
+        ModelCommand::Notice(text) => format!("to model: notice {:?}", text.expose()),
+        ModelCommand::History { entries, .. } => {
+            let texts: Vec<&str> = entries
+                .iter()
+                .map(|entry| entry.text.expose().as_str())
+                .collect();
+            format!("to model: history {:?}", texts.join(" / "))
+        }
         ModelCommand::Image { .. } => "to model: image".to_owned(),
         ModelCommand::AudioEnded => "to model: audio ended".to_owned(),
     }
@@ -117,6 +174,24 @@ fn render_update(update: &ClientUpdate) -> String {
         ClientUpdate::EndVoiceSession { reason, .. } => {
             format!("client: end voice session: {reason}")
         }
+        ClientUpdate::ConfirmationRequest(question) => format!(
+            "client: confirm {} {:?}{}",
+            question.call,
+            question.preview.expose(),
+            question
+                .warning
+                .as_ref()
+                .map(|warning| format!(" warned {warning:?}"))
+                .unwrap_or_default()
+        ),
+        ClientUpdate::ConfirmationResult { call, response } => {
+            let call = call.map(|call| call.to_string()).unwrap_or_default();
+            let result = match response.expose().error_type() {
+                None => "ok".to_owned(),
+                Some(error_type) => error_type.code().to_owned(),
+            };
+            format!("client: confirmation result {call} {result}")
+        }
         ClientUpdate::Message(message) => format!("client: message {message}"),
         other => format!("client: {other:?}"),
     }
@@ -138,6 +213,24 @@ fn render_event(event: &SessionEvent) -> Option<String> {
             },
             if summary.wound_up { " wound up" } else { "" },
         ),
+        SessionEvent::ConfirmationResolved { call, resolution } => {
+            let call = call.map(|call| call.to_string());
+            format!("{} {resolution:?}", call.unwrap_or("nothing".to_owned()))
+        }
+        SessionEvent::EffectSettled {
+            call,
+            effect_id,
+            succeeded,
+            ..
+        } => format!("{call} settled {effect_id}: {succeeded}"),
+        SessionEvent::CallRetried {
+            call,
+            attempt,
+            delay_ms,
+            ..
+        } => format!("{call} attempt {attempt} in {delay_ms} ms"),
+        SessionEvent::OutcomeUnrecorded { effect_id, .. } => format!("{effect_id} not recorded"),
+        SessionEvent::OutcomesRecorded => "all outcomes recorded".to_owned(),
         SessionEvent::CallRejected(record) => {
             format!(
                 "{} rejected {:?}",

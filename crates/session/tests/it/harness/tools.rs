@@ -87,11 +87,24 @@ pub(crate) fn registry() -> Registry {
         },
         make("look", Category::Utility, SideEffects::None),
         make("write", Category::Action, SideEffects::Writes),
+        Tool {
+            idempotent: true,
+            ..make("upsert", Category::Action, SideEffects::Writes)
+        },
         make("post", Category::Action, SideEffects::Writes),
         make("ignore_user", Category::Action, SideEffects::Writes),
         Tool {
             requires_confirmation: true,
+            confirmation_preview: Some("Pay {text}".to_owned()),
             ..make("pay", Category::Action, SideEffects::Writes)
+        },
+        Tool {
+            requires_confirmation: true,
+            rate_limit: Some(RateLimit {
+                calls: 1,
+                window_ms: 60_000,
+            }),
+            ..make("limited_pay", Category::Action, SideEffects::Writes)
         },
         Tool {
             allowed_modes: vec![Mode::Text],

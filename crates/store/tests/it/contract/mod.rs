@@ -1,7 +1,11 @@
 //! One suite of rules for every store. A store that passes may stand in for another.
 
+mod conversations;
+mod grants;
+mod ledger;
+
 use std::sync::Arc;
-use windlass_store::{MemoryStore, SqliteStore, Store};
+use windlass_store::{MemoryStore, SqliteStore, Store, StoreLimits};
 use windlass_tool::handler::{Block, Blocks};
 use windlass_tool::id::UserId;
 
@@ -15,9 +19,21 @@ pub(crate) fn block(user: &str, until_unix_ms: u64, farewell_message: &str) -> B
 
 /// Runs a rule against a fresh store of each kind.
 fn check(rule: impl Fn(&dyn Store)) {
-    rule(&MemoryStore::new());
+    check_with(StoreLimits::default(), rule);
+}
+
+/// The same, under limits.
+fn check_with(limits: StoreLimits, rule: impl Fn(&dyn Store)) {
+    rule(&MemoryStore::with_limits(limits));
     let folder = tempfile::tempdir().unwrap();
-    rule(&SqliteStore::open(folder.path()).unwrap());
+    rule(&SqliteStore::open_with(folder.path(), limits).unwrap());
+}
+
+/// The same, for rules that need many threads.
+fn check_shared(rule: impl Fn(Arc<dyn Store>)) {
+    rule(Arc::new(MemoryStore::new()));
+    let folder = tempfile::tempdir().unwrap();
+    rule(Arc::new(SqliteStore::open(folder.path()).unwrap()));
 }
 
 fn until(store: &dyn Store, user: &str, now_unix_ms: u64) -> Option<u64> {
@@ -112,12 +128,7 @@ fn a_store_that_is_only_asked_prunes_by_itself() {
 
 #[test]
 fn many_threads_may_block_and_ask_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let stores: [Arc<dyn Store>; 2] = [
-        Arc::new(MemoryStore::new()),
-        Arc::new(SqliteStore::open(folder.path()).unwrap()),
-    ];
-    for store in stores {
+    check_shared(|store| {
         let blocks: Arc<dyn Blocks> = store;
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -131,5 +142,5 @@ fn many_threads_may_block_and_ask_at_once() {
                 });
             }
         });
-    }
+    });
 }

@@ -1,0 +1,286 @@
+//! What a chat client sends: the body of `useChat`, and the short form `{"message": "…"}`. Takes of it what the server does
+//! not know better itself: the last message of the user, answers to requests for approval, and for a conversation that
+//! nobody knows its older text. Knows no conversation.
+
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::Arc;
+use windlass_provider::log::Image;
+use windlass_runtime::text::UserInput;
+use windlass_session::model::{HistoryEntry, Role};
+use windlass_tool::sensitive::Sensitive;
+
+/// Bytes of an id that a client gives.
+const ID_BYTES_MAX: usize = 128;
+/// Messages of a body that are looked at, the newest first.
+const MESSAGES_MAX: usize = 1_000;
+/// Bytes of older text that seed a conversation.
+const SEED_BYTES_MAX: usize = 64 * 1024;
+const TEXT_BYTES_MAX: usize = 256 * 1024;
+const IMAGES_MAX: usize = 8;
+const IMAGE_BYTES_MAX: usize = 3 << 20;
+
+/// Why a body is of no use. The text is for the client's developer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct BadRequest(pub(crate) String);
+
+/// What a client wants.
+#[derive(Clone, Debug)]
+pub(crate) struct ChatRequest {
+    /// `None` where the client leaves it to the server.
+    pub(crate) conversation: Option<String>,
+    pub(crate) user: Option<String>,
+    pub(crate) wish: Wish,
+    /// What was said before the wish, as the client has it.
+    pub(crate) earlier: Vec<HistoryEntry>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Wish {
+    Say {
+        /// The client's id of the message, by which a repeat is known.
+        message: Option<String>,
+        input: UserInput,
+        /// The user wants another answer to a message that had one.
+        again: bool,
+    },
+    Approve {
+        token: Sensitive<String>,
+        approved: bool,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    user_id: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    messages: Vec<Message>,
+    #[serde(default)]
+    trigger: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    id: Option<String>,
+    role: String,
+    #[serde(default)]
+    parts: Vec<Value>,
+    /// The form before parts.
+    #[serde(default)]
+    content: Option<String>,
+}
+
+/// Reads a body.
+///
+/// # Errors
+///
+/// It is no JSON of this form, or holds nothing to answer.
+pub(crate) fn parse(body: &[u8]) -> Result<ChatRequest, BadRequest> {
+    let refuse = |problem: &str| BadRequest(problem.to_owned());
+    if body.is_empty() {
+        return Err(refuse("the body is empty; send what useChat sends"));
+    }
+    let body: Body = serde_json::from_slice(body)
+        .map_err(|error| BadRequest(format!("the body is not what useChat sends: {error}")))?;
+    for id in [&body.id, &body.user_id].into_iter().flatten() {
+        if id.is_empty() || id.len() > ID_BYTES_MAX || id.chars().any(char::is_control) {
+            return Err(BadRequest(format!(
+                "an id must have 1 to {ID_BYTES_MAX} bytes and no control characters"
+            )));
+        }
+    }
+    for message in &body.messages {
+        if !matches!(message.role.as_str(), "user" | "assistant" | "system") {
+            return Err(refuse(
+                "a message has a role that is none of user, assistant and system",
+            ));
+        }
+    }
+    let (wish, last) = wish(&body)?;
+    Ok(ChatRequest {
+        earlier: earlier(&body.messages[..last]),
+        conversation: body.id,
+        user: body.user_id,
+        wish,
+    })
+}
+
+/// What is wanted, and at which message what was said before it ends.
+fn wish(body: &Body) -> Result<(Wish, usize), BadRequest> {
+    if let Some(text) = &body.message {
+        let input = UserInput {
+            text: Sensitive(checked(text)?.to_owned()),
+            images: Vec::new(),
+        };
+        let wish = Wish::Say {
+            message: None,
+            input,
+            again: false,
+        };
+        return Ok((wish, body.messages.len()));
+    }
+    let again = body.trigger.as_deref() == Some("regenerate-message");
+    if let Some(last) = body.messages.last()
+        && last.role == "assistant"
+        && !again
+    {
+        let wish = last.parts.iter().rev().find_map(approval);
+        let wish = wish.ok_or_else(|| {
+            BadRequest(
+                "the last message is the assistant's and holds no answer to a request for approval"
+                    .to_owned(),
+            )
+        })?;
+        return Ok((wish, body.messages.len()));
+    }
+    let at = body
+        .messages
+        .iter()
+        .rposition(|message| message.role == "user")
+        .ok_or_else(|| BadRequest("there is no message of the user to answer".to_owned()))?;
+    let message = &body.messages[at];
+    let wish = Wish::Say {
+        message: message
+            .id
+            .clone()
+            .filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX),
+        input: input_of(message)?,
+        again,
+    };
+    Ok((wish, at))
+}
+
+/// The answer to a request for approval; whether it is one of ours is seen by its token.
+fn approval(part: &Value) -> Option<Wish> {
+    if part.get("state")?.as_str()? != "approval-responded" {
+        return None;
+    }
+    let approval = part.get("approval")?;
+    Some(Wish::Approve {
+        token: Sensitive(approval.get("id")?.as_str()?.to_owned()),
+        approved: approval.get("approved")?.as_bool()?,
+    })
+}
+
+fn checked(text: &str) -> Result<&str, BadRequest> {
+    if text.trim().is_empty() {
+        return Err(BadRequest("the message is empty".to_owned()));
+    }
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(BadRequest(format!(
+            "a message may have at most {TEXT_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(text)
+}
+
+fn text_of(message: &Message) -> String {
+    let mut text = message.content.clone().unwrap_or_default();
+    for part in &message.parts {
+        if part.get("type").and_then(Value::as_str) == Some("text")
+            && let Some(words) = part.get("text").and_then(Value::as_str)
+        {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(words);
+        }
+    }
+    text
+}
+
+fn input_of(message: &Message) -> Result<UserInput, BadRequest> {
+    let text = text_of(message);
+    let images = message
+        .parts
+        .iter()
+        .filter(|part| part.get("type").and_then(Value::as_str) == Some("file"))
+        .map(image_of)
+        .collect::<Result<Vec<_>, _>>()?;
+    if images.len() > IMAGES_MAX {
+        return Err(BadRequest(format!(
+            "a message may hold at most {IMAGES_MAX} pictures"
+        )));
+    }
+    let text = match checked(&text) {
+        Ok(text) => text.to_owned(),
+        Err(_) if !images.is_empty() && text.trim().is_empty() => "(a picture)".to_owned(),
+        Err(problem) => return Err(problem),
+    };
+    Ok(UserInput {
+        text: Sensitive(text),
+        images,
+    })
+}
+
+/// A picture, whose bytes come along as a `data:` URL: this server fetches nothing that a client names.
+pub(crate) fn image_of_url(url: &str) -> Result<Image, BadRequest> {
+    let refuse = |problem: &str| BadRequest(problem.to_owned());
+    let (head, data) = url
+        .strip_prefix("data:")
+        .and_then(|rest| rest.split_once(','))
+        .ok_or_else(|| refuse("a picture must come as a data: URL"))?;
+    let mime_type = head
+        .strip_suffix(";base64")
+        .ok_or_else(|| refuse("a picture must be written in base64"))?;
+    if !matches!(
+        mime_type,
+        "image/png" | "image/jpeg" | "image/webp" | "image/gif" | "image/heic" | "image/heif"
+    ) {
+        return Err(refuse(
+            "a file must be a picture: png, jpeg, webp, gif, heic or heif",
+        ));
+    }
+    if data.len() / 4 * 3 > IMAGE_BYTES_MAX {
+        return Err(BadRequest(format!(
+            "a picture may have at most {IMAGE_BYTES_MAX} bytes"
+        )));
+    }
+    let data = base64_simd::STANDARD
+        .decode_to_vec(data)
+        .map_err(|_| refuse("a picture is not written in base64"))?;
+    Ok(Image {
+        mime_type: mime_type.to_owned(),
+        data: Sensitive(Arc::from(data)),
+    })
+}
+
+fn image_of(part: &Value) -> Result<Image, BadRequest> {
+    let url = part.get("url").and_then(Value::as_str).unwrap_or_default();
+    image_of_url(url)
+}
+
+/// The text of older messages, the newest that fit. Parts of tools are left out: what tools did is known here or not true.
+fn earlier(messages: &[Message]) -> Vec<HistoryEntry> {
+    let mut entries = Vec::new();
+    let mut bytes = 0;
+    for message in messages.iter().rev().take(MESSAGES_MAX) {
+        let role = match message.role.as_str() {
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            // What a client's system says is not this server's system.
+            _ => continue,
+        };
+        let text = text_of(message);
+        bytes += text.len();
+        if bytes > SEED_BYTES_MAX {
+            break;
+        }
+        if !text.trim().is_empty() {
+            entries.push(HistoryEntry {
+                role,
+                text: Sensitive(text),
+            });
+        }
+    }
+    entries.reverse();
+    entries
+}

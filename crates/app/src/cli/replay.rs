@@ -1,0 +1,209 @@
+//! `windlass replay`: runs a recorded session through the core again, or prints it. Knows the file; the form of its lines
+//! is the core's.
+
+use super::{ReplayArguments, flags, load_config};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::toolbox::Workshop;
+use crate::{provider, server};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Replay, Step};
+use windlass_session::time::Timestamp;
+use windlass_tool::registry::Registry;
+
+/// Bytes of one line; a longer one is none of ours.
+const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+pub(super) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
+    let mut journal = JournalFile::open(&arguments.journal)?;
+    let header = journal.header()?;
+    if arguments.print {
+        return print(journal, &header);
+    }
+    let registry = registry(arguments, &header)?;
+    let recorded = &header.registry_version;
+    if **registry.version() != **recorded {
+        Printer.problem(&format!(
+            "windlass: the session ran with the tools of version {recorded}, and these are {}; what came out may differ",
+            registry.version()
+        ));
+    }
+    compare(journal, header, registry)
+}
+
+/// The tools as a session of the header's mode would get them now.
+fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry>, Failure> {
+    let flags = flags([
+        ("--tools", "folders.tools", &arguments.tools),
+        ("--kb", "folders.knowledge", &arguments.kb),
+        ("--data", "folders.data", &arguments.data),
+    ]);
+    let config = Arc::new(load_config(&arguments.file, flags)?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::of)?;
+    // What the tools of the knowledge base take depends on what is in it.
+    let knowledge = runtime.block_on(server::open_knowledge(&config))?;
+    let workshop = Workshop {
+        knowledge: Arc::new(knowledge),
+        handlers: windlass_handlers::builtin(),
+        profile: provider::profile_of(&config),
+        config,
+    };
+    let toolbox = workshop.open().map_err(server::report)?;
+    Ok(toolbox.of(header.session.mode).registry.clone())
+}
+
+fn compare(
+    mut journal: JournalFile,
+    header: Header,
+    registry: Arc<Registry>,
+) -> Result<(), Failure> {
+    let (mut replay, outputs) = Replay::begin(header.session, registry);
+    journal.same("the session's start", &header.outputs, &outputs)?;
+    let mut inputs = 0_u64;
+    while let Some(line) = journal.next()? {
+        match line {
+            Line::Step(Step { at, input, outputs }) => {
+                let name = name_of(&input)?;
+                let again = replay.step(at, input);
+                journal.same(&name, &outputs, &again)?;
+                inputs += 1;
+            }
+            Line::Partial { tool } => {
+                return Err(journal.failed(format!(
+                    "from here on the arguments of {tool} are left out, because it marks some as sensitive, so that nothing more can be compared; print it with --print"
+                )));
+            }
+            Line::Full => break,
+            Line::Header(_) => return Err(journal.failed("a second header".to_owned())),
+        }
+    }
+    Printer.result(&format!("same: {inputs} inputs gave what they gave before"));
+    Ok(())
+}
+
+/// The kind of an input, as its JSON names it.
+fn name_of(input: &impl serde::Serialize) -> Result<String, Failure> {
+    let value = serde_json::to_value(input).map_err(Failure::of)?;
+    let name = match &value {
+        serde_json::Value::Object(map) => map.keys().next().cloned(),
+        serde_json::Value::String(name) => Some(name.clone()),
+        _ => None,
+    };
+    Ok(format!("the input {}", name.unwrap_or_default()))
+}
+
+fn print(mut journal: JournalFile, header: &Header) -> Result<(), Failure> {
+    let session = &header.session;
+    Printer.result(&format!(
+        "session {} of user {}, conversation {}, tools {}",
+        session.session_id, session.user_id, session.conversation_id, header.registry_version
+    ));
+    print_outputs(&header.outputs);
+    while let Some(line) = journal.next()? {
+        match line {
+            Line::Step(step) => {
+                let input = serde_json::to_string(&step.input).map_err(Failure::of)?;
+                Printer.result(&format!("{} < {input}", seconds(step.at)));
+                print_outputs(&step.outputs);
+            }
+            Line::Partial { tool } => Printer.result(&format!(
+                "from here on without what came out, for the sake of the sensitive arguments of {tool}"
+            )),
+            Line::Full => Printer.result("the journal was full; the session went on"),
+            Line::Header(_) => return Err(journal.failed("a second header".to_owned())),
+        }
+    }
+    Ok(())
+}
+
+fn print_outputs(outputs: &[String]) {
+    for output in outputs {
+        Printer.result(&format!("           > {output}"));
+    }
+}
+
+fn seconds(at: Timestamp) -> String {
+    format!(
+        "{:>5}.{:03} s",
+        at.as_millis() / 1_000,
+        at.as_millis() % 1_000
+    )
+}
+
+/// A journal that is read line by line.
+struct JournalFile {
+    name: String,
+    lines: BufReader<File>,
+    /// Of the line that was read last, from 1.
+    line: u64,
+}
+
+impl JournalFile {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let file = File::open(path)
+            .map_err(|error| Failure::Failed(format!("{name} cannot be read: {error}")))?;
+        Ok(Self {
+            name,
+            lines: BufReader::new(file),
+            line: 0,
+        })
+    }
+
+    fn failed(&self, problem: String) -> Failure {
+        Failure::Failed(format!("{}, line {}: {problem}", self.name, self.line))
+    }
+
+    fn header(&mut self) -> Result<Header, Failure> {
+        let header = match self.next()? {
+            Some(Line::Header(header)) => *header,
+            _ => return Err(self.failed("a journal begins with a header".to_owned())),
+        };
+        if header.version != JOURNAL_VERSION {
+            return Err(self.failed(format!(
+                "the journal has version {}, and this program reads version {JOURNAL_VERSION}; replay it with the one that wrote it",
+                header.version
+            )));
+        }
+        Ok(header)
+    }
+
+    /// A last line that was cut off was never taken by the core, as far as the journal knows, and ends it.
+    fn next(&mut self) -> Result<Option<Line>, Failure> {
+        self.line += 1;
+        let mut text = Vec::new();
+        let mut limited = (&mut self.lines).take(LINE_BYTES_MAX);
+        limited
+            .read_until(b'\n', &mut text)
+            .map_err(|error| self.failed(format!("cannot be read: {error}")))?;
+        if text.last() != Some(&b'\n') && (text.len() as u64) < LINE_BYTES_MAX {
+            return Ok(None);
+        }
+        serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|error| self.failed(format!("is no line of a journal: {error}")))
+    }
+
+    fn same(&self, cause: &str, before: &[String], now: &[String]) -> Result<(), Failure> {
+        let longer = before.len().max(now.len());
+        let Some(index) = (0..longer).find(|index| before.get(*index) != now.get(*index)) else {
+            return Ok(());
+        };
+        let shown = |outputs: &[String]| match outputs.get(index) {
+            Some(output) => format!("`{output}`"),
+            None => "nothing".to_owned(),
+        };
+        Err(self.failed(format!(
+            "output {} of {cause} differs: it was {}, and is {}",
+            index + 1,
+            shown(before),
+            shown(now)
+        )))
+    }
+}

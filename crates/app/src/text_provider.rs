@@ -1,0 +1,286 @@
+//! Which model text conversations talk to: decides addresses, keys and fallbacks from the configuration. Knows no
+//! conversation.
+
+use crate::failure::Failure;
+use crate::provider::Choice;
+use crate::text_simulator::TextSimulator;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use windlass_provider::gemini_live::address::Backend;
+use windlass_provider::{gemini_text, openai_chat};
+use windlass_runtime::config::{Config, Name, ProviderKind, Secret, Text, TextProvider, Vertex};
+use windlass_runtime::text::{ModelOptions, Protocol, TextLimits, TextModel, TextSettings};
+use windlass_runtime::transport::http::{HttpClient, HttpLimits};
+use windlass_sim::gemini_live::Options;
+use windlass_sim::text as simulator;
+use windlass_tool::sensitive::Sensitive;
+
+const OPENAI_URL: &str = "https://api.openai.com/v1";
+const OPENAI_MODEL: &str = "gpt-5.4-mini";
+const GEMINI_URL: &str = "https://generativelanguage.googleapis.com";
+const GEMINI_VERSION: &str = "v1beta";
+const VERTEX_VERSION: &str = "v1beta1";
+/// Google's own header for keys, which keeps them out of addresses.
+const GEMINI_KEY_HEADER: &str = "x-goog-api-key";
+
+/// What the page and the log say of the provider.
+pub(crate) fn name(provider: TextProvider) -> &'static str {
+    match provider {
+        TextProvider::Gemini => "gemini",
+        TextProvider::Openai => "openai",
+        TextProvider::Demo => "demo",
+    }
+}
+
+/// The first model's id.
+pub(crate) fn model_name(text: &Text) -> String {
+    let usual = match text.provider {
+        TextProvider::Gemini => gemini_text::profile::DEFAULT_MODEL,
+        TextProvider::Openai => OPENAI_MODEL,
+        TextProvider::Demo => "demo model",
+    };
+    text.model
+        .as_ref()
+        .map_or(usual, |model| model.as_str())
+        .to_owned()
+}
+
+/// Starts the demo model for text on a loopback socket of this process, so that it is reached as a provider is. `None`
+/// where another model speaks by text, or by voice: rules must not answer in the place of a model that is paid for.
+async fn start_demo(
+    config: &Config,
+    voice: Choice,
+    shutdown: watch::Receiver<bool>,
+) -> Result<Option<String>, Failure> {
+    if (config.text.provider, voice) != (TextProvider::Demo, Choice::Demo) {
+        return Ok(None);
+    }
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let started = async {
+        let protocol = simulator::Protocol::ChatCompletions;
+        let simulator = TextSimulator::bind(address, protocol, Options::demo()).await?;
+        let url = format!("http://{}/v1", simulator.address()?);
+        tokio::spawn(simulator.serve(shutdown));
+        Ok::<_, std::io::Error>(Some(url))
+    };
+    started.await.map_err(|error| {
+        Failure::Failed(format!(
+            "the demo model cannot listen on {address}: {error}"
+        ))
+    })
+}
+
+/// The settings of all text sessions; `None` where there is no model.
+pub(crate) async fn settings(
+    config: &Config,
+    voice: Choice,
+    shutdown: watch::Receiver<bool>,
+) -> Result<Option<Arc<TextSettings>>, Failure> {
+    let text = &config.text;
+    let first = model_name(text);
+    let names = || {
+        let fallbacks = text.fallback_models.iter().map(Name::as_str);
+        [first.as_str()].into_iter().chain(fallbacks)
+    };
+    let models = match text.provider {
+        TextProvider::Openai => openai(config, names())?,
+        TextProvider::Gemini => gemini(config, names())?,
+        TextProvider::Demo => match start_demo(config, voice, shutdown).await? {
+            Some(url) => {
+                // The demo model speaks the protocol to the letter, and so insists on a key.
+                let key = Sensitive("Bearer none".to_owned());
+                served(
+                    text,
+                    &url,
+                    client(&url, Some((AUTHORIZATION, key)))?,
+                    names(),
+                )
+            }
+            None => return Ok(None),
+        },
+    };
+    let limits = TextLimits {
+        history_tokens_max: text.history_tokens_max.get(),
+        request_retries_max: narrow(text.request_retries_max.get()),
+        requests_max: narrow(text.requests_max.get()),
+        turn_timeout: Duration::from_secs(text.turn_seconds.get()),
+        ..TextLimits::default()
+    };
+    Ok(Some(Arc::new(TextSettings { models, limits })))
+}
+
+fn openai<'n>(
+    config: &Config,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<Vec<Arc<TextModel>>, Failure> {
+    let text = &config.text;
+    let key = text
+        .api_key
+        .as_ref()
+        .or_else(|| voice_key(config, Company::Openai));
+    let url = text.url.as_ref().map_or(OPENAI_URL, |url| url.as_str());
+    if key.is_none() && text.url.is_none() {
+        return Err(Failure::Failed(
+            "the text provider openai needs a key: set OPENAI_API_KEY, or point text.url (--text-provider-url) at a \
+             server that needs none"
+                .to_owned(),
+        ));
+    }
+    let key = key.map(|key| key.sensitive());
+    let bearer = key.map(|key| Sensitive(format!("Bearer {}", key.expose())));
+    let client = client(url, bearer.map(|bearer| (AUTHORIZATION, bearer)))?;
+    Ok(served(text, url, client, names))
+}
+
+/// Models of a server that speaks Chat Completions.
+fn served<'n>(
+    text: &Text,
+    url: &str,
+    client: Arc<HttpClient>,
+    names: impl Iterator<Item = &'n str>,
+) -> Vec<Arc<TextModel>> {
+    names
+        .map(|name| {
+            let found = openai_chat::profile::find(url, name);
+            if let Some(note) = found.note {
+                tracing::warn!(model = name, note, "a note on this server");
+            }
+            let protocol = Protocol::Openai {
+                profile: found.profile,
+            };
+            model(text, name, protocol, &client)
+        })
+        .collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Company {
+    Google,
+    Openai,
+}
+
+/// The voice sessions' key, where it is one of this company's.
+fn voice_key(config: &Config, company: Company) -> Option<&Secret> {
+    let owner = match config.provider.kind {
+        ProviderKind::OpenaiRealtime => Company::Openai,
+        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => Company::Google,
+    };
+    config
+        .provider
+        .api_key
+        .as_ref()
+        // A server of one's own is not where a company's key belongs.
+        .filter(|_| owner == company && config.text.url.is_none())
+}
+
+fn gemini<'n>(
+    config: &Config,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<Vec<Arc<TextModel>>, Failure> {
+    let (text, vertex) = (&config.text, config.provider.vertex.as_ref());
+    let key = text
+        .api_key
+        .as_ref()
+        .or_else(|| voice_key(config, Company::Google));
+    let token = vertex
+        .and_then(|vertex| vertex.access_token.as_ref())
+        .filter(|_| text.url.is_none());
+    if key.is_none() && token.is_none() && text.url.is_none() {
+        return Err(Failure::Failed(
+            "the text provider gemini needs a key: set GEMINI_API_KEY, or point text.url (--text-provider-url) at a \
+             server that needs none"
+                .to_owned(),
+        ));
+    }
+    let header = match (token, key) {
+        (Some(token), _) => Some((
+            AUTHORIZATION,
+            Sensitive(format!("Bearer {}", token.sensitive().expose())),
+        )),
+        (None, Some(key)) => Some((HeaderName::from_static(GEMINI_KEY_HEADER), key.sensitive())),
+        (None, None) => None,
+    };
+    let client = client(&gemini_url(config, vertex), header)?;
+    let backend = match vertex {
+        Some(vertex) => Backend::Vertex {
+            location: vertex.location.as_str().to_owned(),
+            project: vertex.project.as_ref().map(|name| name.as_str().to_owned()),
+            version: None,
+        },
+        None => Backend::DeveloperApi { version: None },
+    };
+    Ok(names
+        .map(|name| {
+            let found = gemini_text::profile::find(name);
+            if let Some(note) = &found.note {
+                tracing::warn!(model = name, note, "a note on this model");
+            }
+            let protocol = Protocol::Gemini {
+                profile: found.profile,
+                resource: backend.model_name(name),
+            };
+            model(text, name, protocol, &client)
+        })
+        .collect())
+}
+
+/// An address with a path is taken as it is; one without gets the version of the API.
+fn gemini_url(config: &Config, vertex: Option<&Vertex>) -> String {
+    let usual = match vertex {
+        Some(_) => VERTEX_VERSION,
+        None => GEMINI_VERSION,
+    };
+    let version = config.provider.api_version.as_ref();
+    let version = version.map_or(usual, |version| version.as_str());
+    match (&config.text.url, vertex) {
+        (Some(url), _) if url.has_path() => url.as_str().to_owned(),
+        (Some(url), _) => format!("{}/{version}", url.as_str()),
+        (None, None) => format!("{GEMINI_URL}/{version}"),
+        (None, Some(vertex)) if vertex.location.as_str() == "global" => {
+            format!("https://aiplatform.googleapis.com/{version}")
+        }
+        (None, Some(vertex)) => format!(
+            "https://{}-aiplatform.googleapis.com/{version}",
+            vertex.location.as_str()
+        ),
+    }
+}
+
+fn client(
+    url: &str,
+    credentials: Option<(HeaderName, Sensitive<String>)>,
+) -> Result<Arc<HttpClient>, Failure> {
+    let agent = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+    let mut headers = vec![
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (USER_AGENT, HeaderValue::from_static(agent)),
+    ];
+    if let Some((name, value)) = credentials {
+        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| {
+            Failure::Failed(
+                "the key of the text provider holds characters that no header can carry".to_owned(),
+            )
+        })?;
+        value.set_sensitive(true);
+        headers.push((name, value));
+    }
+    HttpClient::new(url, headers, HttpLimits::default()).map_err(Failure::of)
+}
+
+fn model(text: &Text, name: &str, protocol: Protocol, client: &Arc<HttpClient>) -> Arc<TextModel> {
+    let options = ModelOptions {
+        temperature: text.temperature.map(|temperature| temperature.get()),
+        output_tokens_max: text.output_tokens_max.map(|max| narrow(max.get())),
+        thinking_level: text.thinking_level,
+        thinking_budget: text.thinking_budget_tokens.map(|max| narrow(max.get())),
+    };
+    Arc::new(TextModel::new(name, protocol, client.clone(), options))
+}
+
+/// The configuration's limits lie far below.
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

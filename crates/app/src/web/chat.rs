@@ -1,0 +1,298 @@
+//! `POST /api/chat`: one turn of a text conversation as the AI SDK's UI message stream. Knows the headers and statuses of
+//! that; what is said is the conversation's.
+
+use super::client::client;
+use super::voice::busy;
+use super::{State, typed};
+use crate::chat::record::TurnReader;
+use crate::chat::{Answering, Caller, ChatHost, ChatRefusal, request};
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::extract::State as Extract;
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    CONTENT_TYPE, HeaderName, ORIGIN, SET_COOKIE, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+use std::convert::Infallible;
+use std::sync::Arc;
+use windlass_runtime::text::ui_stream;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::ErrorType;
+use windlass_tool::handler::Block;
+use windlass_tool::sensitive::Sensitive;
+
+/// The conversation, for clients that let the server choose its id.
+const CONVERSATION_HEADER: HeaderName = HeaderName::from_static("x-windlass-conversation");
+
+/// What a request to a text endpoint has in common with every other.
+pub(super) struct Entrance {
+    pub(super) host: Arc<ChatHost>,
+    pub(super) caller: Caller,
+    pub(super) body: Bytes,
+    cookie: Option<HeaderValue>,
+    origin: Option<HeaderValue>,
+}
+
+/// Answers a turn.
+pub(super) async fn chat(Extract(state): Extract<Arc<State>>, request: Request) -> Response<Body> {
+    let entrance = match Entrance::of(&state, request).await {
+        Ok(entrance) => entrance,
+        Err(refused) => return refused,
+    };
+    let response = match request::parse(&entrance.body) {
+        Err(problem) => error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()),
+        Ok(wanted) => match entrance.host.chat(&entrance.caller, wanted) {
+            Ok(answering) => stream_of(answering),
+            Err(refusal) => refused(&refusal),
+        },
+    };
+    entrance.finish(response)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Confirmation {
+    conversation_id: String,
+    token: Sensitive<String>,
+    approved: bool,
+}
+
+/// `POST /api/confirm`: the user's answer to a request for consent, for clients that have no stream to send it on.
+pub(super) async fn confirm(
+    Extract(state): Extract<Arc<State>>,
+    request: Request,
+) -> Response<Body> {
+    let entrance = match Entrance::of(&state, request).await {
+        Ok(entrance) => entrance,
+        Err(refused) => return refused,
+    };
+    let response = match serde_json::from_slice::<Confirmation>(&entrance.body) {
+        Err(problem) => {
+            let problem = format!("the body is no answer to a request for approval: {problem}");
+            error(StatusCode::BAD_REQUEST, "bad_message", &problem)
+        }
+        Ok(said) => {
+            let host = entrance.host.clone();
+            let outcome = host
+                .confirm(
+                    &entrance.caller,
+                    said.conversation_id,
+                    &said.token,
+                    said.approved,
+                )
+                .await;
+            match outcome {
+                Ok(response) => confirmed(&response),
+                Err(refusal) => refused(&refusal),
+            }
+        }
+    };
+    entrance.finish(response)
+}
+
+/// The status is that of the call's error, where it has one.
+fn confirmed(response: &ToolResponse) -> Response<Body> {
+    let error = response.error_type();
+    let status = error.map_or(200, |error| error.facts().http_status);
+    let body = json!({"ok": response.is_ok(), "response": response}).to_string();
+    let mut answer = typed("application/json", body);
+    *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    answer
+}
+
+impl Entrance {
+    /// Lets a request in: from a page that may ask, while the server is up, of a size that is read.
+    pub(super) async fn of(state: &Arc<State>, request: Request) -> Result<Self, Response<Body>> {
+        let (head, body) = request.into_parts();
+        let origin = head.headers.get(ORIGIN).cloned();
+        let is_secure = match &origin {
+            // What has no origin is no page of somebody else's.
+            None => false,
+            Some(_) => state.origin_rule.check(&head.headers).map_err(|refused| {
+                error(
+                    StatusCode::FORBIDDEN,
+                    "foreign_origin",
+                    &refused.to_string(),
+                )
+            })?,
+        };
+        if state.is_draining() {
+            return Err(busy("the server is shutting down"));
+        }
+        let Some(host) = state.chat.clone() else {
+            return Err(error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "provider_unavailable",
+                "no model for text is configured: set GEMINI_API_KEY or OPENAI_API_KEY, or text.url",
+            ));
+        };
+        let (client_id, cookie) = client(state, &head.headers, is_secure).map_err(|problem| {
+            tracing::error!(%problem, "no client id could be minted");
+            error(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                "the server cannot tell clients apart now",
+            )
+        })?;
+        let body = to_bytes(body, state.request_bytes_max).await.map_err(|_| {
+            let problem = format!(
+                "the body is longer than {} bytes, or was cut off",
+                state.request_bytes_max
+            );
+            error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &problem)
+        })?;
+        Ok(Self {
+            host,
+            caller: Caller {
+                client_id,
+                is_known: cookie.is_none() || origin.is_some(),
+            },
+            body,
+            cookie,
+            origin,
+        })
+    }
+
+    /// Adds what every answer carries.
+    pub(super) fn finish(self, mut response: Response<Body>) -> Response<Body> {
+        let headers = response.headers_mut();
+        if let Some(cookie) = self.cookie {
+            headers.insert(SET_COOKIE, cookie);
+        }
+        if let Some(origin) = self.origin {
+            allow(origin, headers);
+        }
+        response
+    }
+}
+
+/// The page of this origin may read the answer.
+fn allow(origin: HeaderValue, headers: &mut HeaderMap) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    let yes = HeaderValue::from_static("true");
+    headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
+    let exposed = HeaderValue::from_static("x-windlass-conversation");
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    headers.insert(VARY, HeaderValue::from_static("Origin"));
+}
+
+/// What a browser asks before it lets a page of another origin post here.
+pub(super) async fn preflight(
+    Extract(state): Extract<Arc<State>>,
+    method: Method,
+    headers: HeaderMap,
+) -> Response<Body> {
+    if method != Method::OPTIONS {
+        return error(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "bad_message",
+            "this address is posted to",
+        );
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let origin = headers.get(ORIGIN).cloned();
+    if let Some(origin) = origin
+        && state.origin_rule.check(&headers).is_ok()
+    {
+        let headers = response.headers_mut();
+        allow(origin, headers);
+        for (name, value) in [
+            (ACCESS_CONTROL_ALLOW_METHODS, "POST"),
+            (ACCESS_CONTROL_ALLOW_HEADERS, "content-type, authorization"),
+            (ACCESS_CONTROL_MAX_AGE, "600"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+    response
+}
+
+fn stream_of(answering: Answering) -> Response<Body> {
+    let mut response = events(answering.reader);
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(answering.conversation.as_str()) {
+        headers.insert(CONVERSATION_HEADER, id);
+    }
+    for (name, value) in ui_stream::HEADERS {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    response
+}
+
+/// What a turn writes, as it writes it.
+pub(super) fn events(reader: TurnReader) -> Response<Body> {
+    let pieces = stream::unfold(reader, |mut reader| async move {
+        let piece = reader.next().await?;
+        Some((Ok::<_, Infallible>(piece), reader))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn refused(refusal: &ChatRefusal) -> Response<Body> {
+    match refusal {
+        ChatRefusal::Blocked(block) => blocked(block),
+        ChatRefusal::Foreign => error(
+            StatusCode::FORBIDDEN,
+            "foreign_conversation",
+            "this conversation belongs to another client; begin one with an id of its own",
+        ),
+        ChatRefusal::Busy => error(
+            StatusCode::CONFLICT,
+            "busy",
+            "another message of this conversation is being answered; wait for it, or stop it",
+        ),
+        ChatRefusal::Unknown => error(
+            StatusCode::GONE,
+            ErrorType::ConfirmationExpired.code(),
+            "no request for approval is open in this conversation",
+        ),
+        ChatRefusal::Internal => error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the server cannot answer now",
+        ),
+    }
+}
+
+/// A user who is not served reads why, and until when.
+fn blocked(block: &Block) -> Response<Body> {
+    let now = crate::clock::now_unix_ms();
+    let timeout = json!({
+        "durationSeconds": block.until_unix_ms.saturating_sub(now).div_ceil(1_000),
+        "timeoutUntil": block.until_unix_ms,
+        "farewellMessage": block.farewell_message,
+    });
+    let bytes = ui_stream::notice("timeout", &timeout, &block.farewell_message);
+    let mut response = Response::new(Body::from(bytes));
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    headers.insert(CONTENT_TYPE, kind);
+    for (name, value) in ui_stream::HEADERS {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    response
+}
+
+/// An error before any answer, in the form of every error of this server's text endpoints.
+pub(super) fn error(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    let body = json!({"error": {"code": code, "message": message}}).to_string();
+    let mut response = typed("application/json", body);
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,44 @@
+//! Which client a request comes from: the id that this server signed and a browser keeps as a cookie. Knows no session.
+
+use super::State;
+use crate::users;
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderValue};
+use windlass_tool::id::ClientId;
+
+const COOKIE_NAME: &str = "windlass_client";
+/// 400 days, the longest that browsers keep a cookie.
+const COOKIE_SECONDS: u32 = 34_560_000;
+
+/// The user whom the proxy has named, or the id that this server signed for the client, or a new one with the cookie that
+/// carries it.
+pub(super) fn client(
+    state: &State,
+    headers: &HeaderMap,
+    is_secure: bool,
+) -> Result<(ClientId, Option<HeaderValue>), String> {
+    if let Some(client_id) = users::signed_in(headers, state.user_header.as_ref()) {
+        return Ok((client_id, None));
+    }
+    let known = cookies(headers).find_map(|text| state.client_key.verify(text));
+    if let Some(client_id) = known {
+        return Ok((client_id, None));
+    }
+    let minted = state.client_key.mint().map_err(|error| error.to_string())?;
+    let secure = if is_secure { "; Secure" } else { "" };
+    let cookie = format!(
+        "{COOKIE_NAME}={}; Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Strict{secure}",
+        minted.text
+    );
+    let cookie = HeaderValue::from_str(&cookie).map_err(|error| error.to_string())?;
+    Ok((minted.client_id, Some(cookie)))
+}
+
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='))
+}

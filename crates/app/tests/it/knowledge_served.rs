@@ -1,0 +1,141 @@
+//! The knowledge base in a server that runs: changes are taken up, namespaces keep their readers, pictures are shown.
+
+use crate::knowledge::{HULL, place};
+use crate::support::http::get;
+use crate::support::program::{Running, command};
+use crate::support::voice_client::VoiceClient;
+use crate::support::{config, root};
+use serde_json::json;
+use std::fs;
+use windlass_app::server::{Setup, start};
+
+#[test]
+fn a_server_takes_up_what_changes_in_the_folder() {
+    let folder = place(None);
+    let tools = root().join("tools").display().to_string();
+    let mut server = Running::start(command(folder.path()).args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--tools",
+        &tools,
+        "--kb",
+        "kb",
+        "--data",
+        "data",
+    ]));
+    server.expect_log("knowledge base read records=1");
+    // The line comes once everything runs, the watch among it.
+    server.address();
+    let records = folder.path().join("kb/public/doc");
+    fs::write(
+        records.join("sails.md"),
+        HULL.replace("The hull", "The sails"),
+    )
+    .unwrap();
+    server.expect_log("knowledge base read records=2");
+    fs::write(records.join("sails.md"), "broken").unwrap();
+    server.expect_log("a record was left out problem=public/doc/sails.md:1: ");
+    server.expect_log("knowledge base read records=1");
+    fs::remove_file(records.join("sails.md")).unwrap();
+    server.expect_log("knowledge base read records=1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_for_signed_in_users_is_there_for_whom_the_proxy_names() {
+    let folder = place(None);
+    let staff = folder.path().join("kb/staff/doc");
+    fs::create_dir_all(&staff).unwrap();
+    fs::write(
+        staff.join("wages.md"),
+        HULL.replace("The hull", "The wages"),
+    )
+    .unwrap();
+    let records = folder.path().join("kb").display().to_string();
+    let config = config(
+        &folder.path().join("data"),
+        &[
+            ("folders.knowledge", &records),
+            ("server.user_header", "X-Forwarded-User"),
+            ("knowledge.namespaces.staff.readers", "signed_in"),
+        ],
+    );
+    let setup = Setup {
+        config,
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    };
+    let server = start(setup).await.unwrap();
+    let address = server.address().to_string();
+    for (headers, claim, may_read) in [
+        (&[("x-forwarded-user", "ada")][..], None, true),
+        (&[("x-forwarded-user", "ada")], Some("eve"), true),
+        (&[], None, false),
+        (&[], Some("user:ada"), false),
+        (
+            &[("x-forwarded-user", "ada"), ("x-forwarded-user", "eve")],
+            None,
+            false,
+        ),
+    ] {
+        let mut client = VoiceClient::connect(&address, headers).await.unwrap();
+        client.send(json!({"type": "start", "userId": claim})).await;
+        client.expect("started").await;
+        client
+            .say("call kb_get {\"id\": \"doc:wages\", \"namespace\": \"staff\"}")
+            .await;
+        let finished = client.expect("tool_call_finished").await;
+        assert_eq!(finished["ok"], may_read, "{headers:?} {claim:?} {finished}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_photo_reaches_the_page_and_its_file_can_be_fetched() {
+    let folder = place(None);
+    let path = |name: &str| folder.path().join("kb").join(name);
+    fs::create_dir_all(path("photos")).unwrap();
+    fs::write(path("photos/deck.png"), b"\x89PNG").unwrap();
+    fs::write(folder.path().join("secret.png"), b"secret").unwrap();
+    std::os::unix::fs::symlink(folder.path().join("secret.png"), path("photos/link.png")).unwrap();
+    let photo = |id: &str, namespace: &str, file: &str| json!({"id": format!("photo:{id}"), "namespace": namespace, "title": id, "file": file, "body": "In winter."});
+    let photos = json!([
+        photo("deck", "public", "photos/deck.png"),
+        photo("link", "public", "photos/link.png"),
+        photo("gone", "public", "photos/gone.png"),
+        photo("record", "public", "public/doc/hull.md"),
+        photo("wages", "staff", "photos/deck.png"),
+    ]);
+    fs::write(path("photos.json"), photos.to_string()).unwrap();
+    let records = path("").display().to_string();
+    let config = config(
+        &folder.path().join("data"),
+        &[
+            ("folders.knowledge", &records),
+            ("knowledge.namespaces.staff.readers", "signed_in"),
+        ],
+    );
+    let setup = Setup {
+        config,
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    };
+    let server = start(setup).await.unwrap();
+    let address = server.address().to_string();
+    let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+    client.say("call kb_get {\"id\": \"photo:deck\"}").await;
+    let image = client.expect("image").await;
+    assert_eq!(
+        (&image["url"], &image["caption"]),
+        (&json!("/assets/photo:deck"), &json!("deck"))
+    );
+    let found = get(&address, "/assets/photo:deck");
+    assert_eq!((found.status, found.body.as_str()), (200, "\u{fffd}PNG"));
+    for id in ["link", "gone", "record", "wages", "none", "..%2fsecret.png"] {
+        assert_eq!(
+            get(&address, &format!("/assets/photo:{id}")).status,
+            404,
+            "{id}"
+        );
+    }
+    assert_eq!(get(&address, "/assets/doc:hull").status, 404);
+}

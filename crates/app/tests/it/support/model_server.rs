@@ -1,0 +1,95 @@
+//! A model's server that speaks Chat Completions and answers by a rule of the test's.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// One answer of the model.
+pub(crate) enum Says {
+    Words(&'static str),
+    Calls(&'static str, Value),
+    /// Words, and then nothing more for as long as the client stays.
+    Hangs(&'static str),
+}
+
+pub(crate) struct ModelServer {
+    pub(crate) url: String,
+    seen: Arc<Mutex<Vec<Value>>>,
+}
+
+impl ModelServer {
+    /// Answers each request as the rule says, which is given the body's last message.
+    pub(crate) fn start(rule: impl Fn(&Value) -> Says + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (log, rule) = (seen.clone(), Arc::new(rule));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (log, rule) = (log.clone(), rule.clone());
+                thread::spawn(move || serve(stream, &log, &*rule));
+            }
+        });
+        Self { url, seen }
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Value> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Says) -> Option<()> {
+    let mut writer = stream.try_clone().ok()?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let body = read_body(&mut reader)?;
+        let last = body["messages"].as_array()?.last()?.clone();
+        let number = {
+            let mut log = log.lock().unwrap();
+            log.push(body);
+            log.len()
+        };
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+        let (delta, reason) = match rule(&last) {
+            Says::Words(words) => (json!({"content": words}), "stop"),
+            Says::Calls(name, arguments) => {
+                let function = json!({"name": name, "arguments": arguments.to_string()});
+                let id = format!("call_{number:012}");
+                let call = json!({"index": 0, "id": id, "type": "function", "function": function});
+                (json!({"tool_calls": [call]}), "tool_calls")
+            }
+            Says::Hangs(words) => {
+                let chunk = json!({"choices": [{"index": 0, "delta": {"content": words}}]});
+                write!(writer, "{head}\r\ndata: {chunk}\n\n").ok()?;
+                let mut rest = Vec::new();
+                return reader.read_to_end(&mut rest).ok().map(|_| ());
+            }
+        };
+        let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}});
+        let body = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+        write!(writer, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).ok()?;
+    }
+}
+
+fn read_body(reader: &mut BufReader<TcpStream>) -> Option<Value> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let line = line.trim().to_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    serde_json::from_slice(&body).ok()
+}

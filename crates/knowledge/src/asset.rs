@@ -1,0 +1,103 @@
+//! Records that stand for something to be seen: photos, diagrams, videos. Knows where such a thing lies and what it is;
+//! never opens it.
+
+use crate::record::RecordError;
+use serde_json::Value;
+use windlass_tool::handler::Record;
+
+/// The types of records that are assets.
+const KINDS: [(&str, AssetKind); 3] = [
+    ("photo", AssetKind::Photo),
+    ("diagram", AssetKind::Diagram),
+    ("video", AssetKind::Video),
+];
+/// The field that names a file, kept among the record's further fields.
+const FILE_FIELD: &str = "file";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AssetKind {
+    Photo,
+    Diagram,
+    Video,
+}
+
+/// Where an asset lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssetPlace {
+    Url(String),
+    /// A path below the knowledge base's folder, spelt with `/`, that does not leave it.
+    File(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asset {
+    pub kind: AssetKind,
+    pub place: AssetPlace,
+    /// By the name's ending; `None` for one that is not known.
+    pub mime_type: Option<&'static str>,
+}
+
+/// The asset that a record stands for, where it does. A file goes before an address.
+pub fn asset(record: &Record) -> Option<Asset> {
+    let kind = kind(record)?;
+    let place = match record.metadata.get(FILE_FIELD).and_then(Value::as_str) {
+        Some(path) => AssetPlace::File(path.to_owned()),
+        None => AssetPlace::Url(record.url.clone()?),
+    };
+    let (AssetPlace::Url(name) | AssetPlace::File(name)) = &place;
+    Some(Asset {
+        kind,
+        mime_type: mime_type(name),
+        place,
+    })
+}
+
+/// Whether a record that is an asset says where it lies.
+pub(crate) fn check(record: &Record) -> Result<(), RecordError> {
+    if kind(record).is_none() {
+        return Ok(());
+    }
+    match record.metadata.get(FILE_FIELD) {
+        None if record.url.is_some() => Ok(()),
+        None => Err(RecordError::new(
+            "url",
+            "is missing: a photo, diagram or video needs a `url` or a `file`",
+        )),
+        Some(Value::String(path)) if stays_inside(path) => Ok(()),
+        Some(_) => Err(RecordError::new(
+            "file",
+            "is no path below the knowledge base's folder: write it like `photos/fram.jpg`",
+        )),
+    }
+}
+
+fn kind(record: &Record) -> Option<AssetKind> {
+    KINDS
+        .iter()
+        .find(|(name, _)| *name == record.record_type)
+        .map(|(_, kind)| *kind)
+}
+
+fn stays_inside(path: &str) -> bool {
+    !path.is_empty()
+        && path.len() <= 1_024
+        && path
+            .split('/')
+            .all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', ':']))
+}
+
+fn mime_type(name: &str) -> Option<&'static str> {
+    let name = name.split(['?', '#']).next().unwrap_or_default();
+    let (_, ending) = name.rsplit_once('.')?;
+    match ending.to_ascii_lowercase().as_str() {
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "png" => Some("image/png"),
+        "webp" => Some("image/webp"),
+        "gif" => Some("image/gif"),
+        "svg" => Some("image/svg+xml"),
+        "avif" => Some("image/avif"),
+        "mp4" => Some("video/mp4"),
+        "webm" => Some("video/webm"),
+        _ => None,
+    }
+}

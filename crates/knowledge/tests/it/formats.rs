@@ -1,0 +1,199 @@
+//! Files of data: JSON, JSON Lines, YAML and CSV beside Markdown, good and bad.
+
+use crate::support::{folder, open};
+use windlass_knowledge::{AssetKind, AssetPlace, asset};
+
+/// The ids of a file's good records, and the lines and messages of its bad ones.
+fn check(path: &str, text: &str, ids: &[&str], problems: &[(Option<usize>, &str)]) {
+    let folder = folder(&[(path, text.as_bytes())]);
+    let (base, report) = open(folder.path());
+    let found: Vec<&str> = base.records().map(|record| record.id.as_str()).collect();
+    assert_eq!(found, ids, "{text}: {:?}", report.problems);
+    assert_eq!(
+        report.problems.len(),
+        problems.len(),
+        "{text}: {:?}",
+        report.problems
+    );
+    for (problem, (line, part)) in report.problems.iter().zip(problems) {
+        assert_eq!(
+            (problem.path.as_str(), problem.line),
+            (path, *line),
+            "{problem}"
+        );
+        assert!(problem.message.contains(part), "{problem}");
+    }
+}
+
+#[test]
+fn json_is_one_record_or_a_list_and_problems_have_their_lines() {
+    check(
+        "public/person/jo.json",
+        r#"{"title": "Jo", "body": "A sailor."}"#,
+        &["person:jo"],
+        &[],
+    );
+    let list = r#"[
+  {"id": "doc:a", "title": "A", "text": "Text."},
+  {"id": "doc:b",
+   "title": 7},
+  {"title": "C", "type": "doc"},
+  "no record",
+  {"id": "doc:d", "title": "D"}
+]"#;
+    check(
+        "all.json",
+        list,
+        &["doc:a", "doc:d"],
+        &[
+            (Some(3), "`title` is not text"),
+            (Some(5), "`id` is missing: in a file of several"),
+            (Some(6), "is no record"),
+        ],
+    );
+    check(
+        "bad.json",
+        "[\n {\"id\": }\n]",
+        &[],
+        &[(Some(2), "not good JSON")],
+    );
+    check("bad.json", "", &[], &[(Some(1), "not good JSON")]);
+    check(
+        "bad.json",
+        &"[".repeat(100_000),
+        &[],
+        &[(Some(1), "not good JSON")],
+    );
+    check("none.json", "[]", &[], &[]);
+}
+
+#[test]
+fn a_bad_line_of_json_lines_costs_only_itself() {
+    check(
+        "all.jsonl",
+        "{\"id\": \"doc:a\", \"title\": \"A\"}\n\n{\"id\": \n{\"id\": \"doc:a\", \"title\": \"A\"}\n{\"id\": \"doc:b\", \"title\": \"B\"}",
+        &["doc:a", "doc:b"],
+        &[
+            (Some(3), "the line is no JSON object"),
+            (Some(4), "is already that of all.jsonl"),
+        ],
+    );
+}
+
+#[test]
+fn yaml_is_one_record_or_a_list() {
+    check(
+        "public/doc/one.yaml",
+        "title: One\nbody: |\n  Text.\n",
+        &["doc:one"],
+        &[],
+    );
+    check(
+        "all.yml",
+        "# people\n- id: doc:a\n  title: A\n- id: doc:b\n  title: [B]\n- plain\n- id: doc:c\n  title: C\n",
+        &["doc:a", "doc:c"],
+        &[(Some(4), "`title` is not text"), (Some(6), "is no record")],
+    );
+    check(
+        "bad.yaml",
+        "title: [a\n",
+        &[],
+        &[(Some(1), "not good YAML")],
+    );
+    check(
+        "bad.yaml",
+        "just words",
+        &[],
+        &[(Some(1), "neither a record nor a list")],
+    );
+    check("none.yaml", "", &[], &[]);
+}
+
+#[test]
+fn rows_of_csv_are_records_with_lists_between_semicolons() {
+    let text = "id,title,aliases,tags,body,ship\ndoc:a,A,One; Two,x;y,\"Text, with\na line\",Fram\ndoc:b,B\ndoc:c,,,,,\ndoc:d,D,,,,\n";
+    check(
+        "all.csv",
+        text,
+        &["doc:a", "doc:d"],
+        &[
+            (Some(4), "the row has 2 cells, not 6"),
+            (Some(5), "`title` is missing"),
+        ],
+    );
+    let folder = folder(&[("all.csv", text.as_bytes())]);
+    let (base, _) = open(folder.path());
+    let record = base.records().next().unwrap();
+    assert_eq!(record.aliases, ["One", "Two"]);
+    assert_eq!(record.tags, ["x", "y"]);
+    assert_eq!(record.body, "Text, with\na line");
+    assert_eq!(record.metadata["ship"], "Fram");
+    assert_eq!(
+        (record.source_type.as_str(), record.record_type.as_str()),
+        ("csv", "doc")
+    );
+}
+
+#[test]
+fn binary_and_broken_text_is_reported_in_every_format() {
+    for path in ["x.md", "x.json", "x.jsonl", "x.yaml", "x.csv"] {
+        let folder = folder(&[(path, b"\x89PNG\r\n\x1a\n\0\0\0\xff\xfe")]);
+        let (base, report) = open(folder.path());
+        assert!(base.is_empty());
+        assert!(
+            report.problems[0].message.contains("not UTF-8"),
+            "{path}: {report:?}"
+        );
+    }
+}
+
+#[test]
+fn a_file_of_fifty_megabytes_is_left_out_and_said() {
+    let big = vec![b' '; 50 * 1024 * 1024];
+    for path in ["x.md", "x.jsonl"] {
+        let folder = folder(&[
+            (path, &big),
+            ("ok.json", br#"{"id": "doc:a", "title": "A"}"#),
+        ]);
+        let (base, report) = open(folder.path());
+        assert_eq!(base.len(), 1);
+        assert!(
+            report.problems[0].message.contains("larger than"),
+            "{path}: {report:?}"
+        );
+    }
+}
+
+#[test]
+fn photos_diagrams_and_videos_say_where_they_lie() {
+    let text = r#"[
+{"id": "photo:a", "title": "A", "file": "photos/a.JPG"},
+{"id": "video:b", "title": "B", "url": "https://example.org/b.mp4?x=1"},
+{"id": "diagram:c", "title": "C"},
+{"id": "photo:d", "title": "D", "file": "../secret.png"},
+{"id": "photo:e", "title": "E", "file": "/etc/passwd"},
+{"id": "doc:f", "title": "F", "file": "anything"}]"#;
+    check(
+        "all.json",
+        text,
+        &["doc:f", "photo:a", "video:b"],
+        &[
+            (Some(4), "`url` is missing"),
+            (Some(5), "`file` is no path below"),
+            (Some(6), "`file` is no path below"),
+        ],
+    );
+    let folder = folder(&[("all.json", text.as_bytes())]);
+    let (base, _) = open(folder.path());
+    let assets: Vec<_> = base.records().map(|record| asset(record)).collect();
+    assert_eq!(assets[0], None);
+    let photo = assets[1].as_ref().unwrap();
+    assert_eq!(photo.kind, AssetKind::Photo);
+    assert_eq!(photo.place, AssetPlace::File("photos/a.JPG".into()));
+    assert_eq!(photo.mime_type, Some("image/jpeg"));
+    let video = assets[2].as_ref().unwrap();
+    assert_eq!(
+        (video.kind, video.mime_type),
+        (AssetKind::Video, Some("video/mp4"))
+    );
+}

@@ -1,0 +1,322 @@
+//! Words and meaning together: how answers say what they are, filters, patience, and who may read what.
+
+use crate::support::{Fakes, WordVectors, get, index_records, now, record, request, search};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use windlass_knowledge::embed::{
+    EmbedError, HttpAnswer, HttpRequest, Protocol, RemoteModel, RemoteSettings, Transport,
+};
+use windlass_knowledge::embed::{Embedder, Purpose};
+use windlass_knowledge::{Access, Options, Readers, Retrieval};
+use windlass_tool::handler::{CapabilityFuture, KnowledgeError, Record, SearchRequest};
+use windlass_tool::id::UserId;
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+
+fn records() -> Vec<Record> {
+    vec![
+        record("doc:hull", "The hull", "Oak planks and greenheart."),
+        record("doc:sails", "The sails", "Canvas on three masts."),
+        Record {
+            namespace: "studio".to_owned(),
+            ..record("doc:engine", "The engine", "Steam at first, diesel later.")
+        },
+    ]
+}
+
+fn options(embedder: impl Embedder + 'static) -> Options {
+    Options {
+        embedder: Some(Arc::new(embedder)),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn an_answer_says_how_it_was_found_and_with_what_model() {
+    let base = index_records(records(), &options(WordVectors::new()));
+    assert_eq!(
+        (base.best_retrieval(), base.vector_count()),
+        (Retrieval::Hybrid, 3)
+    );
+    let answer = search(&base, request("oak planks")).unwrap();
+    assert_eq!(answer.retrieval, "hybrid");
+    assert_eq!(answer.model.as_deref(), Some("words"));
+    assert_eq!(answer.degraded, None);
+    assert_eq!(answer.hits[0].record.id, "doc:hull");
+    assert!(
+        answer
+            .hits
+            .iter()
+            .all(|hit| hit.record.namespace == "public")
+    );
+    assert!(
+        answer
+            .hits
+            .iter()
+            .all(|hit| (0.0..=1.0).contains(&hit.score))
+    );
+}
+
+#[test]
+fn a_base_tells_its_numbers() {
+    let base = index_records(records(), &options(WordVectors::new()));
+    assert_eq!(
+        serde_json::to_value(base.stats()).unwrap(),
+        serde_json::json!({
+            "records": 3,
+            "byNamespace": {"public": 2, "studio": 1},
+            "byType": {"doc": 3},
+            "retrieval": "hybrid",
+            "model": "words",
+            "vectors": 3
+        })
+    );
+}
+
+#[test]
+fn filters_hold_for_meaning_as_for_words() {
+    let base = index_records(records(), &options(WordVectors::new()));
+    let studio = SearchRequest {
+        namespace: Some("studio".to_owned()),
+        ..request("oak planks of the hull")
+    };
+    let found = search(&base, studio).unwrap();
+    assert!(found.hits.iter().all(|hit| hit.record.id == "doc:engine"));
+    let none = SearchRequest {
+        record_type: Some("person".to_owned()),
+        ..request("oak")
+    };
+    assert!(search(&base, none).unwrap().hits.is_empty());
+}
+
+#[test]
+fn without_a_vector_in_time_words_answer_and_say_so() {
+    for (embedder, degraded) in [
+        (
+            WordVectors {
+                is_stuck: true,
+                ..WordVectors::new()
+            },
+            "dense_timeout",
+        ),
+        (
+            WordVectors {
+                queries_fail: true,
+                ..WordVectors::new()
+            },
+            "dense_unavailable",
+        ),
+    ] {
+        let options = Options {
+            machine: Some(Arc::new(Fakes)),
+            ..options(embedder)
+        };
+        let base = index_records(records(), &options);
+        for mode in [Mode::Voice, Mode::Text] {
+            let answer = search(
+                &base,
+                SearchRequest {
+                    mode,
+                    ..request("oak")
+                },
+            )
+            .unwrap();
+            assert_eq!(answer.retrieval, "lexical");
+            assert_eq!(
+                (answer.model, answer.degraded.as_deref()),
+                (None, Some(degraded))
+            );
+            assert_eq!(answer.hits[0].record.id, "doc:hull");
+        }
+    }
+}
+
+#[test]
+fn a_question_is_embedded_once() {
+    let embedder = WordVectors::new();
+    let asked = embedder.queries.clone();
+    let base = index_records(records(), &options(embedder));
+    for query in ["oak", "canvas", "oak", "oak"] {
+        search(&base, request(query)).unwrap();
+    }
+    assert_eq!(*asked.lock().unwrap(), ["oak", "canvas"]);
+}
+
+#[test]
+fn a_misheard_name_is_put_right_before_the_question_is_embedded() {
+    let embedder = WordVectors::new();
+    let asked = embedder.queries.clone();
+    let people = vec![
+        record("person:otto", "Otto Sverdrup", "A captain."),
+        record("doc:b", "Ships", "Ships."),
+    ];
+    let base = index_records(people, &options(embedder));
+    for query in [
+        "who was Otto Sver drop?",
+        "who was OttoSverdrup?",
+        "who was Otto Sverdropp?",
+    ] {
+        let answer = search(&base, request(query)).unwrap();
+        assert_eq!(answer.hits[0].record.id, "person:otto", "{query}");
+    }
+    assert_eq!(*asked.lock().unwrap(), ["who was Otto Sverdrup?"]);
+}
+
+#[test]
+fn a_namespace_is_read_by_those_it_was_given_to_and_does_not_exist_for_others() {
+    let user = |name: &str| UserId::new(name);
+    let rules = |readers: Readers| {
+        let namespaces = BTreeMap::from([("studio".to_owned(), readers)]);
+        Access::new(
+            namespaces,
+            Arc::new(|user| user.as_str().starts_with("signed-in")),
+        )
+    };
+    let owners = Readers::Owners(BTreeSet::from([user("signed-in-owner")]));
+    for (readers, name, may_read) in [
+        (Readers::Everybody, "anonymous", true),
+        (Readers::SignedIn, "anonymous", false),
+        (Readers::SignedIn, "signed-in-other", true),
+        (owners.clone(), "signed-in-other", false),
+        (owners, "signed-in-owner", true),
+    ] {
+        let options = Options {
+            access: rules(readers),
+            ..Options::default()
+        };
+        let base = index_records(records(), &options);
+        let studio = SearchRequest {
+            namespace: Some("studio".to_owned()),
+            user_id: user(name),
+            ..request("engine")
+        };
+        let found = search(&base, studio.clone()).map(|answer| answer.hits.len());
+        let unknown = KnowledgeError::UnknownNamespace("studio".to_owned());
+        assert_eq!(found, if may_read { Ok(1) } else { Err(unknown) }, "{name}");
+        let got = now(windlass_tool::handler::Knowledge::get(
+            &base,
+            windlass_tool::handler::GetRequest {
+                id: "doc:engine".to_owned(),
+                namespace: None,
+                user_id: user(name),
+            },
+        ));
+        match (got.unwrap(), may_read) {
+            (Ok(record), true) => assert_eq!(record.id, "doc:engine"),
+            (Err(near), false) => assert!(!near.contains(&"doc:engine".to_owned()), "{near:?}"),
+            (got, _) => panic!("{name}: {got:?}"),
+        }
+        // What is everybody's stays so.
+        assert!(get(&base, "doc:hull", None).unwrap().is_ok());
+    }
+}
+
+struct Service {
+    answer: Result<HttpAnswer, String>,
+    asked: std::sync::Mutex<Vec<HttpRequest>>,
+}
+
+impl Transport for Service {
+    fn post(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, String>> {
+        self.asked.lock().unwrap().push(request);
+        Box::pin(std::future::ready(self.answer.clone()))
+    }
+}
+
+fn remote(protocol: Protocol, status: u16, body: &str) -> (Arc<Service>, RemoteModel) {
+    let service = Arc::new(Service {
+        answer: Ok(HttpAnswer {
+            status,
+            body: body.as_bytes().to_vec(),
+        }),
+        asked: std::sync::Mutex::default(),
+    });
+    let settings = RemoteSettings {
+        protocol,
+        address: "https://example.org/v1/".to_owned(),
+        model: "m".to_owned(),
+        dimension: 2,
+    };
+    let model = RemoteModel::new(settings, service.clone());
+    (service, model)
+}
+
+fn embed(model: &RemoteModel) -> Result<Vec<Vec<f32>>, EmbedError> {
+    now(model.embed(vec!["a".to_owned(), "b".to_owned()], Purpose::Query))
+}
+
+#[test]
+fn services_are_asked_in_their_own_protocol() {
+    let (service, model) = remote(
+        Protocol::OpenAi,
+        200,
+        r#"{"data": [{"index": 1, "embedding": [0, 2]}, {"index": 0, "embedding": [3, 4]}], "usage": {}}"#,
+    );
+    assert_eq!(embed(&model).unwrap(), [[0.6, 0.8], [0.0, 1.0]]);
+    let asked = service.asked.lock().unwrap().remove(0);
+    assert_eq!(asked.path, "/embeddings");
+    let body: serde_json::Value = serde_json::from_slice(&asked.body).unwrap();
+    assert_eq!(
+        body,
+        serde_json::json!({"model": "m", "input": ["a", "b"], "dimensions": 2, "encoding_format": "float"})
+    );
+
+    let (service, model) = remote(
+        Protocol::Gemini,
+        200,
+        r#"{"embeddings": [{"values": [1, 0]}, {"values": [0, 5]}]}"#,
+    );
+    assert_eq!(embed(&model).unwrap(), [[1.0, 0.0], [0.0, 1.0]]);
+    let asked = service.asked.lock().unwrap().remove(0);
+    assert_eq!(asked.path, "/models/m:batchEmbedContents");
+    let key = Sensitive("secret".to_owned());
+    for (protocol, name, value) in [
+        (Protocol::OpenAi, "authorization", "Bearer secret"),
+        (Protocol::Gemini, "x-goog-api-key", "secret"),
+    ] {
+        let header = protocol.authorization(&key);
+        assert_eq!((header.0, header.1.expose().as_str()), (name, value));
+        assert!(!format!("{header:?}").contains("secret"));
+    }
+    let body: serde_json::Value = serde_json::from_slice(&asked.body).unwrap();
+    assert_eq!(
+        body["requests"][1],
+        serde_json::json!({
+            "model": "models/m",
+            "content": {"parts": [{"text": "b"}]},
+            "taskType": "RETRIEVAL_QUERY",
+            "outputDimensionality": 2
+        })
+    );
+}
+
+#[test]
+fn what_a_service_answers_badly_is_told_without_what_it_says() {
+    let transient: fn(&EmbedError) -> bool = |error| matches!(error, EmbedError::Transient(_));
+    let auth: fn(&EmbedError) -> bool = |error| matches!(error, EmbedError::Auth(_));
+    let permanent: fn(&EmbedError) -> bool = |error| matches!(error, EmbedError::Permanent(_));
+    for (status, body, is_kind) in [
+        (401, "wrong key: secret", auth),
+        (403, "", auth),
+        (429, "slow down", transient),
+        (503, "", transient),
+        (400, "bad text: secret", permanent),
+        (200, "no JSON: secret", permanent),
+        (200, r#"{"data": []}"#, permanent),
+        (
+            200,
+            r#"{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1]}]}"#,
+            permanent,
+        ),
+        (
+            200,
+            r#"{"data": [{"index": 0, "embedding": [1, 1e39]}, {"index": 1, "embedding": [1, 1]}]}"#,
+            permanent,
+        ),
+    ] {
+        let (_, model) = remote(Protocol::OpenAi, status, body);
+        let error = embed(&model).unwrap_err();
+        assert!(is_kind(&error), "{status} {body}: {error:?}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Names as people say them and machines hear them: misspellings of the real names of the base that ships with Windlass,
+//! made by rules, must find the person.
+//!
+//! A rule changes the plain spelling of a whole name (without case and diacritics) in one way, or leaves it alone:
+//!
+//! | rule | what it does | example |
+//! | --- | --- | --- |
+//! | single | a doubled letter becomes one | hassel → hasel |
+//! | double | the first consonant between vowels is doubled | olav → ollav |
+//! | hj, bj, tj | the letters become y, by, ch, as English ears write them | hjalmar → yalmar |
+//! | dropped-d | d before t, s or n goes | fridtjof → fritjof |
+//! | v-w | every v becomes w | sverdrup → swerdrup |
+//! | w-v | every w becomes v | wisting → visting |
+//! | c-k | c and ch become k | archer → arker |
+//! | k-c | k becomes c | |
+//! | s-z | the first s becomes z | nansen → nanzen |
+//! | sen-son | the ending sen becomes son | amundsen → amundson |
+//! | o-u, u-o | the first o or u becomes the other | sverdrup → sverdrop |
+//! | aa-o | aa becomes o | bjaaland → bjoland |
+//! | e-a | the first e becomes a | nansen → nansan |
+//! | d-t | the last d becomes t | |
+//! | swap | the two letters in the middle change places | |
+//! | left-out | the letter after the middle goes | |
+//! | torn | the last word is torn apart in the middle | sver drup |
+//! | joined | the space is left out | ottosverdrup |
+//!
+//! Each misspelling is asked for bare, and in one of two questions.
+
+use crate::support::{ids, request};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use windlass_knowledge::{IngestLimits, KnowledgeBase};
+
+const QUESTIONS: [&str; 2] = ["Who was {}?", "tell me about {} please"];
+
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace('ø', "o").replace('å', "a")
+}
+
+fn is_vowel(letter: char) -> bool {
+    "aeiouy".contains(letter)
+}
+
+fn single(name: &str) -> String {
+    let mut last = None;
+    name.chars()
+        .filter(|letter| last.replace(*letter) != Some(*letter))
+        .collect()
+}
+
+fn double(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let place = (1..letters.len() - 1).find(|place| {
+        is_vowel(letters[place - 1])
+            && letters[*place].is_ascii_lowercase()
+            && !is_vowel(letters[*place])
+            && is_vowel(letters[place + 1])
+    });
+    let mut doubled = name.to_owned();
+    if let Some(place) = place {
+        doubled.insert(place, letters[place]);
+    }
+    doubled
+}
+
+fn last_word(name: &str) -> (&str, &str) {
+    name.rsplit_once(' ').unwrap_or(("", name))
+}
+
+fn with_last_word(name: &str, change: impl Fn(&str) -> String) -> String {
+    let (before, last) = last_word(name);
+    format!("{before} {}", change(last)).trim().to_owned()
+}
+
+fn swap(name: &str) -> String {
+    with_last_word(name, |word| {
+        let mut letters: Vec<char> = word.chars().collect();
+        let middle = letters.len() / 2;
+        letters.swap(middle - 1, middle);
+        letters.into_iter().collect()
+    })
+}
+
+fn left_out(name: &str) -> String {
+    with_last_word(name, |word| {
+        let mut word = word.to_owned();
+        word.remove(word.len() / 2);
+        word
+    })
+}
+
+fn torn(name: &str) -> String {
+    with_last_word(name, |word| {
+        let (left, right) = word.split_at(word.len() / 2);
+        format!("{left} {right}")
+    })
+}
+
+fn last_d(name: &str) -> String {
+    match name.rfind('d') {
+        Some(place) => format!("{}t{}", &name[..place], &name[place + 1..]),
+        None => name.to_owned(),
+    }
+}
+
+fn misspellings(name: &str) -> BTreeSet<String> {
+    let name = plain(name);
+    let mut all = BTreeSet::from([
+        single(&name),
+        double(&name),
+        name.replace("hj", "y"),
+        name.replace("bj", "by"),
+        name.replace("tj", "ch"),
+        name.replace("dt", "t")
+            .replace("ds", "s")
+            .replace("dn", "n"),
+        name.replace('v', "w"),
+        name.replace('w', "v"),
+        name.replace("ch", "k").replace('c', "k"),
+        name.replace('k', "c"),
+        name.replacen('s', "z", 1),
+        name.replace("sen", "son"),
+        name.replacen('o', "u", 1),
+        name.replacen('u', "o", 1),
+        name.replace("aa", "o"),
+        name.replacen('e', "a", 1),
+        last_d(&name),
+        swap(&name),
+        left_out(&name),
+        torn(&name),
+        name.replace(' ', ""),
+    ]);
+    all.remove(&name);
+    all
+}
+
+#[test]
+fn misheard_names_find_their_person() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../kb");
+    let (base, _) = KnowledgeBase::open(folder, &IngestLimits::default()).unwrap();
+    let people: Vec<(String, String)> = base
+        .records()
+        .filter(|record| record.record_type == "person")
+        .map(|record| (record.id.clone(), record.title.clone()))
+        .collect();
+    let (mut asked, mut first, mut among_three) = (0, 0, 0);
+    let mut missed = Vec::new();
+    for (id, name) in &people {
+        // A full name, and the family name alone, as people are called.
+        let (_, family) = last_word(name);
+        for spoken in [name.as_str(), family] {
+            for (number, misspelt) in misspellings(spoken).into_iter().enumerate() {
+                let question = QUESTIONS[number % QUESTIONS.len()].replace("{}", &misspelt);
+                for query in [misspelt, question] {
+                    let found = ids(&base, request(&query));
+                    asked += 1;
+                    first += usize::from(found.first() == Some(id));
+                    let is_found = found.iter().take(3).any(|found| found == id);
+                    among_three += usize::from(is_found);
+                    if !is_found {
+                        missed.push(format!("{query} → {id}: {found:?}"));
+                    }
+                }
+            }
+        }
+    }
+    let share = |count: usize| count as f64 / asked as f64;
+    println!(
+        "{asked} spoken names: first {:.3}, among three {:.3}",
+        share(first),
+        share(among_three)
+    );
+    println!("{}", missed.join("\n"));
+    assert!(asked >= 200, "{asked}");
+    assert!(share(first) >= 0.80, "{}", share(first));
+    assert!(share(among_three) >= 0.90, "{}", share(among_three));
+}

@@ -1,0 +1,405 @@
+//! From the server's events to model events. Knows what each event means; knows neither what is done about it nor when it
+//! came.
+
+use super::Codec;
+use super::audio::audio_delta;
+use super::encode::{ITEM_ID_PREFIX, REQUEST_ID_PREFIX, response_cancel};
+use super::errors::{self, Meaning};
+use super::responses::Reason;
+use super::setup::SETUP_EVENT_ID;
+use super::wire::{Item, Response, ServerError, ServerEvent, Usage as WireUsage};
+use crate::arguments::read_arguments_text;
+use crate::base64::decode_base64;
+use crate::failure::printable;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_session::model::{IncomingCall, LostReason, ModelEvent, TurnEndReason, Usage};
+
+/// How many ids of calls are remembered, to know a call again that comes twice.
+const CALL_IDS_MAX: usize = 512;
+/// How many calls one response may hold; the core refuses far fewer.
+const CALLS_MAX: usize = 128;
+/// How many unknown kinds of events one connection reports. Each is reported once.
+const UNKNOWN_MAX: usize = 64;
+
+/// Who takes what an event holds.
+pub trait Sink {
+    fn event(&mut self, event: ModelEvent);
+
+    /// Audio of the model: whole samples of 16-bit little-endian mono PCM at 24 kHz.
+    fn audio(&mut self, pcm: &[u8]);
+
+    /// How much of what was spoken the user has not heard yet.
+    fn unplayed(&self) -> Duration;
+}
+
+impl Codec {
+    /// Reads one event of the server and hands what it says to the sink. Never fails: what is no event becomes
+    /// [`ModelEvent::Malformed`], what is not known becomes [`ModelEvent::Unknown`]. Call [`Codec::react`] afterwards.
+    pub fn decode(&mut self, frame: &[u8], sink: &mut impl Sink) {
+        if let Some(audio) = audio_delta(frame) {
+            self.audio(audio.response_id, audio.item_id, audio.delta, sink);
+            return;
+        }
+        let event = std::str::from_utf8(frame)
+            .ok()
+            .and_then(|text| serde_json::from_str::<ServerEvent<'_>>(text).ok());
+        match event {
+            Some(event) => self.event(event, sink),
+            None => malformed("the provider's frame is no event of the protocol", sink),
+        }
+    }
+
+    fn event(&mut self, event: ServerEvent<'_>, sink: &mut impl Sink) {
+        match &*event.kind {
+            "session.created" | "session.updated" => self.session(&event, sink),
+            "input_audio_buffer.speech_started" => self.speech_started(sink),
+            "input_audio_buffer.speech_stopped" => {
+                self.responses.user_speaks(false);
+                sink.event(ModelEvent::SpeechEnded);
+            }
+            "conversation.item.added" | "conversation.item.created" => {
+                let id = event.item.and_then(|item| item.id);
+                if id.is_some_and(|id| id.starts_with(ITEM_ID_PREFIX)) {
+                    self.responses.item_acknowledged();
+                }
+            }
+            "conversation.item.input_audio_transcription.completed" => {
+                let text = event.transcript.unwrap_or_default();
+                if !text.trim().is_empty() {
+                    let text = text.into_owned().into();
+                    sink.event(ModelEvent::InputTranscribed { text });
+                }
+            }
+            "conversation.item.input_audio_transcription.failed" => {
+                malformed("the provider could not transcribe what the user said", sink);
+            }
+            "response.created" => {
+                let id = event.response.and_then(|response| response.id);
+                self.response_created(&id.unwrap_or_default());
+            }
+            "response.done" => {
+                if let Some(response) = event.response {
+                    self.response_done(&response, sink);
+                }
+            }
+            "error" => {
+                if let Some(error) = &event.error {
+                    self.error(error, sink);
+                }
+            }
+            kind if kind.starts_with("response.") => self.output(&event, sink),
+            kind if is_of_no_interest(kind) => {}
+            kind => self.report(kind, sink),
+        }
+    }
+
+    /// The session is ready when it is as we asked.
+    fn session(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
+        if event.kind == "session.updated" && !std::mem::replace(&mut self.is_ready, true) {
+            let session = event.session.as_ref();
+            let id = session.and_then(|session| session.id.as_deref());
+            sink.event(ModelEvent::Ready {
+                provider_session_id: id.map(str::to_owned),
+            });
+        }
+    }
+
+    /// The server ends the response under way by itself; what was spoken and not heard is void as well.
+    fn speech_started(&mut self, sink: &mut impl Sink) {
+        sink.event(ModelEvent::SpeechStarted);
+        if !self.options.barge_in {
+            return;
+        }
+        self.responses.user_speaks(true);
+        self.is_retried = false;
+        let is_active = self.responses.void();
+        let is_heard = self.is_answering || !self.open_calls.is_empty();
+        if self.is_announced || (!is_heard && sink.unplayed().is_zero()) {
+            return;
+        }
+        self.is_announced = is_active;
+        self.is_answering = false;
+        self.open_calls.clear();
+        sink.event(ModelEvent::Interrupted);
+        if is_active {
+            self.owes_end |= is_heard;
+        } else if is_heard {
+            end_turn(None, sink);
+        }
+    }
+
+    fn response_created(&mut self, id: &str) {
+        self.is_announced = false;
+        if let Some(id) = self.responses.created(id) {
+            self.replies.push(response_cancel(id));
+            self.is_announced = true;
+        }
+    }
+
+    /// What a response says, piece by piece.
+    fn output(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
+        let response_id = event.response_id.as_deref().unwrap_or_default();
+        self.responses.heard_of(response_id);
+        let kind = &*event.kind;
+        if kind == "response.output_item.done" {
+            if let Some(item) = &event.item {
+                self.item_done(item);
+            }
+            // Its response is over, so that nothing else will pass it on.
+            if !self.responses.is_active() {
+                self.pass_on_calls(sink);
+            }
+            return;
+        }
+        let delta = event.delta.as_deref().unwrap_or_default();
+        match kind {
+            "response.output_audio.delta" => {
+                let item_id = event.item_id.as_deref().unwrap_or_default();
+                self.audio(response_id, item_id, delta.as_bytes(), sink);
+            }
+            "response.output_audio_transcript.delta" | "response.output_text.delta" => {
+                if delta.is_empty() || self.responses.is_void(response_id) {
+                    return;
+                }
+                self.is_answering = true;
+                let text = delta.to_owned().into();
+                sink.event(if kind == "response.output_text.delta" {
+                    ModelEvent::OutputText { text }
+                } else {
+                    ModelEvent::OutputTranscript {
+                        text,
+                        finished: false,
+                    }
+                });
+            }
+            kind if is_known_output(kind) => {}
+            kind => self.report(kind, sink),
+        }
+    }
+
+    fn audio(&mut self, response_id: &str, item_id: &str, delta: &[u8], sink: &mut impl Sink) {
+        self.responses.heard_of(response_id);
+        if self.responses.is_void(response_id) {
+            return;
+        }
+        let mut pcm = std::mem::take(&mut self.pcm);
+        if decode_base64(delta, &mut pcm).is_err() {
+            malformed("the audio of the model is no base64", sink);
+        }
+        // A byte that is half a sample would put every later sample out of step.
+        let whole = pcm.len() & !1;
+        if whole > 0 {
+            if self.spoken.add(item_id, whole) {
+                sink.event(ModelEvent::AudioStarted);
+            }
+            self.is_answering = true;
+            sink.audio(&pcm[..whole]);
+        }
+        if pcm.capacity() <= super::PCM_BYTES_KEPT {
+            self.pcm = pcm;
+        }
+    }
+
+    /// A call counts only once it is complete: one that was cut off is dropped, and an unanswered call is legal.
+    fn item_done(&mut self, item: &Item<'_>) {
+        let is_call = item.kind.as_deref() == Some("function_call");
+        let is_complete = item
+            .status
+            .as_deref()
+            .is_none_or(|status| status == "completed");
+        if !is_call || !is_complete || self.calls.len() >= CALLS_MAX {
+            return;
+        }
+        let id = [&item.call_id, &item.id]
+            .into_iter()
+            .flatten()
+            .find(|id| !id.is_empty())
+            .map(|id| Arc::<str>::from(&**id));
+        if let Some(id) = &id {
+            if self.call_ids.contains(id) {
+                return;
+            }
+            if self.call_ids.len() == CALL_IDS_MAX {
+                self.call_ids.pop_front();
+            }
+            self.call_ids.push_back(id.clone());
+        }
+        let name = item.name.as_deref().filter(|name| !name.is_empty());
+        self.calls.push(IncomingCall {
+            id,
+            name: name.map(Arc::from),
+            arguments: read_arguments_text(item.arguments.as_deref().unwrap_or_default()),
+        });
+    }
+
+    /// The calls of one response are one message to the core. True where there were any.
+    fn pass_on_calls(&mut self, sink: &mut impl Sink) -> bool {
+        let calls = std::mem::take(&mut self.calls);
+        if calls.is_empty() {
+            return false;
+        }
+        let ids = calls.iter().filter_map(|call| call.id.clone());
+        self.open_calls.extend(ids);
+        self.is_answering = true;
+        sink.event(ModelEvent::Calls(calls));
+        true
+    }
+
+    fn response_done(&mut self, response: &Response<'_>, sink: &mut impl Sink) {
+        for item in response.output.iter().flatten() {
+            self.item_done(item);
+        }
+        let id = response.id.as_deref().unwrap_or_default();
+        let is_void = self.responses.is_void(id);
+        self.responses.done(id);
+        if let Some(usage) = &response.usage {
+            sink.event(ModelEvent::Usage(usage_of(usage)));
+        }
+        let status = response.status.as_deref().unwrap_or("completed");
+        if is_void || status == "cancelled" {
+            return self.void_response_done(sink);
+        }
+        self.is_announced = false;
+        let has_calls = self.pass_on_calls(sink);
+        if has_calls || status == "completed" {
+            self.is_retried = false;
+            sink.event(ModelEvent::GenerationComplete);
+            // Results that came meanwhile are answered in the same turn.
+            if !has_calls && self.responses.wants() != Some(Reason::Results) {
+                self.is_answering = false;
+                end_turn(None, sink);
+            }
+            return;
+        }
+        self.response_failed(status, response, sink);
+    }
+
+    fn void_response_done(&mut self, sink: &mut impl Sink) {
+        let is_news = !std::mem::take(&mut self.is_announced) && self.is_answering;
+        let owes_end = std::mem::take(&mut self.owes_end);
+        self.pass_on_calls(sink);
+        if is_news {
+            self.is_answering = false;
+            sink.event(ModelEvent::Interrupted);
+        }
+        if is_news || owes_end {
+            end_turn(None, sink);
+        }
+    }
+
+    /// A response that failed says nothing by itself. The server's own trouble is worth one more try.
+    fn response_failed(&mut self, status: &str, response: &Response<'_>, sink: &mut impl Sink) {
+        let details = response.status_details.as_ref();
+        let error = details.and_then(|details| details.error.as_ref());
+        if let Some(error) = error {
+            if let Meaning::Lost(reason) = errors::meaning(error) {
+                self.lost = Some(reason);
+                return;
+            }
+            let problem = format!("a response failed: {}", errors::described(error));
+            malformed(&problem, sink);
+        }
+        let is_servers = error.is_some_and(|error| error.kind.as_deref() == Some("server_error"));
+        if is_servers && !self.is_answering && !std::mem::replace(&mut self.is_retried, true) {
+            self.responses.want(Reason::Input);
+            return;
+        }
+        self.is_answering = false;
+        let reason = details.and_then(|details| details.reason.as_deref());
+        let reason = match reason.unwrap_or(status) {
+            "content_filter" => TurnEndReason::Blocked,
+            "max_output_tokens" => TurnEndReason::Other("length".to_owned()),
+            other => TurnEndReason::Other(printable(other)),
+        };
+        end_turn(Some(reason), sink);
+    }
+
+    fn error(&mut self, error: &ServerError<'_>, sink: &mut impl Sink) {
+        let about = error.event_id.as_deref().unwrap_or_default();
+        match errors::meaning(error) {
+            Meaning::Lost(reason) => self.lost = Some(reason),
+            Meaning::AnotherResponse => self.responses.refused_for_another(),
+            Meaning::Harmless => {}
+            Meaning::Refused if about == SETUP_EVENT_ID => {
+                self.lost = Some(LostReason::Closed {
+                    code: 1007,
+                    reason: format!("the setup was refused: {}", errors::described(error)),
+                });
+            }
+            Meaning::Refused => {
+                let problem = format!("the provider refuses: {}", errors::described(error));
+                malformed(&problem, sink);
+                // Nobody is left waiting for an answer that will not come.
+                if about.starts_with(REQUEST_ID_PREFIX) && self.responses.refused() {
+                    self.is_answering = false;
+                    end_turn(Some(TurnEndReason::Other("refused".to_owned())), sink);
+                }
+            }
+        }
+    }
+
+    /// Reports a kind of event that was not reported before.
+    fn report(&mut self, kind: &str, sink: &mut impl Sink) {
+        let kind = format!("type={}", printable(kind));
+        if self.unknown_reported.len() < UNKNOWN_MAX && self.unknown_reported.insert(kind.clone()) {
+            sink.event(ModelEvent::Unknown { fields: vec![kind] });
+        }
+    }
+}
+
+/// Acknowledgements, and what concerns features that are not used.
+fn is_of_no_interest(kind: &str) -> bool {
+    const PREFIXES: [&str; 4] = [
+        "conversation.item.input_audio_transcription.",
+        "mcp_list_tools.",
+        "output_audio_buffer.",
+        "input_audio_buffer.",
+    ];
+    matches!(
+        kind,
+        "conversation.created"
+            | "conversation.item.done"
+            | "conversation.item.deleted"
+            | "conversation.item.retrieved"
+            | "conversation.item.truncated"
+            | "rate_limits.updated"
+    ) || PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
+}
+
+/// Beginnings and ends, whose content came in pieces or comes with the item.
+fn is_known_output(kind: &str) -> bool {
+    const PREFIXES: [&str; 6] = [
+        "response.content_part.",
+        "response.function_call_arguments.",
+        "response.output_item.",
+        "response.output_audio",
+        "response.output_text.",
+        "response.mcp_call",
+    ];
+    PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
+}
+
+fn malformed(problem: &str, sink: &mut impl Sink) {
+    let problem = problem.to_owned();
+    sink.event(ModelEvent::Malformed { problem });
+}
+
+fn end_turn(reason: Option<TurnEndReason>, sink: &mut impl Sink) {
+    sink.event(ModelEvent::TurnComplete {
+        idle: true,
+        reason,
+        unplayed: Duration::ZERO,
+    });
+}
+
+fn usage_of(usage: &WireUsage) -> Usage {
+    let details = usage.input_token_details.as_ref();
+    Usage {
+        prompt_tokens: usage.input_tokens,
+        response_tokens: usage.output_tokens,
+        cached_tokens: details.map_or(0, |details| details.cached_tokens),
+        total_tokens: usage.total_tokens,
+        ..Usage::default()
+    }
+}

@@ -1,0 +1,56 @@
+//! What an `error` event means, by its code. Knows nothing of what is done about it.
+
+use super::wire::ServerError;
+use crate::failure::printable;
+use windlass_session::model::LostReason;
+
+pub(super) enum Meaning {
+    /// The session is over, for this reason.
+    Lost(LostReason),
+    /// A response was asked for while another is active.
+    AnotherResponse,
+    /// The outcome of a race that does not matter.
+    Harmless,
+    /// Something of ours was refused; the session goes on.
+    Refused,
+}
+
+pub(super) fn meaning(error: &ServerError<'_>) -> Meaning {
+    let closed = |code| {
+        Meaning::Lost(LostReason::Closed {
+            code,
+            reason: described(error),
+        })
+    };
+    match error.code.as_deref().unwrap_or_default() {
+        // The service closes with 1001 behind it, or only now and then.
+        "session_expired" => closed(1001),
+        "invalid_api_key" | "account_deactivated" => Meaning::Lost(LostReason::Unauthorized),
+        "insufficient_quota" | "billing_hard_limit_reached" | "credit_balance_exhausted" => {
+            closed(1008)
+        }
+        "beta_api_shape_disabled" => closed(4000),
+        "conversation_already_has_active_response" => Meaning::AnotherResponse,
+        "response_cancel_not_active"
+        | "input_audio_buffer_commit_empty"
+        | "item_retrieve_invalid_item_id"
+        | "cannot_update_voice" => Meaning::Harmless,
+        _ => Meaning::Refused,
+    }
+}
+
+/// Code and place, without the message, which may quote what users or models said.
+pub(super) fn described(error: &ServerError<'_>) -> String {
+    let name = [&error.code, &error.kind]
+        .into_iter()
+        .flatten()
+        .find(|name| !name.is_empty())
+        .map_or_else(
+            || "an error without a code".to_owned(),
+            |name| printable(name),
+        );
+    match &error.param {
+        Some(param) if !param.is_empty() => format!("{name} ({})", printable(param)),
+        Some(_) | None => name,
+    }
+}

@@ -1,0 +1,237 @@
+//! OpenAI Realtime, in the form of its general availability: one connection's codec with its setup, address and model
+//! profiles. Does no IO and decides nothing: policies are the session's, retries the driver's.
+
+pub mod address;
+mod audio;
+mod decode;
+mod encode;
+mod errors;
+pub mod profile;
+mod resample;
+mod responses;
+mod setup;
+mod spoken;
+mod wire;
+
+pub use decode::Sink;
+pub use resample::Resampler;
+pub use setup::{DeclaredTools, SetupRequest, encode_setup};
+
+use responses::{Reason, Responses};
+use spoken::Spoken;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_session::model::{
+    HistoryEntry, IncomingCall, LostReason, ModelCommand, ModelToolResponse, Role,
+};
+use windlass_tool::kind::Scheduling;
+
+/// How long a connection is used. The service ends a session after 60 minutes and gives no warning; an earlier end of ours
+/// leaves time for a quiet moment.
+pub const SESSION_LIFETIME: Duration = Duration::from_secs(55 * 60);
+
+/// Bytes of decoded audio that a connection keeps room for between frames: 400 ms. Longer frames give their room back.
+const PCM_BYTES_KEPT: usize = 19_200;
+
+/// How a codec is to behave, beside what the setup asks of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// As in the setup: whether the service ends its response when the user speaks.
+    pub barge_in: bool,
+    /// How long the service waits in silence before it believes that speech has ended.
+    pub silence_ms: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            barge_in: true,
+            // The service's own value lies below.
+            silence_ms: 500,
+        }
+    }
+}
+
+/// The codec of one connection. Make a new one for each: ids and responses are the connection's own.
+#[derive(Debug)]
+pub struct Codec {
+    options: Options,
+    responses: Responses,
+    spoken: Spoken,
+    microphone: Resampler,
+    /// Room for resampled audio, kept between frames.
+    resampled: Vec<u8>,
+    /// Room for decoded audio.
+    pcm: Vec<u8>,
+    is_ready: bool,
+    /// Calls of the response under way that were complete when they came.
+    calls: Vec<IncomingCall>,
+    /// Ids of calls that were passed on, oldest first.
+    call_ids: VecDeque<Arc<str>>,
+    /// Calls that the model waits for.
+    open_calls: BTreeSet<Arc<str>>,
+    /// The core has heard of an answer that it has not heard the end of.
+    is_answering: bool,
+    /// The core knows that the response under way is void.
+    is_announced: bool,
+    /// The core waits for the end of an answer that is void.
+    owes_end: bool,
+    /// A failed response was asked for once more.
+    is_retried: bool,
+    replies: Vec<Vec<u8>>,
+    lost: Option<LostReason>,
+    unknown_reported: BTreeSet<String>,
+}
+
+impl Codec {
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            responses: Responses::default(),
+            spoken: Spoken::default(),
+            microphone: Resampler::default(),
+            resampled: Vec::new(),
+            pcm: Vec::new(),
+            is_ready: false,
+            calls: Vec::new(),
+            call_ids: VecDeque::new(),
+            open_calls: BTreeSet::new(),
+            is_answering: false,
+            is_announced: false,
+            owes_end: false,
+            is_retried: false,
+            replies: Vec::new(),
+            lost: None,
+            unknown_reported: BTreeSet::new(),
+        }
+    }
+
+    /// Appends what the protocol itself wants said after what was read.
+    ///
+    /// # Errors
+    ///
+    /// What was read ends the session.
+    pub fn react(&mut self, frames: &mut Vec<Vec<u8>>) -> Result<(), LostReason> {
+        if let Some(reason) = self.lost.take() {
+            return Err(reason);
+        }
+        frames.append(&mut self.replies);
+        self.request(frames);
+        Ok(())
+    }
+
+    /// Appends the event that microphone audio becomes: PCM16 mono at 16 kHz.
+    pub fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>) {
+        self.resampled.clear();
+        self.microphone.push(pcm, &mut self.resampled);
+        audio::write_append(&self.resampled, frame);
+    }
+
+    /// Appends the events that carry a command, each one JSON text.
+    pub fn encode(&mut self, command: &ModelCommand, frames: &mut Vec<Vec<u8>>) {
+        match command {
+            ModelCommand::ToolResponses(responses) => self.tool_responses(responses, frames),
+            ModelCommand::LateResults(responses) => {
+                let number = self.responses.item_sent();
+                frames.push(encode::late_results(number, responses));
+                self.responses.want(Reason::Results);
+            }
+            ModelCommand::UserText(text) => {
+                // The user does not wait for an answer to something else.
+                frames.extend(self.responses.give_up().map(encode::response_cancel));
+                self.user_text(text.expose(), frames);
+            }
+            ModelCommand::Notice(text) => self.user_text(text.expose(), frames),
+            ModelCommand::History {
+                entries,
+                answer_now,
+            } => self.history(entries, *answer_now, frames),
+            ModelCommand::Image { mime_type, data } => {
+                let number = self.responses.item_sent();
+                frames.push(encode::image(number, mime_type, data.expose()));
+            }
+            ModelCommand::AudioEnded => frames.push(self.silence()),
+        }
+        self.request(frames);
+    }
+
+    /// The answer under way is void, whoever says so, and this much of what was spoken was never heard. Appends what the
+    /// service has to know of it.
+    pub fn discard(&mut self, unplayed: Duration, frames: &mut Vec<Vec<u8>>) {
+        if let Some(id) = self.responses.give_up() {
+            frames.push(encode::response_cancel(id));
+        }
+        if !self.is_announced {
+            self.is_announced = self.responses.is_active();
+            self.owes_end |= self.is_answering;
+            self.is_answering = false;
+            self.open_calls.clear();
+        }
+        if let Some((item_id, heard_ms)) = self.spoken.cut(unplayed) {
+            frames.push(encode::truncate(&item_id, heard_ms));
+        }
+    }
+
+    fn request(&mut self, frames: &mut Vec<Vec<u8>>) {
+        if let Some(number) = self.responses.take_request() {
+            frames.push(encode::response_create(number));
+        }
+    }
+
+    fn user_text(&mut self, text: &str, frames: &mut Vec<Vec<u8>>) {
+        frames.push(encode::user_text(self.responses.item_sent(), text));
+        self.responses.want(Reason::Input);
+        self.is_retried = false;
+    }
+
+    /// One response for all results of one response: the last brings it about.
+    fn tool_responses(&mut self, responses: &[ModelToolResponse], frames: &mut Vec<Vec<u8>>) {
+        let mut is_silent = true;
+        for response in responses {
+            let number = self.responses.item_sent();
+            if let Some(frame) = encode::tool_response(number, response) {
+                frames.push(frame);
+            }
+            if let Some(id) = &response.id {
+                self.open_calls.remove(id);
+            }
+            is_silent &= response.scheduling == Some(Scheduling::Silent);
+        }
+        if !is_silent && self.open_calls.is_empty() {
+            self.responses.want(Reason::Results);
+        }
+    }
+
+    fn history(&mut self, entries: &[HistoryEntry], answer_now: bool, frames: &mut Vec<Vec<u8>>) {
+        let (earlier, pending) = match entries {
+            [earlier @ .., last] if answer_now && last.role == Role::User => (earlier, Some(last)),
+            _ => (entries, None),
+        };
+        if !earlier.is_empty() {
+            frames.push(encode::history_opening(self.responses.item_sent()));
+        }
+        for entry in earlier {
+            frames.push(encode::history_entry(self.responses.item_sent(), entry));
+        }
+        if let Some(pending) = pending {
+            self.user_text(pending.text.expose(), frames);
+        } else if answer_now {
+            self.responses.want(Reason::Input);
+        }
+    }
+
+    /// Silence ends what the user said, where no more of the microphone will come.
+    fn silence(&self) -> Vec<u8> {
+        const BYTES_PER_MS: usize = 48;
+        /// Beyond what the service waits for.
+        const MARGIN_MS: usize = 300;
+        let milliseconds = usize::try_from(self.options.silence_ms)
+            .unwrap_or(usize::MAX)
+            .min(10_000)
+            + MARGIN_MS;
+        let mut frame = Vec::new();
+        audio::write_append(&vec![0; milliseconds * BYTES_PER_MS], &mut frame);
+        frame
+    }
+}

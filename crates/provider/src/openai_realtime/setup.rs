@@ -1,0 +1,210 @@
+//! The first message of a connection: instructions, voice, tools and how the service listens. Knows which fields a model's
+//! profile forbids; the values are the configuration's.
+
+use crate::gemini_live::{Sensitivity, SpeechDetection};
+use crate::openai_chat::ReasoningEffort;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use windlass_session::model::{ModelProfile, Thinking};
+use windlass_tool::registry::Tool;
+
+/// What a session asks of the model, once per connection.
+#[derive(Clone, Copy, Debug)]
+pub struct SetupRequest<'a> {
+    pub system_instruction: &'a str,
+    pub tools: &'a DeclaredTools,
+    pub voice: Option<&'a str>,
+    /// A BCP 47 tag, which steers the transcription.
+    pub language: Option<&'a str>,
+    pub output_tokens_max: Option<u32>,
+    /// Sent only where the profile has it.
+    pub reasoning_effort: Option<ReasoningEffort>,
+    pub transcribe_input: bool,
+    pub speech_detection: SpeechDetection,
+    /// Whether the user's speech interrupts the model.
+    pub barge_in: bool,
+    /// Whether the service forgets the oldest turns when its window is full; else it refuses to go on.
+    pub truncate: bool,
+}
+
+/// Declarations, ready to be copied into a setup. Make it once and share it.
+#[derive(Clone, Debug, Default)]
+pub struct DeclaredTools(Option<Arc<RawValue>>);
+
+impl DeclaredTools {
+    pub fn new<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>) -> Self {
+        let declarations: Vec<&str> = tools
+            .into_iter()
+            .map(|tool| tool.declarations.openai_realtime.get())
+            .collect();
+        if declarations.is_empty() {
+            return Self(None);
+        }
+        let text = RawValue::from_string(format!("[{}]", declarations.join(",")))
+            .expect("declarations are JSON, joined as JSON");
+        Self(Some(text.into()))
+    }
+
+    /// The declarations as they are sent, for reckoning how much context they take; empty without tools.
+    pub fn text(&self) -> &str {
+        self.0.as_ref().map_or("", |text| text.get())
+    }
+}
+
+/// Names the setup in an error that the service sends about it.
+pub(super) const SETUP_EVENT_ID: &str = "wl_setup";
+/// Transcribes well and cheaply; the official agents' default.
+const TRANSCRIPTION_MODEL: &str = "gpt-4o-mini-transcribe";
+/// The service takes at most this many, or any number (`inf`).
+const OUTPUT_TOKENS_MAX: u32 = 4_096;
+
+#[derive(Serialize)]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    event_id: &'static str,
+    session: Session<'a>,
+}
+
+#[derive(Serialize)]
+struct Session<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    instructions: &'a str,
+    output_modalities: [&'static str; 1],
+    audio: Audio<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    truncation: &'static str,
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    effort: ReasoningEffort,
+}
+
+#[derive(Serialize)]
+struct Audio<'a> {
+    input: AudioInput<'a>,
+    output: AudioOutput<'a>,
+}
+
+#[derive(Serialize)]
+struct AudioInput<'a> {
+    format: Format,
+    transcription: Option<Transcription<'a>>,
+    turn_detection: TurnDetection,
+}
+
+#[derive(Serialize)]
+struct AudioOutput<'a> {
+    format: Format,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voice: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Format {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    rate: u32,
+}
+
+/// The only rate that the service takes.
+const PCM: Format = Format {
+    kind: "audio/pcm",
+    rate: 24_000,
+};
+
+#[derive(Serialize)]
+struct Transcription<'a> {
+    model: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    language: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct TurnDetection {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threshold: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix_padding_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    silence_duration_ms: Option<u32>,
+    create_response: bool,
+    interrupt_response: bool,
+}
+
+/// Appends the setup.
+pub fn encode_setup(request: &SetupRequest<'_>, profile: &ModelProfile, frame: &mut Vec<u8>) {
+    let tools = request.tools.0.as_deref();
+    let event = Event {
+        kind: "session.update",
+        event_id: SETUP_EVENT_ID,
+        session: Session {
+            kind: "realtime",
+            instructions: request.system_instruction,
+            output_modalities: ["audio"],
+            audio: Audio {
+                input: AudioInput {
+                    format: PCM,
+                    transcription: request.transcribe_input.then(|| Transcription {
+                        model: TRANSCRIPTION_MODEL,
+                        language: request.language.map(primary_language),
+                    }),
+                    turn_detection: turn_detection(request),
+                },
+                output: AudioOutput {
+                    format: PCM,
+                    voice: request.voice,
+                },
+            },
+            tool_choice: tools.map(|_| "auto"),
+            tools,
+            max_output_tokens: request
+                .output_tokens_max
+                .filter(|max| *max <= OUTPUT_TOKENS_MAX),
+            reasoning: request
+                .reasoning_effort
+                .filter(|_| profile.thinking == Thinking::Level)
+                .map(|effort| Reasoning { effort }),
+            truncation: if request.truncate { "auto" } else { "disabled" },
+        },
+    };
+    serde_json::to_writer(frame, &event).expect("strings and JSON values always serialize");
+}
+
+/// The service takes the language alone, as ISO 639-1.
+fn primary_language(tag: &str) -> &str {
+    tag.split('-').next().unwrap_or(tag)
+}
+
+/// Sensitivities are the service's threshold, whose own value is 0.5, and the silence that ends speech.
+fn turn_detection(request: &SetupRequest<'_>) -> TurnDetection {
+    let detection = &request.speech_detection;
+    TurnDetection {
+        kind: "server_vad",
+        threshold: detection.start_sensitivity.map(|start| match start {
+            Sensitivity::High => 0.3,
+            Sensitivity::Low => 0.7,
+        }),
+        prefix_padding_ms: detection.prefix_padding_ms,
+        silence_duration_ms: detection.silence_ms.or_else(|| {
+            detection.end_sensitivity.map(|end| match end {
+                Sensitivity::High => 300,
+                Sensitivity::Low => 900,
+            })
+        }),
+        create_response: true,
+        interrupt_response: request.barge_in,
+    }
+}

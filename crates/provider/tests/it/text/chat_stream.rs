@@ -1,0 +1,403 @@
+//! Streams of Chat Completions, as OpenAI sends them and as compatible servers do.
+
+use super::chat_calls::check_calls;
+use super::{OPENAI, decode_chat, decode_chat_from, pieces_of, stream_of, words};
+use serde_json::{Value, json};
+use windlass_provider::answer::{AnswerLimits, Ending};
+use windlass_provider::failure::FailureClass;
+use windlass_provider::log::{Entry, Opaque, Route};
+use windlass_provider::openai_chat::{decode_whole, profile};
+use windlass_session::model::{ModelEvent, TurnEndReason, Usage};
+
+pub(super) fn chunk(delta: Value) -> Value {
+    json!({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+}
+
+pub(super) fn finish(reason: &str) -> Value {
+    json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+pub(super) fn calls(entries: Value) -> Value {
+    chunk(json!({ "tool_calls": entries }))
+}
+
+#[test]
+fn an_answer_ends_as_its_server_says_and_calls_run_only_after_a_good_end() {
+    let text = chunk(json!({"role": "assistant", "content": "Hello"}));
+    let call =
+        calls(json!([{"index": 0, "id": "call_1", "function": {"name": "f", "arguments": "{}"}}]));
+    let blocked = Ending::Blocked {
+        reason: "content_filter".to_owned(),
+    };
+    for (what, messages, tail, ending, calls) in [
+        (
+            "stop",
+            vec![&text, &finish("stop")],
+            "data: [DONE]\n\n",
+            Ending::Complete,
+            0,
+        ),
+        (
+            "stop after calls",
+            vec![&call, &finish("stop")],
+            "data: [DONE]\n\n",
+            Ending::Complete,
+            1,
+        ),
+        (
+            "function_call",
+            vec![&call, &finish("function_call")],
+            "",
+            Ending::Complete,
+            1,
+        ),
+        (
+            "a reason of its own",
+            vec![&call, &finish("eos")],
+            "",
+            Ending::Complete,
+            1,
+        ),
+        (
+            "no end mark",
+            vec![&text, &call, &finish("tool_calls")],
+            "",
+            Ending::Complete,
+            1,
+        ),
+        (
+            "an empty reason, then another",
+            vec![&finish(""), &call, &finish("tool_calls")],
+            "",
+            Ending::Complete,
+            1,
+        ),
+        (
+            "an empty reason only",
+            vec![&call, &finish("")],
+            "",
+            Ending::Cut,
+            0,
+        ),
+        (
+            "length",
+            vec![&text, &call, &finish("length")],
+            "data: [DONE]\n\n",
+            Ending::LengthReached,
+            0,
+        ),
+        (
+            "filter",
+            vec![&text, &call, &finish("content_filter")],
+            "",
+            blocked,
+            0,
+        ),
+        (
+            "no reason, words only",
+            vec![&text],
+            "data: [DONE]\n\n",
+            Ending::Complete,
+            0,
+        ),
+        (
+            "no reason, a call",
+            vec![&text, &call],
+            "data: [DONE]\n\n",
+            Ending::Cut,
+            0,
+        ),
+        ("no reason and no end mark", vec![&text], "", Ending::Cut, 0),
+        (
+            "role only",
+            vec![&chunk(json!({"role": "assistant"}))],
+            "",
+            Ending::Cut,
+            0,
+        ),
+        (
+            "only the end mark",
+            vec![],
+            "data: [DONE]\n\n",
+            Ending::Cut,
+            0,
+        ),
+        ("nothing", vec![], "", Ending::Cut, 0),
+        (
+            "comments",
+            vec![],
+            ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n",
+            Ending::Cut,
+            0,
+        ),
+    ] {
+        let messages: Vec<Value> = messages.into_iter().cloned().collect();
+        let stream = stream_of(&messages) + tail;
+        let (events, answer) = decode_chat(stream.as_bytes());
+        assert_eq!(answer.ending, ending, "{what}");
+        assert_eq!(answer.calls.len(), calls, "{what}");
+        let said = messages.contains(&text);
+        assert_eq!(answer.passed_on, said, "{what}");
+        assert_eq!(words(&events), if said { "Hello" } else { "" }, "{what}");
+        assert_eq!(answer.is_empty(), !said && calls == 0, "{what}");
+    }
+}
+
+#[test]
+fn an_error_in_the_middle_of_a_stream_ends_it_with_its_class() {
+    let text = stream_of(&[chunk(json!({"content": "Hel"}))]);
+    for (what, error, class, status, retryable) in [
+        (
+            "openai",
+            r#"data: {"error":{"message":"The server had an error","type":"server_error","code":null}}"#,
+            FailureClass::ServerFault,
+            None,
+            true,
+        ),
+        (
+            "openrouter, with choices",
+            r#"data: {"id":"x","error":{"code":429,"message":"Slow down"},"choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"error"}]}"#,
+            FailureClass::RateLimited,
+            Some(429),
+            true,
+        ),
+        (
+            "a named event",
+            "event: error\ndata: {\"message\":\"overloaded\"}",
+            FailureClass::Overloaded,
+            None,
+            true,
+        ),
+        (
+            "a named event with words only",
+            "event: error\ndata: it broke",
+            FailureClass::ServerFault,
+            None,
+            true,
+        ),
+        (
+            "ollama",
+            r#"data: {"error":"model runner has stopped"}"#,
+            FailureClass::ServerFault,
+            None,
+            true,
+        ),
+        (
+            "without the form of an event",
+            r#"{"error":{"message":"Bad key","code":"invalid_api_key"}}"#,
+            FailureClass::Auth,
+            None,
+            false,
+        ),
+        (
+            "gemini's list",
+            r#"data: [{"error":{"code":503,"message":"Busy","status":"UNAVAILABLE"}}]"#,
+            FailureClass::Overloaded,
+            Some(503),
+            true,
+        ),
+        (
+            "mistral",
+            r#"data: {"object":"error","message":"Too long: maximum context length is 10","type":"invalid_request_error"}"#,
+            FailureClass::ContextTooLong,
+            None,
+            false,
+        ),
+    ] {
+        let stream = format!("{text}{error}\n\n{text}data: [DONE]\n\n");
+        let (events, answer) = decode_chat(stream.as_bytes());
+        let Ending::Failed(failure) = &answer.ending else {
+            panic!("{what}: {:?}", answer.ending);
+        };
+        assert_eq!(
+            (failure.class, failure.status, failure.retryable),
+            (class, status, retryable),
+            "{what}"
+        );
+        assert_eq!(words(&events), "Hel", "{what}");
+        assert!(answer.passed_on, "{what}");
+    }
+    let (_, answer) = decode_chat(stream_of(&[finish("error")]).as_bytes());
+    assert!(answer.ending.is_worth_another_try());
+}
+
+#[test]
+fn what_is_no_stream_of_the_protocol_says_so_without_its_content() {
+    for body in [
+        "<html><body>hunter2</body></html>",
+        "hunter2",
+        "data: hunter2\n\n",
+        "data: {\"choices\": \"hunter2\"}\n\n",
+        "data: [\"hunter2\"]\n\n",
+        "data: \"hunter2\n\n",
+    ] {
+        let (events, answer) = decode_chat(body.as_bytes());
+        let Ending::Failed(failure) = &answer.ending else {
+            panic!("{body}: {answer:?}");
+        };
+        assert_eq!(failure.class, FailureClass::Protocol, "{body}");
+        let [ModelEvent::Malformed { problem }] = &events[..] else {
+            panic!("{body}: {events:?}");
+        };
+        assert!(
+            !format!("{problem} {failure}").contains("hunter2"),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn a_piece_that_cannot_be_read_spoils_calls_and_leaves_words() {
+    let broken = "data: {\"choices\":[{\"delta\":{\"cont\n\n";
+    let text = stream_of(&[chunk(json!({"content": "Hello"}))]);
+    let call = stream_of(&[calls(
+        json!([{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]),
+    )]);
+    let end = stream_of(&[finish("stop")]);
+    let (events, answer) = decode_chat(format!("{text}{broken}{end}").as_bytes());
+    assert_eq!(answer.ending, Ending::Complete);
+    assert_eq!(words(&events), "Hello");
+    let (_, answer) = decode_chat(format!("{call}{broken}{broken}{end}").as_bytes());
+    assert!(answer.calls.is_empty());
+    assert!(answer.ending.is_worth_another_try(), "{:?}", answer.ending);
+}
+
+#[test]
+fn words_come_in_every_form() {
+    let messages = [
+        chunk(json!({"role": "assistant", "content": ""})),
+        chunk(json!({"content": "żó"})),
+        chunk(json!({"content": "\"\\\n"})),
+        chunk(json!({"reasoning_content": "hidden"})),
+        chunk(json!({"reasoning": "hidden"})),
+        chunk(
+            json!({"content": [{"type": "thinking", "thinking": "hidden"}, {"type": "text", "text": "łw"}]}),
+        ),
+        chunk(json!({"refusal": " I cannot."})),
+        json!({"choices": [{"index": 1, "delta": {"content": "hidden"}}]}),
+        json!({"choices": [{"delta": {"content": " End"}}], "obfuscation": "x", "provider": "y"}),
+        json!({"choices": []}),
+        json!({"choices": null}),
+        json!({}),
+        finish("stop"),
+    ];
+    let (events, answer) = decode_chat(stream_of(&messages).as_bytes());
+    assert_eq!(words(&events), "żó\"\\\nłw I cannot. End");
+    assert_eq!(pieces_of(&answer), ["text żó\"\\\nłw I cannot. End"]);
+    assert_eq!(answer.opaque, None);
+}
+
+#[test]
+fn usage_is_read_from_the_last_chunk_that_has_it() {
+    let (_, answer) = decode_chat(
+        stream_of(&[
+            json!({"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}], "usage": null}),
+            json!({"choices": [], "usage": {"prompt_tokens": 1}}),
+            json!({"choices": [], "usage": {"prompt_tokens": 90, "completion_tokens": 50, "total_tokens": 140,
+                "prompt_tokens_details": {"cached_tokens": 64}, "completion_tokens_details": {"reasoning_tokens": 20}}}),
+        ])
+        .as_bytes(),
+    );
+    let usage = Usage {
+        prompt_tokens: 90,
+        response_tokens: 30,
+        thoughts_tokens: 20,
+        tool_use_tokens: 0,
+        cached_tokens: 64,
+        total_tokens: 140,
+    };
+    assert_eq!(answer.usage, Some(usage));
+    assert_eq!(
+        answer.closing_events(),
+        [
+            ModelEvent::Usage(usage),
+            ModelEvent::GenerationComplete,
+            ModelEvent::TurnComplete {
+                idle: true,
+                reason: None,
+                unplayed: std::time::Duration::ZERO
+            }
+        ]
+    );
+    let (_, cut) = decode_chat(b"");
+    assert!(matches!(
+        &cut.closing_events()[..],
+        [
+            _,
+            ModelEvent::TurnComplete {
+                reason: Some(TurnEndReason::Other(_)),
+                ..
+            }
+        ]
+    ));
+}
+
+#[test]
+fn what_the_server_wants_back_is_kept() {
+    let signed = json!({"google": {"thought_signature": "QUJD"}});
+    let messages = [
+        chunk(json!({"reasoning_content": "Let me "})),
+        chunk(json!({"reasoning_content": "see."})),
+        chunk(json!({"extra_content": {"google": {"thought": true}}})),
+        calls(
+            json!([{"index": 0, "id": "call_1", "type": "function", "extra_content": signed,
+            "function": {"name": "f", "arguments": "{}"}}]),
+        ),
+        finish("tool_calls"),
+    ];
+    let stream = stream_of(&messages);
+    let (_, answer) = decode_chat(stream.as_bytes());
+    let entries = answer.entries(&Route::new("here"));
+    let [
+        Entry::AnswerStarted(_),
+        Entry::Call(call),
+        Entry::AnswerOpaque(Opaque::Fields(fields)),
+    ] = &entries[..]
+    else {
+        panic!("{entries:?}");
+    };
+    let Some(Opaque::Fields(own)) = &call.opaque else {
+        panic!("{call:?}");
+    };
+    assert_eq!(json!(own.expose()), json!({"extra_content": signed}));
+    assert_eq!(
+        json!(fields.expose()),
+        json!({"extra_content": {"google": {"thought": true}}})
+    );
+    let (_, answer) = decode_chat_from(stream.as_bytes(), "https://api.deepseek.com");
+    let Some(Opaque::Fields(fields)) = &answer.opaque else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(fields.expose()["reasoning_content"], "Let me see.");
+    assert!(!format!("{answer:?}").contains("Let me"));
+}
+
+#[test]
+fn a_whole_answer_reads_like_a_stream() {
+    let body = json!({"id": "c", "object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls",
+        "message": {"role": "assistant", "content": "Wait.", "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]}}],
+        "usage": {"prompt_tokens": 3}});
+    let profile = profile::find(OPENAI, "m").profile;
+    let whole = |body: &[u8]| {
+        let mut events = Vec::new();
+        let answer = decode_whole(body, &profile, 0, AnswerLimits::default(), &mut events);
+        (events, answer)
+    };
+    let (events, answer) = whole(body.to_string().as_bytes());
+    assert_eq!(words(&events), "Wait.");
+    check_calls("whole", &answer, &[("call_1", "f", json!({"a": 1}))]);
+    assert_eq!(answer.usage.unwrap().prompt_tokens, 3);
+    // Some servers answer so although a stream was asked for.
+    let (events, streamed) = decode_chat(format!("{body:#}").as_bytes());
+    assert_eq!(
+        (words(&events).as_str(), &streamed.calls),
+        ("Wait.", &answer.calls)
+    );
+
+    let (_, answer) = whole(br#"{"error":{"message":"no","code":"model_not_found"}}"#);
+    assert!(matches!(answer.ending, Ending::Failed(_)));
+    let (_, answer) = whole(b"<html>");
+    assert!(matches!(answer.ending, Ending::Failed(_)));
+}

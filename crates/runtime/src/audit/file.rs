@@ -1,0 +1,218 @@
+//! The audit's files: the one that grows, and the full ones beside it, which end in a number. Owns locking, rotation and
+//! what a torn last line means; knows of a record only how it is chained.
+
+use super::chain::{self, Link, TAIL_LENGTH};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// How much of a file's end is read at once in search of its last line feed.
+const STEP: u64 = 64 * 1024;
+
+/// Digits of the number that a full file's name ends in.
+const NUMBER_DIGITS: usize = 6;
+
+pub(super) struct ChainedFile {
+    path: PathBuf,
+    /// Several processes may share an audit. Who holds this file's lock writes.
+    lock: File,
+    bytes_max: u64,
+}
+
+/// A file under the lock, and where its chain stands.
+struct End {
+    file: File,
+    length: u64,
+    link: Link,
+}
+
+impl ChainedFile {
+    pub(super) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".lock");
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        let chained = Self {
+            path: path.to_owned(),
+            lock: options.open(PathBuf::from(name))?,
+            bytes_max,
+        };
+        chained.open_growing()?;
+        Ok(chained)
+    }
+
+    /// Writes records, and takes away those that are written. What is left after an error was not: a half-written record
+    /// is cut off again.
+    pub(super) fn append(&self, bodies: &mut VecDeque<Value>) -> io::Result<()> {
+        self.lock.lock()?;
+        let outcome = self.append_locked(bodies);
+        let unlocked = self.lock.unlock();
+        outcome.and(unlocked)
+    }
+
+    fn append_locked(&self, bodies: &mut VecDeque<Value>) -> io::Result<()> {
+        while !bodies.is_empty() {
+            let mut end = self.end()?;
+            let mut text = Vec::new();
+            let mut link = end.link.clone();
+            let mut count = 0;
+            for body in bodies.iter() {
+                let before = text.len();
+                let next = chain::append(&mut text, body, &link);
+                let is_full = end.length + text.len() as u64 > self.bytes_max;
+                // A record that is longer than a file may be gets a file of its own.
+                if is_full && end.length + before as u64 > 0 {
+                    text.truncate(before);
+                    break;
+                }
+                link = next;
+                count += 1;
+            }
+            if count == 0 {
+                drop(end);
+                self.rotate()?;
+                continue;
+            }
+            if let Err(error) = end.file.write_all(&text) {
+                // Making a file shorter needs no space. Should it fail, the next one who writes finds the torn line.
+                let _ = end.file.set_len(end.length);
+                return Err(error);
+            }
+            bodies.drain(..count);
+        }
+        Ok(())
+    }
+
+    fn open_growing(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true);
+        options.open(&self.path)
+    }
+
+    /// The growing file and the end of its chain. A last line without its line feed was never written whole: it goes, and
+    /// the chain says so. A file of somebody else's steps aside.
+    fn end(&self) -> io::Result<End> {
+        let mut file = self.open_growing()?;
+        let length = file.metadata()?.len();
+        let whole = whole_lines(&mut file, length)?;
+        if whole < length {
+            file.set_len(whole)?;
+        }
+        let link = match whole {
+            0 => match self.full_files()?.pop() {
+                Some((_, newest)) => last_link(&mut File::open(newest)?)?,
+                None => None,
+            }
+            .unwrap_or_else(Link::genesis),
+            _ => match last_link(&mut file)? {
+                Some(link) => link,
+                None => {
+                    drop(file);
+                    self.rotate()?;
+                    return Ok(End {
+                        file: self.open_growing()?,
+                        length: 0,
+                        link: Link::genesis(),
+                    });
+                }
+            },
+        };
+        file.seek(SeekFrom::Start(whole))?;
+        let mut end = End {
+            file,
+            length: whole,
+            link,
+        };
+        if whole < length {
+            let repaired = json!({ "event": "audit_repaired", "bytesCut": length - whole });
+            let mut text = Vec::new();
+            end.link = chain::append(&mut text, &repaired, &end.link);
+            end.file.write_all(&text)?;
+            end.length += text.len() as u64;
+        }
+        Ok(end)
+    }
+
+    fn rotate(&self) -> io::Result<()> {
+        let number = self
+            .full_files()?
+            .last()
+            .map_or(1, |(number, _)| number + 1);
+        std::fs::rename(&self.path, full_path(&self.path, number))
+    }
+
+    fn full_files(&self) -> io::Result<Vec<(u64, PathBuf)>> {
+        full_files(&self.path)
+    }
+}
+
+/// The audit's full files, oldest first, and behind them the one that grows, where it is there.
+pub fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = full_files(path)?
+        .into_iter()
+        .map(|(_, path)| path)
+        .collect();
+    if path.exists() {
+        files.push(path.to_owned());
+    }
+    Ok(files)
+}
+
+fn full_path(path: &Path, number: u64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number:0NUMBER_DIGITS$}"));
+    PathBuf::from(name)
+}
+
+fn full_files(path: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let prefix = path.file_name().unwrap_or_default();
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let number = name
+            .to_str()
+            .zip(prefix.to_str())
+            .and_then(|(name, prefix)| name.strip_prefix(prefix)?.strip_prefix('.'))
+            .filter(|digits| digits.len() >= NUMBER_DIGITS)
+            .and_then(|digits| digits.parse().ok());
+        if let Some(number) = number {
+            files.push((number, full_path(path, number)));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// How many bytes the whole lines of a file take.
+fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
+    let mut end = length;
+    while end > 0 {
+        let start = end.saturating_sub(STEP);
+        let mut piece = Vec::new();
+        file.seek(SeekFrom::Start(start))?;
+        file.take(end - start).read_to_end(&mut piece)?;
+        if let Some(position) = piece.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + position as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// The link of a file's last record; `None` where it does not end in one.
+fn last_link(file: &mut File) -> io::Result<Option<Link>> {
+    let length = file.metadata()?.len();
+    let Some(start) = length.checked_sub(TAIL_LENGTH as u64) else {
+        return Ok(None);
+    };
+    let mut tail = Vec::with_capacity(TAIL_LENGTH);
+    file.seek(SeekFrom::Start(start))?;
+    file.take(TAIL_LENGTH as u64).read_to_end(&mut tail)?;
+    Ok(Link::of_tail(&tail))
+}

@@ -1,0 +1,207 @@
+//! What one record of the audit says (contract, section 16). Knows events; no file and no chain.
+
+use super::AuditedArguments;
+use crate::redaction::without_sensitive;
+use crate::subscriber::SessionIdentity;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use windlass_session::event::{CallRecord, SessionEvent};
+use windlass_store::Effect;
+use windlass_tool::envelope::rfc3339;
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::{CallNumber, ToolId};
+use windlass_tool::intent::Intent;
+use windlass_tool::json::{hash, hex};
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+
+/// Something that happened in a session.
+pub(super) struct Entry {
+    pub(super) session: SessionIdentity,
+    pub(super) now_unix_ms: u64,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Call {
+        event: &'static str,
+        record: CallRecord,
+    },
+    Note {
+        call: CallNumber,
+        tool: ToolId,
+        event: String,
+        data: Sensitive<Value>,
+    },
+    /// Leaves no line: no more of the session is to come.
+    Ended,
+}
+
+impl What {
+    /// `None` for what is not the audit's concern.
+    pub(super) fn of(event: &SessionEvent) -> Option<Self> {
+        let call = |event, record: &CallRecord| Self::Call {
+            event,
+            record: record.clone(),
+        };
+        match event {
+            SessionEvent::CallFinished(record) => Some(call("tool_execution", record)),
+            SessionEvent::CallRejected(record) => Some(call("tool_rejection", record)),
+            SessionEvent::CallCancelled(record) => Some(call("tool_cancellation", record)),
+            SessionEvent::AuditNote {
+                call,
+                tool,
+                event,
+                data,
+            } => Some(Self::Note {
+                call: *call,
+                tool: tool.clone(),
+                event: event.clone(),
+                data: data.clone(),
+            }),
+            SessionEvent::SessionEnded { .. } => Some(Self::Ended),
+            _ => None,
+        }
+    }
+}
+
+/// One line as the contract has it; a handler's own line has `data` in place of the call's outcome.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    event: &'a str,
+    sequence: u64,
+    timestamp: String,
+    session_id: &'a str,
+    user_id: &'a str,
+    conversation_id: &'a str,
+    mode: Mode,
+    #[serde(flatten)]
+    rest: Rest<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Rest<'a> {
+    Call(Box<CallLine<'a>>),
+    Note(NoteLine<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallLine<'a> {
+    turn: u64,
+    tool_id: &'a str,
+    tool_version: Option<&'a str>,
+    registry_version: &'a str,
+    category: Option<&'static str>,
+    call_id: String,
+    idempotency_key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect_id: Option<&'a str>,
+    duration_ms: u64,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_type: Option<ErrorType>,
+    retry_count: u32,
+    args_hash: Option<String>,
+    intents: &'a [Intent],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<Cow<'a, Map<String, Value>>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NoteLine<'a> {
+    tool_id: &'a str,
+    call_id: String,
+    data: &'a Value,
+}
+
+/// The record of an entry, numbered within its session; `None` for one that leaves no line.
+pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments) -> Option<Value> {
+    let session = &entry.session;
+    let (event, rest) = match &entry.what {
+        What::Ended => return None,
+        What::Call { event, record } => {
+            (*event, Rest::Call(Box::new(call_line(record, arguments))))
+        }
+        What::Note {
+            call,
+            tool,
+            event,
+            data,
+        } => (
+            event.as_str(),
+            Rest::Note(NoteLine {
+                tool_id: tool.as_str(),
+                call_id: call.to_string(),
+                data: data.expose(),
+            }),
+        ),
+    };
+    let line = Line {
+        event,
+        sequence,
+        timestamp: rfc3339(entry.now_unix_ms),
+        session_id: session.session_id.as_str(),
+        user_id: session.user_id.as_str(),
+        conversation_id: session.conversation_id.as_str(),
+        mode: session.mode,
+        rest,
+    };
+    Some(serde_json::to_value(line).expect("a line has text keys and finite numbers"))
+}
+
+/// Lines that did not fit into memory while the disk took none.
+pub(super) fn of_loss(lines: u64) -> Value {
+    json!({ "event": "audit_lost", "lines": lines })
+}
+
+/// An effect that was begun, and of which nothing was ever heard again.
+pub(super) fn of_abandoned(effect: &Effect) -> Value {
+    let intent: Option<Value> = serde_json::from_str(effect.intent.expose()).ok();
+    json!({
+        "event": "tool_outcome_unknown",
+        "timestamp": rfc3339(effect.changed_at_unix_ms),
+        "userId": effect.user_id,
+        "conversationId": effect.conversation_id,
+        "toolId": effect.tool,
+        "toolVersion": effect.tool_version,
+        "effectId": effect.effect_id,
+        "reservedAt": rfc3339(effect.reserved_at_unix_ms),
+        "intent": intent,
+    })
+}
+
+fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
+    let response = record.response.expose();
+    let arguments = record
+        .arguments
+        .as_ref()
+        .map(|arguments| &**arguments.expose());
+    let sensitive = record.tool.as_ref().map_or(&[][..], |tool| &tool.sensitive);
+    CallLine {
+        turn: record.turn,
+        tool_id: &record.tool_name,
+        tool_version: response.meta.tool_version.as_deref(),
+        registry_version: &response.meta.registry_version,
+        category: record.category().map(|category| category.as_str()),
+        call_id: record.call.to_string(),
+        idempotency_key: &record.idempotency_key,
+        effect_id: record.effect_id.as_ref().map(|id| id.as_str()),
+        duration_ms: response.meta.duration_ms,
+        ok: response.is_ok(),
+        error_type: record.error_type(),
+        retry_count: response.meta.retry_count,
+        args_hash: arguments.map(|arguments| hex(&hash(&Value::Object(arguments.clone())))),
+        intents: &response.intents,
+        arguments: match audited {
+            AuditedArguments::Hash => None,
+            AuditedArguments::Visible => {
+                arguments.map(|arguments| without_sensitive(arguments, sensitive))
+            }
+        },
+    }
+}

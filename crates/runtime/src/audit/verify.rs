@@ -1,0 +1,172 @@
+//! Reads an audit back and finds the first record that is not as it was written, or not where. Writes nothing.
+
+use super::chain::{self, Link, Record};
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+
+/// Bytes of one line; a longer one is no record of ours.
+const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// What an audit amounts to in which nothing is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    pub files: usize,
+    pub records: u64,
+    /// Whether the first record is the first of all. It is not where older files were put away.
+    pub is_from_genesis: bool,
+    /// That of the last record. Kept elsewhere, it shows later whether records were cut off the end.
+    pub last: Link,
+}
+
+/// The first record that is bad.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRecord {
+    pub path: PathBuf,
+    /// From 1.
+    pub line: u64,
+    pub fault: Fault,
+}
+
+impl fmt::Display for BadRecord {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}, line {}: {}",
+            self.path.display(),
+            self.line,
+            self.fault
+        )
+    }
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("the line is no record of an audit")]
+    NoRecord,
+    #[error("the line is cut off")]
+    Truncated,
+    #[error("the record was changed: its content does not give its hash")]
+    Edited,
+    #[error(
+        "the record does not follow the one before it: records are missing, were moved, or were put in"
+    )]
+    Unlinked,
+    #[error(
+        "records of session {session} are missing or were moved: number {found} follows number {before}"
+    )]
+    Gap {
+        session: String,
+        before: u64,
+        found: u64,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    #[error("{0}")]
+    Bad(BadRecord),
+    #[error("{} cannot be read: {source}; name files of an audit", .path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+}
+
+/// Verifies files of one audit, given oldest first; the chain has to lead from each to the next.
+pub fn verify(paths: &[PathBuf]) -> Result<Verified, VerifyError> {
+    let mut chain = Chain::default();
+    for path in paths {
+        let unreadable = |source| VerifyError::Unreadable {
+            path: path.clone(),
+            source,
+        };
+        let file = File::open(path).map_err(unreadable)?;
+        chain
+            .file(BufReader::new(file))
+            .map_err(|stop| match stop {
+                Stop::Unreadable(source) => unreadable(source),
+                Stop::Bad { line, fault } => VerifyError::Bad(BadRecord {
+                    path: path.clone(),
+                    line,
+                    fault,
+                }),
+            })?;
+    }
+    Ok(Verified {
+        files: paths.len(),
+        records: chain.records,
+        is_from_genesis: chain.is_from_genesis,
+        last: chain.last.unwrap_or_else(Link::genesis),
+    })
+}
+
+enum Stop {
+    Unreadable(io::Error),
+    Bad { line: u64, fault: Fault },
+}
+
+#[derive(Default)]
+struct Chain {
+    records: u64,
+    is_from_genesis: bool,
+    last: Option<Link>,
+    /// The number of each session's last record.
+    sequences: HashMap<String, u64>,
+}
+
+impl Chain {
+    fn file(&mut self, mut file: impl BufRead) -> Result<(), Stop> {
+        let mut text = Vec::new();
+        for line in 1_u64.. {
+            text.clear();
+            let mut limited = (&mut file).take(LINE_BYTES_MAX);
+            let bytes = limited
+                .read_until(b'\n', &mut text)
+                .map_err(Stop::Unreadable)?;
+            if bytes == 0 {
+                break;
+            }
+            self.line(&text)
+                .map_err(|fault| Stop::Bad { line, fault })?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), Fault> {
+        if line.last() != Some(&b'\n') {
+            return Err(Fault::Truncated);
+        }
+        let record = chain::read(line).ok_or(Fault::NoRecord)?;
+        if !record.is_intact {
+            return Err(Fault::Edited);
+        }
+        let gap = self.gap(&record);
+        match &self.last {
+            None => self.is_from_genesis = record.previous == Link::genesis(),
+            // The sessions' numbers say more than the broken link, where they say anything.
+            Some(last) if *last != record.previous => return Err(gap.unwrap_or(Fault::Unlinked)),
+            Some(_) => {}
+        }
+        if let Some(gap) = gap {
+            return Err(gap);
+        }
+        self.last = Some(record.link);
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Notes the session's number. It begins at 1, and again at 1 where the session went on in another process.
+    fn gap(&mut self, record: &Record) -> Option<Fault> {
+        let session = record.fields.get("sessionId")?.as_str()?;
+        let found = record.fields.get("sequence")?.as_u64()?;
+        let before = self.sequences.insert(session.to_owned(), found);
+        // What comes first in these files may have predecessors in files that were put away.
+        let before = before?;
+        (found != before + 1 && found != 1).then(|| Fault::Gap {
+            session: session.to_owned(),
+            before,
+            found,
+        })
+    }
+}

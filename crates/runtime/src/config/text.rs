@@ -1,0 +1,174 @@
+//! The section of text conversations: which model answers, how patient the server is with it, and how much is kept. Knows
+//! the rules between its keys; opens nothing that it names.
+
+use super::error::ConfigError;
+use super::layers::Values;
+use super::settings::{ProviderKind, limits, set};
+use super::values::{Name, Problem, Secret, Setting, Temperature, Whole, choices};
+use http::Uri;
+use toml::Value;
+use windlass_provider::gemini_live::ThinkingLevel;
+use windlass_session::limits::Limits;
+
+#[derive(Clone, Debug)]
+pub struct Text {
+    pub provider: TextProvider,
+    /// `None` for the provider's own default.
+    pub model: Option<Name>,
+    /// Asked in this order where the model fails.
+    pub fallback_models: Vec<Name>,
+    pub url: Option<HttpUrl>,
+    pub api_key: Option<Secret>,
+    pub temperature: Option<Temperature>,
+    pub output_tokens_max: Option<Whole<1, 1_000_000>>,
+    pub thinking_level: Option<ThinkingLevel>,
+    pub thinking_budget_tokens: Option<Whole<0, 1_000_000>>,
+    pub history_tokens_max: Whole<256, 10_000_000>,
+    pub request_retries_max: Whole<0, 10>,
+    pub requests_max: Whole<2, 1_000>,
+    pub turn_seconds: Whole<1, 3_600>,
+    pub request_bytes_max: Whole<1_024, 67_108_864>,
+    pub conversations_max: Whole<1, 1_000_000>,
+    pub conversation_idle_seconds: Whole<1, 2_592_000>,
+    pub guides_tokens_max: Whole<0, 1_000_000>,
+    pub limits: Limits,
+}
+
+/// Who answers, after `auto` has been decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextProvider {
+    Gemini,
+    /// OpenAI, and every server that is compatible with its Chat Completions.
+    Openai,
+    /// Rules without AI.
+    Demo,
+}
+
+/// As it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Auto,
+    Of(TextProvider),
+}
+
+choices!(Written {
+    "auto" => Self::Auto,
+    "gemini" => Self::Of(TextProvider::Gemini),
+    "openai" => Self::Of(TextProvider::Openai),
+    "demo" => Self::Of(TextProvider::Demo),
+});
+
+/// The address of a server, and the path that stands before that of every request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpUrl(String);
+
+impl HttpUrl {
+    /// Without a slash at its end.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it names more than a host.
+    pub fn has_path(&self) -> bool {
+        self.0
+            .split_once("://")
+            .is_some_and(|(_, rest)| rest.contains('/'))
+    }
+}
+
+impl Setting for HttpUrl {
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let text = value.as_str().unwrap_or_default().trim();
+        let text = text.trim_end_matches('/');
+        let is_good = text.parse::<Uri>().is_ok_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+                && !text.contains(['@', '?', '#'])
+        });
+        if is_good {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(Problem::new(
+            "is no address of a server",
+            "write it as in https://host/v1, without user, query or fragment",
+        ))
+    }
+}
+
+impl Setting for Vec<Name> {
+    fn read(value: &Value) -> Result<Self, Problem> {
+        value
+            .as_array()
+            .ok_or_else(|| Problem::new("is no list", "write a list of model ids"))?
+            .iter()
+            .map(Name::read)
+            .collect()
+    }
+}
+
+pub(super) fn read(values: &mut Values) -> Result<Text, ConfigError> {
+    if let Some(variable) = set::<Name>(values, "text.api_key_env")? {
+        values.fall_back_to_variable("text.api_key", variable.as_str())?;
+    }
+    let url: Option<HttpUrl> = set(values, "text.url")?;
+    let provider = provider(values, url.as_ref())?;
+    match provider {
+        // A server of one's own gets the key that was set for it, and no company's.
+        _ if url.is_some() => {}
+        TextProvider::Openai => values.fall_back_to_variable("text.api_key", "OPENAI_API_KEY")?,
+        TextProvider::Gemini => {
+            for variable in ["GEMINI_API_KEY", "GOOGLE_API_KEY"] {
+                values.fall_back_to_variable("text.api_key", variable)?;
+            }
+        }
+        TextProvider::Demo => {}
+    }
+    Ok(Text {
+        provider,
+        url,
+        model: set(values, "text.model")?,
+        fallback_models: values.need("text.fallback_models")?,
+        api_key: set(values, "text.api_key")?,
+        temperature: set(values, "text.temperature")?,
+        output_tokens_max: set(values, "text.output_tokens_max")?,
+        thinking_level: set(values, "text.thinking_level")?,
+        thinking_budget_tokens: set(values, "text.thinking_budget_tokens")?,
+        history_tokens_max: values.need("text.history_tokens_max")?,
+        request_retries_max: values.need("text.request_retries_max")?,
+        requests_max: values.need("text.requests_max")?,
+        turn_seconds: values.need("text.turn_seconds")?,
+        request_bytes_max: values.need("text.request_bytes_max")?,
+        conversations_max: values.need("text.conversations_max")?,
+        conversation_idle_seconds: values.need("text.conversation_idle_seconds")?,
+        guides_tokens_max: values.need("text.guides_tokens_max")?,
+        limits: limits(values, "text.limits")?,
+    })
+}
+
+/// `auto` is the one that there is an address or a key for.
+fn provider(values: &mut Values, url: Option<&HttpUrl>) -> Result<TextProvider, ConfigError> {
+    if let Written::Of(provider) = values.need("text.provider")? {
+        return Ok(provider);
+    }
+    if url.is_some() {
+        return Ok(TextProvider::Openai);
+    }
+    let has_key = |values: &Values, path| Ok(set::<Secret>(values, path)?.is_some());
+    // The voice sessions' key is the text sessions' too, at the company that gave it.
+    if has_key(values, "provider.api_key")? {
+        return Ok(match values.need("provider.kind")? {
+            ProviderKind::OpenaiRealtime => TextProvider::Openai,
+            ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => {
+                TextProvider::Gemini
+            }
+        });
+    }
+    if has_key(values, "text.api_key")? {
+        return Ok(TextProvider::Gemini);
+    }
+    values.fall_back_to_variable("text.api_key", "OPENAI_API_KEY")?;
+    Ok(match has_key(values, "text.api_key")? {
+        true => TextProvider::Openai,
+        false => TextProvider::Demo,
+    })
+}

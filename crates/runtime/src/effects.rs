@@ -1,0 +1,289 @@
+//! What a session asks of the store about its effects and confirmations, and how the store's answers become inputs of the
+//! core. Mints tokens and ids; knows no policy.
+
+use crate::ids::{self, NoRandomness};
+use crate::store_thread::{Pending, StoreHandle};
+use crate::subscriber::SessionIdentity;
+use serde_json::json;
+use std::sync::Arc;
+use windlass_session::io::{
+    ConfirmationRequest, Input, LedgerEntry, OutcomeRecord, OutcomeState, Proposed, Reservation,
+    ReservationError, ReservationRefusal, ReserveRequest,
+};
+use windlass_store::{
+    Decline, Effect, EffectState, GrantRefusal, Outcome, Proposal, Recorded, Renewal, Reserve,
+    ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
+};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::json;
+use windlass_tool::sensitive::Sensitive;
+
+/// How far back a session is told what the conversation has changed (contract section 11).
+const LEDGER_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// A request to the store that ends in an input of the core, or in none.
+pub type Work =
+    Box<dyn FnMut(&mut dyn Transaction) -> Result<Option<Input>, StoreUnavailable> + Send>;
+
+/// The store as sessions use it.
+pub trait EffectStore: Send + Sync {
+    fn ask(&self, work: Work) -> Answer<Option<Input>>;
+    fn reserve(&self, request: Reserve) -> Answer<Reserved>;
+    fn record(&self, outcome: Outcome) -> Answer<Recorded>;
+}
+
+/// An answer of the store: at hand already, or to be awaited.
+pub enum Answer<T> {
+    Ready(Result<T, StoreUnavailable>),
+    Pending(Pending<T>),
+}
+
+impl EffectStore for StoreHandle {
+    fn ask(&self, work: Work) -> Answer<Option<Input>> {
+        Answer::Pending(StoreHandle::ask(self, work))
+    }
+
+    fn reserve(&self, request: Reserve) -> Answer<Reserved> {
+        Answer::Pending(StoreHandle::reserve(self, request))
+    }
+
+    fn record(&self, outcome: Outcome) -> Answer<Recorded> {
+        Answer::Pending(StoreHandle::record(self, outcome))
+    }
+}
+
+/// A store that is asked where it stands: for one session at a time, and for tests.
+pub struct DirectStore(pub Arc<dyn Store>);
+
+impl EffectStore for DirectStore {
+    fn ask(&self, work: Work) -> Answer<Option<Input>> {
+        Answer::Ready(self.0.ask(work))
+    }
+
+    fn reserve(&self, request: Reserve) -> Answer<Reserved> {
+        Answer::Ready(self.0.ask(|transaction| transaction.reserve(&request)))
+    }
+
+    fn record(&self, outcome: Outcome) -> Answer<Recorded> {
+        Answer::Ready(self.0.ask(|transaction| transaction.record(&outcome)))
+    }
+}
+
+pub(crate) fn ledger(session: &SessionIdentity, now_unix_ms: u64) -> Work {
+    let conversation = session.conversation_id.clone();
+    let since = now_unix_ms.saturating_sub(LEDGER_MS);
+    Box::new(move |transaction| {
+        let effects = transaction.effects_of(&conversation, since)?;
+        let entries: Vec<LedgerEntry> = effects.into_iter().map(entry).collect();
+        Ok((!entries.is_empty()).then_some(Input::Ledger(entries)))
+    })
+}
+
+fn entry(effect: Effect) -> LedgerEntry {
+    LedgerEntry {
+        response: response_of(&effect),
+        fingerprint: effect.fingerprint,
+        effect_id: effect.effect_id,
+        tool: effect.tool,
+        state: match effect.state {
+            EffectState::Succeeded => OutcomeState::Succeeded,
+            EffectState::Failed => OutcomeState::Failed,
+            // Whoever reserved it is not here any more to say how it ended.
+            EffectState::Reserved | EffectState::Unknown => OutcomeState::Unknown,
+        },
+        is_answered: effect.is_answered,
+    }
+}
+
+fn response_of(effect: &Effect) -> Option<Arc<ToolResponse>> {
+    let text = effect.response.as_ref()?.expose();
+    serde_json::from_str(text).ok().map(Arc::new)
+}
+
+/// A confirmation as it is minted: what the store keeps, and the token that only the client gets.
+pub(crate) struct Minted {
+    pub(crate) token: Sensitive<String>,
+    pub(crate) work: Work,
+}
+
+pub(crate) fn propose(
+    session: &SessionIdentity,
+    request: &ConfirmationRequest,
+    now_unix_ms: u64,
+) -> Result<Minted, ReservationError> {
+    let token = ids::confirmation_token().map_err(no_randomness)?;
+    let effect_id = effect_id(request.effect_id.as_ref(), now_unix_ms)?;
+    let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap_or(u64::MAX);
+    let token_hash = ids::token_hash(token.expose());
+    let expires_at_unix_ms = now_unix_ms.saturating_add(valid_ms);
+    let arguments = serde_json::Value::Object((**request.arguments.expose()).clone());
+    let arguments = String::from_utf8_lossy(&json::canonical(&arguments)).into_owned();
+    let proposal = Proposal {
+        token_hash,
+        effect_id: effect_id.clone(),
+        conversation_id: session.conversation_id.clone(),
+        user_id: session.user_id.clone(),
+        tool: request.tool.clone(),
+        tool_version: request.tool_version.to_string(),
+        fingerprint: request.fingerprint,
+        arguments: Sensitive(arguments),
+        preview: request.preview.clone(),
+        expires_at_unix_ms,
+        now_unix_ms,
+    };
+    let call = request.call;
+    let replaced = request.replaces;
+    let work: Work = Box::new(move |transaction| {
+        let refusal = match replaced {
+            Some(token_hash) => {
+                let renewal = Renewal {
+                    token_hash,
+                    new_token_hash: proposal.token_hash,
+                    expires_at_unix_ms,
+                    now_unix_ms,
+                };
+                let is_renewed = transaction.renew(&renewal)?.is_some();
+                (!is_renewed).then(|| "the question is not open any more".to_owned())
+            }
+            None => match transaction.propose(&proposal)? {
+                windlass_store::Proposed::Stored => None,
+                refusal => Some(format!("the question is refused: {refusal:?}")),
+            },
+        };
+        let outcome = match refusal {
+            Some(problem) => Err(ReservationError { problem }),
+            None => Ok(Proposed {
+                effect_id: effect_id.clone(),
+                token_hash,
+                expires_at_unix_ms,
+            }),
+        };
+        Ok(Some(Input::Proposed { call, outcome }))
+    });
+    Ok(Minted { token, work })
+}
+
+/// What is told to the core where the store does not answer about a confirmation.
+pub(crate) fn not_proposed(call: CallNumber, error: &StoreUnavailable) -> Input {
+    Input::Proposed {
+        call,
+        outcome: Err(unavailable(error)),
+    }
+}
+
+pub(crate) fn decline(session: &SessionIdentity, token_hash: [u8; 32], now_unix_ms: u64) -> Work {
+    let answer = Decline {
+        token_hash,
+        conversation_id: session.conversation_id.clone(),
+        user_id: session.user_id.clone(),
+        now_unix_ms,
+    };
+    Box::new(move |transaction| transaction.decline(&answer).map(|_| None))
+}
+
+pub(crate) fn withdraw(token_hash: [u8; 32]) -> Work {
+    Box::new(move |transaction| transaction.revoke(&token_hash).map(|_| None))
+}
+
+pub(crate) fn mark_answered(effect_id: EffectId) -> Work {
+    Box::new(move |transaction| transaction.mark_answered(&effect_id).map(|_| None))
+}
+
+pub(crate) fn reserve(
+    session: &SessionIdentity,
+    request: &ReserveRequest,
+    now_unix_ms: u64,
+) -> Result<Reserve, ReservationError> {
+    let intent = json!({
+        "sessionId": session.session_id,
+        "callId": request.call.to_string(),
+        "turn": request.turn,
+        "confirmed": request.grant.is_some(),
+    });
+    Ok(Reserve {
+        effect_id: effect_id(request.effect_id.as_ref(), now_unix_ms)?,
+        conversation_id: session.conversation_id.clone(),
+        user_id: session.user_id.clone(),
+        tool: request.tool.clone(),
+        tool_version: request.tool_version.to_string(),
+        fingerprint: request.fingerprint,
+        grant: request.grant,
+        intent: Sensitive(intent.to_string()),
+        now_unix_ms,
+    })
+}
+
+pub(crate) fn reserved(
+    call: CallNumber,
+    effect_id: EffectId,
+    answer: Result<Reserved, StoreUnavailable>,
+) -> Input {
+    let outcome = match answer {
+        Ok(Reserved::Reserved) => Ok(effect_id),
+        Ok(Reserved::Refused(refusal)) => Err(refused(refusal)),
+        Err(error) => Err(ReservationRefusal::Unavailable(unavailable(&error))),
+    };
+    Input::Reserved(Reservation { call, outcome })
+}
+
+fn refused(refusal: ReserveRefusal) -> ReservationRefusal {
+    match refusal {
+        ReserveRefusal::Open(effect) => ReservationRefusal::Open(effect.effect_id),
+        ReserveRefusal::Done(effect) => ReservationRefusal::Done(response_of(&effect)),
+        ReserveRefusal::Full => ReservationRefusal::Full,
+        ReserveRefusal::Grant(refusal) => match refusal {
+            GrantRefusal::Unknown | GrantRefusal::Foreign => ReservationRefusal::GrantUnknown,
+            GrantRefusal::Expired => ReservationRefusal::GrantExpired,
+            GrantRefusal::Declined => ReservationRefusal::GrantDeclined,
+            GrantRefusal::Consumed(effect) => {
+                let response = effect.as_deref().and_then(response_of);
+                ReservationRefusal::GrantConsumed(response)
+            }
+        },
+    }
+}
+
+pub(crate) fn outcome(record: &OutcomeRecord, now_unix_ms: u64) -> Outcome {
+    let response = record.response.as_ref().map(|response| {
+        let text = serde_json::to_string(&**response.expose());
+        Sensitive(text.expect("a response has text keys and finite numbers"))
+    });
+    Outcome {
+        effect_id: record.effect_id.clone(),
+        state: match record.state {
+            OutcomeState::Succeeded => windlass_store::OutcomeState::Succeeded,
+            OutcomeState::Failed => windlass_store::OutcomeState::Failed,
+            OutcomeState::Unknown => windlass_store::OutcomeState::Unknown,
+        },
+        response,
+        now_unix_ms,
+    }
+}
+
+/// An effect that the store does not know, or knows better, has nothing left to be stored.
+pub(crate) fn recorded(effect_id: EffectId, answer: &Result<Recorded, StoreUnavailable>) -> Input {
+    Input::Recorded {
+        effect_id,
+        stored: answer.is_ok(),
+    }
+}
+
+fn effect_id(kept: Option<&EffectId>, now_unix_ms: u64) -> Result<EffectId, ReservationError> {
+    match kept {
+        Some(effect_id) => Ok(effect_id.clone()),
+        None => ids::effect_id(now_unix_ms).map_err(no_randomness),
+    }
+}
+
+fn no_randomness(error: NoRandomness) -> ReservationError {
+    ReservationError {
+        problem: error.to_string(),
+    }
+}
+
+fn unavailable(error: &StoreUnavailable) -> ReservationError {
+    ReservationError {
+        problem: error.to_string(),
+    }
+}

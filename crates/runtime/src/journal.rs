@@ -1,0 +1,250 @@
+//! Records sessions so that they can be run again: one file a session, a line an input. Owns the files, their limits and
+//! the thread that writes them; what a line says is the core's. Audio never passes here, because the core holds none.
+
+mod thread;
+
+use crate::redaction::without_sensitive;
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use windlass_session::client::ClientEvent;
+use windlass_session::io::{Input, Output};
+use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Step, texts_of};
+use windlass_session::model::ModelEvent;
+use windlass_session::session::{Session, SessionConfig};
+use windlass_session::time::Timestamp;
+use windlass_tool::registry::Registry;
+use windlass_tool::sensitive::Sensitive;
+
+/// Pieces of journals that wait for the disk. A journal whose piece finds no place ends there.
+const WAITING_MAX: usize = 10_000;
+
+/// Where journals are written, and how much of them.
+#[derive(Clone, Debug)]
+pub struct JournalSettings {
+    pub folder: PathBuf,
+    /// Bytes of one journal; what comes later is not recorded.
+    pub file_bytes_max: u64,
+    /// Journals that are kept; the oldest go.
+    pub files_max: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the journals' folder {} cannot be written: {source}; make it writable or set journal.enabled to false", .path.display())]
+pub struct JournalError {
+    pub path: PathBuf,
+    pub source: std::io::Error,
+}
+
+/// Writes the journals of all sessions until it is closed or dropped.
+pub struct Journal {
+    sender: SyncSender<thread::Piece>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    file_bytes_max: u64,
+}
+
+impl Journal {
+    pub fn start(settings: JournalSettings) -> Result<Self, JournalError> {
+        let refuse = |source| JournalError {
+            path: settings.folder.clone(),
+            source,
+        };
+        std::fs::create_dir_all(&settings.folder).map_err(refuse)?;
+        let (sender, receiver) = sync_channel(WAITING_MAX);
+        let (folder, files_max) = (settings.folder.clone(), settings.files_max);
+        let thread = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || thread::write_all(&receiver, &folder, files_max))
+            .map_err(refuse)?;
+        Ok(Self {
+            sender,
+            thread: Mutex::new(Some(thread)),
+            file_bytes_max: settings.file_bytes_max,
+        })
+    }
+
+    fn recorder(&self, registry: Arc<Registry>, name: String) -> Recorder {
+        Recorder {
+            sender: self.sender.clone(),
+            registry,
+            name: name.into(),
+            bytes_left: self.file_bytes_max,
+            is_partial: false,
+        }
+    }
+
+    /// Writes what waits and ends the thread. What happens later is not recorded.
+    pub fn close(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(thread) = thread.take() else {
+            return;
+        };
+        // It takes nothing where the thread has ended already.
+        let _ = self.sender.send(thread::Piece::Close);
+        if thread.join().is_err() {
+            tracing::error!("the journals' thread broke");
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A session, recorded where there is a journal.
+pub struct RecordedSession {
+    session: Session,
+    recorder: Option<Recorder>,
+}
+
+impl std::ops::Deref for RecordedSession {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl RecordedSession {
+    /// Begins the session. Its first outputs go into `out`.
+    pub fn begin(config: SessionConfig, journal: Option<&Journal>, out: &mut Vec<Output>) -> Self {
+        let recorder = journal
+            .map(|journal| journal.recorder(config.registry.clone(), config.session_id.to_string()))
+            .map(|recorder| (recorder, config.clone()));
+        let before = out.len();
+        let session = Session::new(config, out);
+        let recorder = recorder.and_then(|(mut recorder, config)| {
+            let header = Header {
+                version: JOURNAL_VERSION,
+                registry_version: config.registry.version().to_string(),
+                session: config,
+                outputs: texts_of(&out[before..]),
+            };
+            recorder
+                .write(&Line::Header(Box::new(header)))
+                .then_some(recorder)
+        });
+        Self { session, recorder }
+    }
+
+    /// Gives the session one input, as [`Session::handle`] does.
+    pub fn handle(&mut self, now: Timestamp, input: Input, out: &mut Vec<Output>) {
+        let Some(recorder) = &mut self.recorder else {
+            return self.session.handle(now, input, out);
+        };
+        let (given, written) = recorder.prepare(input);
+        let before = out.len();
+        self.session.handle(now, given, out);
+        let outputs = match recorder.is_partial {
+            true => Vec::new(),
+            false => texts_of(&out[before..]),
+        };
+        let step = Step {
+            at: now,
+            input: written,
+            outputs,
+        };
+        if !recorder.write(&Line::Step(step)) {
+            self.recorder = None;
+        }
+    }
+}
+
+struct Recorder {
+    sender: SyncSender<thread::Piece>,
+    registry: Arc<Registry>,
+    name: Arc<str>,
+    bytes_left: u64,
+    is_partial: bool,
+}
+
+impl Recorder {
+    /// The input as the session is to get it, and as it is written. Where nothing has to be left out, the session gets
+    /// what a replay will read: a fraction may lose its last digit on its way through a text.
+    fn prepare(&mut self, input: Input) -> (Input, Input) {
+        let shown = match &input {
+            Input::Client(ClientEvent::Image { mime_type, .. }) => {
+                // What the core does with an image does not depend on its data.
+                Some(Input::Client(ClientEvent::Image {
+                    mime_type: mime_type.clone(),
+                    data: Sensitive(Arc::from([])),
+                }))
+            }
+            Input::Model(ModelEvent::Calls(_)) => self.without_sensitive(&input),
+            _ => None,
+        };
+        if let Some(shown) = shown {
+            return (input, shown);
+        }
+        let text = serde_json::to_string(&input);
+        let read = text.and_then(|text| serde_json::from_str::<Input>(&text));
+        match read {
+            Ok(read) => (read.clone(), read),
+            Err(error) => {
+                tracing::error!(%error, "an input cannot be recorded");
+                self.bytes_left = 0;
+                (input.clone(), input)
+            }
+        }
+    }
+
+    /// The calls without arguments that a tool marks as sensitive; `None` where there are none.
+    fn without_sensitive(&mut self, input: &Input) -> Option<Input> {
+        let Input::Model(ModelEvent::Calls(calls)) = input else {
+            return None;
+        };
+        let mut shown = calls.clone();
+        let mut tool_of_sensitive = None;
+        for call in &mut shown {
+            let tool = call
+                .name
+                .as_deref()
+                .and_then(|name| self.registry.get(name));
+            if let (Some(tool), Ok(arguments)) = (tool, &mut call.arguments) {
+                let left = without_sensitive(arguments, &tool.sensitive).into_owned();
+                if left != *arguments {
+                    *arguments = left;
+                    tool_of_sensitive = Some(tool.id.to_string());
+                }
+            }
+        }
+        let tool = tool_of_sensitive?;
+        if !std::mem::replace(&mut self.is_partial, true) && !self.write(&Line::Partial { tool }) {
+            self.bytes_left = 0;
+        }
+        Some(Input::Model(ModelEvent::Calls(shown)))
+    }
+
+    /// False where the journal ends here.
+    fn write(&mut self, line: &Line) -> bool {
+        let Ok(mut text) = serde_json::to_vec(line) else {
+            return false;
+        };
+        text.push(b'\n');
+        let rest = self.bytes_left.checked_sub(text.len() as u64);
+        let (text, goes_on) = match rest {
+            Some(rest) => {
+                self.bytes_left = rest;
+                (text, true)
+            }
+            None => (b"\"full\"\n".to_vec(), false),
+        };
+        let piece = thread::Piece::Text {
+            name: self.name.clone(),
+            text,
+        };
+        self.sender.try_send(piece).is_ok() && goes_on
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Where the queue is full the file stays open until the thread ends.
+        let _ = self.sender.try_send(thread::Piece::End {
+            name: self.name.clone(),
+        });
+    }
+}

@@ -1,0 +1,333 @@
+//! The one thread that writes the store. Requests that come while it is at work share the next transaction, so that they
+//! share one flush of the disk, too. Owns the queue and the outcomes that could not be stored yet; knows no session.
+
+mod request;
+mod unrecorded;
+
+pub use request::Pending;
+
+use crate::audit::Audit;
+use request::{Job, Request};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use unrecorded::Unrecorded;
+use windlass_store::{
+    Effect, Outcome, Recorded, Reserve, Reserved, Store, StoreUnavailable, Transaction,
+};
+
+/// How the thread works.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreSettings {
+    /// Requests that wait for the disk; more are refused at once.
+    pub waiting_max: usize,
+    /// Requests that share one transaction. The more there are, the longer the first of them waits.
+    pub batch_max: usize,
+    /// Outcomes that are kept in memory because the disk did not take them.
+    pub unrecorded_max: usize,
+    /// How often those are tried again where no request does it.
+    pub retry: Duration,
+    /// How often what has run out is deleted, and what was abandoned is marked as unknown.
+    pub upkeep: Duration,
+    /// A reserved effect without an outcome is abandoned after this time: longer than any handler may run.
+    pub abandoned_after: Duration,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            waiting_max: 4_096,
+            batch_max: 256,
+            unrecorded_max: 10_000,
+            retry: Duration::from_secs(1),
+            upkeep: Duration::from_secs(60),
+            abandoned_after: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// What the thread asks of its surroundings.
+pub struct Surroundings {
+    /// Milliseconds since the Unix epoch.
+    pub now_unix_ms: Box<dyn Fn() -> u64 + Send>,
+    /// Hears of effects of which nothing was ever heard again, once each.
+    pub abandoned: Box<dyn Fn(&Effect) + Send>,
+    /// Whether effects may be reserved at all: not where they could not be written down.
+    pub admits_effects: Arc<dyn Fn() -> Result<(), StoreUnavailable> + Send + Sync>,
+}
+
+impl Surroundings {
+    /// Those of a process that writes this audit, or none.
+    pub fn with_audit(now_unix_ms: fn() -> u64, audit: Option<Arc<Audit>>) -> Self {
+        let told = audit.clone();
+        Self {
+            now_unix_ms: Box::new(now_unix_ms),
+            abandoned: Box::new(move |effect| {
+                if let Some(audit) = &told {
+                    audit.abandoned(effect);
+                }
+            }),
+            admits_effects: Arc::new(move || match &audit {
+                Some(audit) => audit.admits_writes(),
+                None => Ok(()),
+            }),
+        }
+    }
+}
+
+/// Runs until it is closed or dropped.
+pub struct StoreThread {
+    handle: StoreHandle,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Puts requests in the thread's queue; cheap to clone.
+#[derive(Clone)]
+pub struct StoreHandle {
+    queue: Arc<Queue>,
+    admits_effects: Arc<dyn Fn() -> Result<(), StoreUnavailable> + Send + Sync>,
+}
+
+struct Queue {
+    state: Mutex<QueueState>,
+    filled: Condvar,
+    waiting_max: usize,
+}
+
+#[derive(Default)]
+struct QueueState {
+    jobs: Vec<Box<dyn Job>>,
+    is_closed: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        // A push is one step, so that a panic elsewhere leaves the queue whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StoreThread {
+    pub fn start(
+        store: Arc<dyn Store>,
+        settings: StoreSettings,
+        surroundings: Surroundings,
+    ) -> std::io::Result<Self> {
+        let queue = Arc::new(Queue {
+            state: Mutex::default(),
+            filled: Condvar::new(),
+            waiting_max: settings.waiting_max,
+        });
+        let admits_effects = surroundings.admits_effects.clone();
+        let worker = Worker {
+            queue: queue.clone(),
+            store,
+            settings,
+            surroundings,
+            unrecorded: Unrecorded::new(settings.unrecorded_max),
+        };
+        let thread = std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            handle: StoreHandle {
+                queue,
+                admits_effects,
+            },
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    pub fn handle(&self) -> StoreHandle {
+        self.handle.clone()
+    }
+
+    /// Answers what waits and ends the thread. What is asked later is refused.
+    pub fn close(&self) {
+        self.handle.queue.lock().is_closed = true;
+        self.handle.queue.filled.notify_one();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the store's thread broke");
+        }
+    }
+}
+
+impl Drop for StoreThread {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl StoreHandle {
+    /// Asks for anything. It is carried out even if nobody waits for the answer.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable> + Send + 'static,
+    ) -> Pending<T> {
+        let (job, pending) = Request::new(request);
+        self.push(Box::new(job));
+        pending
+    }
+
+    /// Reserves an effect. Nothing may start before this has answered that it is reserved.
+    pub fn reserve(&self, request: Reserve) -> Pending<Reserved> {
+        if let Err(error) = (self.admits_effects)() {
+            return Pending::refused(error);
+        }
+        self.ask(move |transaction| transaction.reserve(&request))
+    }
+
+    /// Records an outcome. Where the disk does not take it, this answers with the error, and the outcome is kept in
+    /// memory and stored together with whatever is stored next; so no effect is reserved before it.
+    pub fn record(&self, outcome: Outcome) -> Pending<Recorded> {
+        let (mut job, pending) = Request::new({
+            let outcome = outcome.clone();
+            move |transaction: &mut dyn Transaction| transaction.record(&outcome)
+        });
+        job.outcome = Some(outcome);
+        self.push(Box::new(job));
+        pending
+    }
+
+    fn push(&self, job: Box<dyn Job>) {
+        let mut state = self.queue.lock();
+        let refusal = if state.is_closed {
+            Some(StoreUnavailable::Failed {
+                cause: "it is closed already".to_owned(),
+            })
+        } else if state.jobs.len() >= self.queue.waiting_max {
+            Some(StoreUnavailable::Overloaded)
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            drop(state);
+            return job.answer(Err(refusal));
+        }
+        state.jobs.push(job);
+        let is_first = state.jobs.len() == 1;
+        drop(state);
+        if is_first {
+            self.queue.filled.notify_one();
+        }
+    }
+}
+
+struct Worker {
+    queue: Arc<Queue>,
+    store: Arc<dyn Store>,
+    settings: StoreSettings,
+    surroundings: Surroundings,
+    unrecorded: Unrecorded,
+}
+
+impl Worker {
+    fn run(mut self) {
+        self.upkeep();
+        let mut upkeep_at = Instant::now() + self.settings.upkeep;
+        loop {
+            let wake_at = match self.unrecorded.is_empty() {
+                true => upkeep_at,
+                false => upkeep_at.min(Instant::now() + self.settings.retry),
+            };
+            let (jobs, is_closed) = self.next_jobs(wake_at);
+            if !jobs.is_empty() || !self.unrecorded.is_empty() {
+                self.commit(jobs);
+            }
+            if is_closed {
+                return;
+            }
+            if Instant::now() >= upkeep_at {
+                self.upkeep();
+                upkeep_at = Instant::now() + self.settings.upkeep;
+            }
+        }
+    }
+
+    /// Waits for a request, until a time. True where the queue is closed and empty.
+    fn next_jobs(&self, until: Instant) -> (Vec<Box<dyn Job>>, bool) {
+        let patience = until.saturating_duration_since(Instant::now());
+        let (mut state, _) = self
+            .queue
+            .filled
+            .wait_timeout_while(self.queue.lock(), patience, |state| {
+                state.jobs.is_empty() && !state.is_closed
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        let count = state.jobs.len().min(self.settings.batch_max.max(1));
+        let jobs: Vec<Box<dyn Job>> = state.jobs.drain(..count).collect();
+        (jobs, state.is_closed && state.jobs.is_empty())
+    }
+
+    /// Runs requests in one transaction, and before them what is still to be recorded. Where that fails for a reason that
+    /// may be one request's own, each gets a transaction of its own.
+    fn commit(&mut self, mut jobs: Vec<Box<dyn Job>>) {
+        match self.transact(&mut jobs) {
+            Err(StoreUnavailable::Failed { .. }) if jobs.len() > 1 => {
+                for mut job in jobs {
+                    let committed = self.transact(std::slice::from_mut(&mut job));
+                    self.answer(job, committed);
+                }
+            }
+            committed => {
+                for job in jobs {
+                    self.answer(job, committed.clone());
+                }
+            }
+        }
+    }
+
+    fn transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreUnavailable> {
+        let (store, unrecorded) = (&self.store, &self.unrecorded);
+        let committed = catch_unwind(AssertUnwindSafe(|| {
+            store.transact(&mut |transaction| {
+                if unrecorded.record(transaction).is_ok() {
+                    jobs.iter_mut().for_each(|job| job.run(transaction));
+                }
+            })
+        }));
+        let committed = committed.unwrap_or_else(|_| {
+            Err(StoreUnavailable::Failed {
+                cause: "a request broke".to_owned(),
+            })
+        });
+        match &committed {
+            Ok(()) => self.unrecorded.clear(),
+            Err(error) => tracing::error!(%error, requests = jobs.len(), "the store failed"),
+        }
+        committed
+    }
+
+    fn answer(&mut self, job: Box<dyn Job>, committed: Result<(), StoreUnavailable>) {
+        if committed.is_err()
+            && let Some(outcome) = job.outcome()
+        {
+            self.unrecorded.keep(outcome.clone());
+        }
+        job.answer(committed);
+    }
+
+    fn upkeep(&self) {
+        let now_unix_ms = (self.surroundings.now_unix_ms)();
+        let abandoned_ms =
+            u64::try_from(self.settings.abandoned_after.as_millis()).unwrap_or(u64::MAX);
+        let abandoned = self.store.ask(|transaction| {
+            transaction.abandon(now_unix_ms.saturating_sub(abandoned_ms), now_unix_ms)
+        });
+        match abandoned {
+            Ok(effects) => effects.iter().for_each(&self.surroundings.abandoned),
+            Err(error) => tracing::warn!(%error, "abandoned effects cannot be looked for"),
+        }
+        if let Err(error) = self.store.prune(now_unix_ms) {
+            tracing::warn!(%error, "what has run out cannot be deleted");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! One request of the queue, and the answer that somebody waits for. Knows no batch.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::oneshot;
+use windlass_store::{Outcome, StoreUnavailable, Transaction};
+
+/// A request, whatever it asks.
+pub(super) trait Job: Send {
+    /// Carries it out and keeps the answer until the transaction has ended. Called again where that one failed for the
+    /// sake of another request.
+    fn run(&mut self, transaction: &mut dyn Transaction);
+
+    /// The outcome that it records, which must not be lost.
+    fn outcome(&self) -> Option<&Outcome>;
+
+    /// Answers with what was found, if it holds.
+    fn answer(self: Box<Self>, committed: Result<(), StoreUnavailable>);
+}
+
+/// An answer to come. Dropping it takes nothing back.
+#[derive(Debug)]
+pub struct Pending<T> {
+    receiver: oneshot::Receiver<Result<T, StoreUnavailable>>,
+}
+
+impl<T> Pending<T> {
+    /// An answer that needs no waiting for.
+    pub(super) fn refused(error: StoreUnavailable) -> Self {
+        let (sender, receiver) = oneshot::channel();
+        // The receiver is at hand.
+        let _ = sender.send(Err(error));
+        Self { receiver }
+    }
+
+    /// Waits on a thread that may block.
+    pub fn wait(self) -> Result<T, StoreUnavailable> {
+        self.receiver
+            .blocking_recv()
+            .unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, StoreUnavailable>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.receiver)
+            .poll(context)
+            .map(|answer| answer.unwrap_or_else(|_| Err(gone())))
+    }
+}
+
+fn gone() -> StoreUnavailable {
+    StoreUnavailable::Failed {
+        cause: "its thread has ended".to_owned(),
+    }
+}
+
+pub(super) struct Request<T, F> {
+    request: F,
+    found: Option<Result<T, StoreUnavailable>>,
+    pub(super) outcome: Option<Outcome>,
+    sender: oneshot::Sender<Result<T, StoreUnavailable>>,
+}
+
+impl<T, F> Request<T, F>
+where
+    F: FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
+{
+    pub(super) fn new(request: F) -> (Self, Pending<T>) {
+        let (sender, receiver) = oneshot::channel();
+        let request = Self {
+            request,
+            found: None,
+            outcome: None,
+            sender,
+        };
+        (request, Pending { receiver })
+    }
+}
+
+impl<T, F> Job for Request<T, F>
+where
+    T: Send,
+    F: FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable> + Send,
+{
+    fn run(&mut self, transaction: &mut dyn Transaction) {
+        self.found = Some((self.request)(transaction));
+    }
+
+    fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreUnavailable>) {
+        let Self { found, sender, .. } = *self;
+        let answer = committed.and_then(|()| found.unwrap_or_else(|| Err(gone())));
+        // Nobody needs to wait for it.
+        let _ = sender.send(answer);
+    }
+}

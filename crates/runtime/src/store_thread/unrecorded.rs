@@ -1,0 +1,50 @@
+//! Outcomes that the disk did not take, until it does. Without them the ledger would call unknown what is known.
+
+use std::collections::VecDeque;
+use windlass_store::{Outcome, StoreUnavailable, Transaction};
+
+pub(super) struct Unrecorded {
+    outcomes: VecDeque<Outcome>,
+    outcomes_max: usize,
+}
+
+impl Unrecorded {
+    pub(super) fn new(outcomes_max: usize) -> Self {
+        Self {
+            outcomes: VecDeque::new(),
+            outcomes_max,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.outcomes.is_empty()
+    }
+
+    /// Past the limit the oldest goes: its effect stays reserved in the ledger, and so unknown.
+    pub(super) fn keep(&mut self, outcome: Outcome) {
+        if self.outcomes.len() >= self.outcomes_max {
+            self.outcomes.pop_front();
+            tracing::error!("an outcome is lost; its effect counts as unknown");
+        }
+        self.outcomes.push_back(outcome);
+    }
+
+    /// Records all of them in a transaction, oldest first.
+    pub(super) fn record(&self, transaction: &mut dyn Transaction) -> Result<(), StoreUnavailable> {
+        for outcome in &self.outcomes {
+            transaction.record(outcome)?;
+        }
+        Ok(())
+    }
+
+    /// They are stored.
+    pub(super) fn clear(&mut self) {
+        if !self.outcomes.is_empty() {
+            tracing::info!(
+                outcomes = self.outcomes.len(),
+                "the store is back and has what waited"
+            );
+            self.outcomes.clear();
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! One answer of a model: posted for, read as it comes, asked for again where the failure may pass, and of the next model
+//! where it does not. Knows no turn; what becomes of the answer is decided there.
+
+use super::model::{Question, TextModel, no_answer, unreachable};
+use super::session::{Patience, TextSession, Wake};
+use super::{TextLimits, TurnSink};
+use crate::ids;
+use crate::transport::http::{Answer as HttpAnswer, AnswerBody};
+use futures_util::FutureExt;
+use hyper::body::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_provider::answer::{Answer, Ending};
+use windlass_provider::failure::FailureClass;
+use windlass_provider::log::Entry;
+use windlass_provider::request::ToolUse;
+use windlass_session::io::Input;
+use windlass_session::model::ModelEvent;
+
+/// Bytes of a refusal that are read.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
+/// Tokens that an answer has room for in any case.
+const ANSWER_TOKENS: u64 = 4_096;
+
+/// How asking ended.
+pub(super) enum Asked {
+    Answer(Box<Answer>, Arc<TextModel>),
+    /// The user has left; what the model had said by then is in the log.
+    Cancelled,
+    /// The turn's time is up; the same.
+    Late,
+}
+
+/// Why a request was given up.
+enum GaveUp {
+    Cancelled,
+    Late,
+}
+
+impl TextSession {
+    /// Asks the models in their order until one answers.
+    pub(super) async fn ask(
+        &mut self,
+        system_instruction: &str,
+        tool_use: ToolUse,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Asked {
+        let settings = self.settings.clone();
+        let mut last = None;
+        for model in &settings.models {
+            let asked = self
+                .ask_model(model, system_instruction, tool_use, patience, sink)
+                .await;
+            match asked {
+                Asked::Answer(answer, model) if is_of_no_use(&answer) => {
+                    last = Some((answer, model));
+                }
+                asked => return asked,
+            }
+        }
+        match last {
+            Some((answer, model)) => Asked::Answer(answer, model),
+            None => Asked::Late,
+        }
+    }
+
+    /// Asks one model, again where that may help.
+    async fn ask_model(
+        &mut self,
+        model: &Arc<TextModel>,
+        system_instruction: &str,
+        tool_use: ToolUse,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Asked {
+        let limits = self.settings.limits;
+        let mut history_tokens_max = self.history_tokens_max(model, system_instruction);
+        let (mut retries, mut has_shortened) = (0, false);
+        loop {
+            let body = self.body(model, system_instruction, tool_use, history_tokens_max);
+            let answer = match self.ask_once(model, body, patience, sink).await {
+                Ok(answer) => answer,
+                Err(GaveUp::Cancelled) => return Asked::Cancelled,
+                Err(GaveUp::Late) => return Asked::Late,
+            };
+            if !is_of_no_use(&answer) {
+                return Asked::Answer(Box::new(answer), model.clone());
+            }
+            report(model, &answer.ending);
+            if let Ending::Failed(failure) = &answer.ending {
+                if failure.class == FailureClass::ContextTooLong && !has_shortened {
+                    has_shortened = true;
+                    history_tokens_max /= 2;
+                    continue;
+                }
+                let is_of_cache = failure
+                    .param
+                    .as_ref()
+                    .is_some_and(|param| param.starts_with("prompt_cache"));
+                if is_of_cache && model.stop_caching() {
+                    continue;
+                }
+            }
+            let wait = retry_wait(&answer.ending, retries, &limits);
+            let Some(wait) = wait.filter(|_| answer.ending.is_worth_another_try()) else {
+                return Asked::Answer(Box::new(answer), model.clone());
+            };
+            retries += 1;
+            match self.pause(wait, patience, sink).await {
+                Ok(()) => {}
+                Err(GaveUp::Cancelled) => return Asked::Cancelled,
+                Err(GaveUp::Late) => return Asked::Late,
+            }
+        }
+    }
+
+    /// What of the model's window is left to the conversation.
+    fn history_tokens_max(&self, model: &TextModel, system_instruction: &str) -> u64 {
+        let declared = self.tools.text(&model.protocol).len() + system_instruction.len();
+        let taken = declared as u64 / 4 + ANSWER_TOKENS;
+        let left = model.profile.context_tokens_max.saturating_sub(taken);
+        left.min(self.settings.limits.history_tokens_max)
+    }
+
+    fn body(
+        &self,
+        model: &TextModel,
+        system_instruction: &str,
+        tool_use: ToolUse,
+        history_tokens_max: u64,
+    ) -> Bytes {
+        let body = model.encode(&Question {
+            system_instruction,
+            window: self.log.window(history_tokens_max),
+            tools: &self.tools,
+            tool_use,
+        });
+        Bytes::from(body)
+    }
+
+    /// One request and its whole answer. The words reach the core as they come.
+    async fn ask_once(
+        &mut self,
+        model: &Arc<TextModel>,
+        body: Bytes,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Result<Answer, GaveUp> {
+        self.connects(sink);
+        self.look_after_unfinished();
+        let path = model.path();
+        let mut posting = std::pin::pin!(model.client.post(&path, body));
+        let head = loop {
+            match self.wait(posting.as_mut(), patience, sink).await {
+                Wake::Model(head) => break head,
+                Wake::Core => {}
+                Wake::Cancelled => return Err(GaveUp::Cancelled),
+                Wake::Late => return Err(GaveUp::Late),
+            }
+        };
+        match head {
+            Err(error) => Ok(no_answer(unreachable(&error))),
+            Ok(HttpAnswer {
+                status: 200, body, ..
+            }) => self.read(model, body, patience, sink).await,
+            Ok(HttpAnswer {
+                status,
+                headers,
+                body,
+            }) => {
+                let said = body.read_up_to(REFUSAL_BYTES_MAX).await;
+                Ok(no_answer(model.failure(status, &headers, &said)))
+            }
+        }
+    }
+
+    async fn read(
+        &mut self,
+        model: &Arc<TextModel>,
+        mut body: AnswerBody,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Result<Answer, GaveUp> {
+        let limits = self.settings.limits.answer;
+        let mut decoder = model.decoder(self.log.next_answer(), limits);
+        let mut events = Vec::new();
+        let gave_up = loop {
+            if decoder.is_finished() {
+                self.unfinished = Some(body);
+                self.look_after_unfinished();
+                break None;
+            }
+            match self.wait(body.next(), patience, sink).await {
+                Wake::Model(Some(Ok(bytes))) => {
+                    decoder.push(&bytes, &mut events);
+                    self.hear(&mut events, sink);
+                }
+                // What is missing shows in how the answer ends.
+                Wake::Model(Some(Err(_)) | None) => break None,
+                Wake::Core => {}
+                Wake::Cancelled => break Some(GaveUp::Cancelled),
+                Wake::Late => break Some(GaveUp::Late),
+            }
+        };
+        let answer = decoder.finish(&mut events);
+        self.hear(&mut events, sink);
+        let Some(gave_up) = gave_up else {
+            return Ok(answer);
+        };
+        for entry in answer.entries(model.route()) {
+            // Nobody answers calls of an answer that was given up.
+            if !matches!(entry, Entry::Call(_)) {
+                self.note(entry);
+            }
+        }
+        Err(gave_up)
+    }
+
+    fn hear(&mut self, events: &mut Vec<ModelEvent>, sink: &mut dyn TurnSink) {
+        for event in events.drain(..) {
+            self.feed(Input::Model(event), sink);
+        }
+    }
+
+    /// Lets a connection go back to the others where its last bytes have come, without waiting for them.
+    pub(super) fn look_after_unfinished(&mut self) {
+        if let Some(body) = &mut self.unfinished
+            && body.next().now_or_never().is_some()
+        {
+            self.unfinished = None;
+        }
+    }
+
+    async fn pause(
+        &mut self,
+        wait: Duration,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Result<(), GaveUp> {
+        let until = Instant::now() + wait;
+        loop {
+            let over = tokio::time::sleep_until(until);
+            match self.wait(over, patience, sink).await {
+                Wake::Model(()) => return Ok(()),
+                Wake::Core => {}
+                Wake::Cancelled => return Err(GaveUp::Cancelled),
+                Wake::Late => return Err(GaveUp::Late),
+            }
+        }
+    }
+}
+
+/// Nothing of it was said, and another try or another model may say something.
+fn is_of_no_use(answer: &Answer) -> bool {
+    match &answer.ending {
+        Ending::Failed(_) | Ending::Cut => !answer.passed_on,
+        // A correction has to be said first, which is the turn's business.
+        Ending::MalformedCall | Ending::UndeclaredCall => false,
+        Ending::Complete
+        | Ending::LengthReached
+        | Ending::Blocked { .. }
+        | Ending::Stopped { .. } => false,
+    }
+}
+
+/// How long to wait before another try; `None` where there is none.
+fn retry_wait(ending: &Ending, retries: u32, limits: &TextLimits) -> Option<Duration> {
+    if retries >= limits.request_retries_max {
+        return None;
+    }
+    let wished = match ending {
+        Ending::Failed(failure) => failure.retry_after,
+        _ => None,
+    };
+    let wait = wished.unwrap_or_else(|| {
+        let doubled = limits.retry_wait.saturating_mul(1 << retries.min(16));
+        doubled
+            .min(limits.retry_wait_max)
+            .mul_f64(0.8 + 0.4 * chance())
+    });
+    (wait <= limits.retry_wait_max).then_some(wait)
+}
+
+/// From 0 to 1, so that sessions that failed together do not come back together.
+fn chance() -> f64 {
+    let mut byte = [128_u8];
+    // Without randomness all wait equally long, which is no harm.
+    let _ = ids::fill(&mut byte);
+    f64::from(byte[0]) / 255.0
+}
+
+fn report(model: &TextModel, ending: &Ending) {
+    let model_name = &model.name;
+    match ending {
+        Ending::Failed(failure) => {
+            tracing::warn!(model = %model_name, %failure, "a request to the model failed");
+        }
+        _ => tracing::warn!(model = %model_name, "an answer of the model was cut off"),
+    }
+}

@@ -1,0 +1,133 @@
+//! Text conversations: one session of the core, its log, and the requests that a turn makes of a model until there are words
+//! for the user. Knows neither HTTP's server side nor configuration files; who may talk, and how an answer is written
+//! down, is decided by whoever begins the session.
+
+mod ask;
+pub mod completions;
+mod model;
+mod session;
+mod turn;
+pub mod ui_stream;
+
+pub use model::{ModelOptions, Protocol, TextModel, TextTools};
+pub use session::{TextRequest, TextSession};
+
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_provider::answer::AnswerLimits;
+use windlass_provider::log;
+use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
+use windlass_session::event::SessionEvent;
+use windlass_session::model::Usage;
+use windlass_tool::sensitive::Sensitive;
+
+/// What is the same for every text session.
+#[derive(Clone, Debug)]
+pub struct TextSettings {
+    /// The first is asked; each of the others where those before it fail.
+    pub models: Vec<Arc<TextModel>>,
+    pub limits: TextLimits,
+}
+
+/// Limits of text sessions. The defaults are the documented ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextLimits {
+    /// Tokens of the conversation that go to the model, at four characters each.
+    pub history_tokens_max: u64,
+    /// How often one model is asked again after a failure that may pass.
+    pub request_retries_max: u32,
+    /// The first wait before another try; it doubles.
+    pub retry_wait: Duration,
+    /// The longest wait; a server that asks for more is given up.
+    pub retry_wait_max: Duration,
+    /// Requests of one turn, the last of which is made without tools.
+    pub requests_max: u32,
+    /// How long a turn may take.
+    pub turn_timeout: Duration,
+    pub answer: AnswerLimits,
+    pub log: log::Limits,
+}
+
+impl Default for TextLimits {
+    fn default() -> Self {
+        Self {
+            history_tokens_max: 32_000,
+            request_retries_max: 2,
+            retry_wait: Duration::from_millis(300),
+            retry_wait_max: Duration::from_secs(10),
+            requests_max: 24,
+            turn_timeout: Duration::from_secs(300),
+            answer: AnswerLimits::default(),
+            log: log::Limits {
+                bytes_max: 4 << 20,
+                turns_max: 200,
+                image_bytes_max: 3 << 20,
+                ..log::Limits::default()
+            },
+        }
+    }
+}
+
+/// What a user says in one turn.
+#[derive(Clone, Debug, Default)]
+pub struct UserInput {
+    pub text: Sensitive<String>,
+    pub images: Vec<log::Image>,
+}
+
+/// What a turn is begun with.
+#[derive(Clone, Debug)]
+pub enum TurnInput {
+    User(UserInput),
+    /// The user's last message is to be answered once more.
+    Again(UserInput),
+    /// The user's answer to a confirmation request, by the hash of its token.
+    Confirm {
+        token_hash: [u8; 32],
+        approved: bool,
+    },
+}
+
+/// Who writes down what happens in a turn, in its order.
+pub trait TurnSink: Send {
+    /// A request to the model begins.
+    fn step(&mut self);
+
+    fn client(&mut self, update: &ClientUpdate);
+
+    fn event(&mut self, event: &SessionEvent);
+
+    /// The user is asked whether a call may run; the answer has to bring the token.
+    fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>);
+
+    /// Something went wrong; what was said before stays said.
+    fn failed(&mut self, code: ErrorCode, message: &str);
+
+    /// Nothing follows.
+    fn finished(&mut self, end: &TurnEnd);
+
+    /// What was written so far may go out. Called whenever the turn is about to wait.
+    fn flush(&mut self);
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnEnd {
+    pub reason: FinishReason,
+    /// Of all its requests.
+    pub usage: Usage,
+    pub turn: u64,
+    /// The message with which the client goes on by voice.
+    pub voice_session_start: Option<serde_json::Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    Stop,
+    /// The limit of tokens cut the answer off.
+    Length,
+    /// The provider refuses to show the answer.
+    Blocked,
+    Cancelled,
+    Failed,
+}

@@ -1,0 +1,288 @@
+//! A text model behind its protocol: what is posted for one answer, and what reads the stream that comes back. Knows the
+//! codecs and an address; decides nothing.
+
+use crate::transport::http::{HttpClient, HttpError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use windlass_provider::answer::{Answer, AnswerLimits, Ending};
+use windlass_provider::failure::{Failure, FailureClass, ResponseHead};
+use windlass_provider::gemini_live::ThinkingLevel;
+use windlass_provider::gemini_text::profile::Declaration;
+use windlass_provider::log::{Route, Window};
+use windlass_provider::openai_chat::{PromptCache, ReasoningEffort};
+use windlass_provider::request::{Delivery, ToolUse};
+use windlass_provider::{gemini_text, openai_chat};
+use windlass_session::model::{ModelEvent, ModelProfile};
+use windlass_tool::registry::Tool;
+
+/// One model of one server.
+#[derive(Debug)]
+pub struct TextModel {
+    pub name: String,
+    pub protocol: Protocol,
+    pub client: Arc<HttpClient>,
+    /// What the core knows of it.
+    pub profile: Arc<ModelProfile>,
+    pub options: ModelOptions,
+    route: Route,
+    /// The server has refused the fields of the prompt cache; it is not sent them again.
+    refuses_cache: AtomicBool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Protocol {
+    Gemini {
+        profile: gemini_text::profile::Profile,
+        /// `models/…`, or `projects/…` on Vertex.
+        resource: String,
+    },
+    Openai {
+        profile: openai_chat::profile::Profile,
+    },
+}
+
+/// What the configuration asks of a model; what its profile does not know is not sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelOptions {
+    pub temperature: Option<f64>,
+    pub output_tokens_max: Option<u32>,
+    pub thinking_level: Option<ThinkingLevel>,
+    pub thinking_budget: Option<u32>,
+}
+
+/// The declarations of one registry and mode, in every form that a text model may want.
+#[derive(Clone, Debug, Default)]
+pub struct TextTools {
+    gemini_native: gemini_text::DeclaredTools,
+    gemini_json: gemini_text::DeclaredTools,
+    openai: openai_chat::DeclaredTools,
+    cache_key: String,
+}
+
+impl TextTools {
+    /// `name` stands for these tools where a server caches what begins with them.
+    pub fn new<'t>(tools: impl Iterator<Item = &'t Arc<Tool>> + Clone, name: &str) -> Self {
+        let gemini = |declaration| {
+            let mut profile = gemini_text::profile::find("").profile;
+            profile.declaration = declaration;
+            gemini_text::DeclaredTools::new(tools.clone(), &profile)
+        };
+        Self {
+            gemini_native: gemini(Declaration::GeminiNative),
+            gemini_json: gemini(Declaration::GeminiJson),
+            openai: openai_chat::DeclaredTools::new(tools),
+            cache_key: format!("windlass-{name}"),
+        }
+    }
+
+    /// As the first model is sent them, for reckoning how much context they take.
+    pub fn text(&self, protocol: &Protocol) -> &str {
+        match protocol {
+            Protocol::Gemini { profile, .. } => self.gemini(profile).text(),
+            Protocol::Openai { .. } => self.openai.text(),
+        }
+    }
+
+    fn gemini(&self, profile: &gemini_text::profile::Profile) -> &gemini_text::DeclaredTools {
+        match profile.declaration {
+            Declaration::GeminiNative => &self.gemini_native,
+            Declaration::GeminiJson => &self.gemini_json,
+        }
+    }
+}
+
+/// What one answer is asked with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question<'a> {
+    pub(super) system_instruction: &'a str,
+    pub(super) window: Window<'a>,
+    pub(super) tools: &'a TextTools,
+    pub(super) tool_use: ToolUse,
+}
+
+/// Reads one answer.
+pub(super) enum Decoder {
+    Gemini(gemini_text::Decoder),
+    Openai(openai_chat::Decoder),
+}
+
+impl TextModel {
+    pub fn new(
+        name: impl Into<String>,
+        protocol: Protocol,
+        client: Arc<HttpClient>,
+        options: ModelOptions,
+    ) -> Self {
+        let name = name.into();
+        let (kind, profile) = match &protocol {
+            Protocol::Gemini { profile, .. } => ("gemini", profile.model_profile()),
+            Protocol::Openai { profile } => ("openai", profile.model_profile()),
+        };
+        Self {
+            // One client is one server with one key.
+            route: Route::new(format!("{kind} {client:?} {name}")),
+            profile: Arc::new(profile),
+            name,
+            protocol,
+            client,
+            options,
+            refuses_cache: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// Takes the fields of the prompt cache out of every later request; `false` where they were out already.
+    pub(super) fn stop_caching(&self) -> bool {
+        !self.refuses_cache.swap(true, Ordering::Relaxed)
+    }
+
+    /// The path that an answer is asked for at.
+    pub(super) fn path(&self) -> String {
+        match &self.protocol {
+            Protocol::Gemini { resource, .. } => {
+                format!("/{}", gemini_text::path(resource, Delivery::Stream))
+            }
+            Protocol::Openai { .. } => "/chat/completions".to_owned(),
+        }
+    }
+
+    pub(super) fn encode(&self, question: &Question<'_>) -> Vec<u8> {
+        let mut body = Vec::with_capacity(8 * 1024);
+        let options = self.options;
+        match &self.protocol {
+            Protocol::Gemini { profile, .. } => gemini_text::encode_request(
+                &gemini_text::Request {
+                    system_instruction: question.system_instruction,
+                    window: question.window,
+                    route: &self.route,
+                    tools: question.tools.gemini(profile),
+                    tool_use: question.tool_use,
+                    temperature: options.temperature,
+                    output_tokens_max: options.output_tokens_max,
+                    thinking_level: options.thinking_level,
+                    thinking_budget: options.thinking_budget,
+                    cached_content: None,
+                },
+                profile,
+                &mut body,
+            ),
+            Protocol::Openai { profile } => {
+                let caches = !self.refuses_cache.load(Ordering::Relaxed);
+                openai_chat::encode_request(
+                    &openai_chat::Request {
+                        model: &self.name,
+                        system_instruction: question.system_instruction,
+                        window: question.window,
+                        route: &self.route,
+                        tools: &question.tools.openai,
+                        tool_use: question.tool_use,
+                        parallel_calls: None,
+                        delivery: Delivery::Stream,
+                        temperature: options.temperature,
+                        output_tokens_max: options.output_tokens_max,
+                        reasoning_effort: options.thinking_level.map(effort),
+                        prompt_cache: caches.then_some(PromptCache {
+                            key: &question.tools.cache_key,
+                            retention: None,
+                        }),
+                    },
+                    profile,
+                    &mut body,
+                );
+            }
+        }
+        body
+    }
+
+    pub(super) fn decoder(&self, answer_number: u32, limits: AnswerLimits) -> Decoder {
+        match &self.protocol {
+            Protocol::Gemini { .. } => Decoder::Gemini(gemini_text::Decoder::new(limits)),
+            Protocol::Openai { profile } => {
+                Decoder::Openai(openai_chat::Decoder::new(profile, answer_number, limits))
+            }
+        }
+    }
+
+    /// What an answer of another status than 200 means.
+    pub(super) fn failure(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Failure {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        let head = ResponseHead {
+            status,
+            should_retry: header("x-should-retry"),
+            retry_after_ms: header("retry-after-ms"),
+            retry_after: header("retry-after"),
+            now_unix_seconds: since_epoch.unwrap_or_default().as_secs(),
+        };
+        match &self.protocol {
+            Protocol::Gemini { .. } => gemini_text::failure(&head, body),
+            Protocol::Openai { .. } => openai_chat::failure(&head, body),
+        }
+    }
+}
+
+fn effort(level: ThinkingLevel) -> ReasoningEffort {
+    match level {
+        ThinkingLevel::Minimal => ReasoningEffort::Minimal,
+        ThinkingLevel::Low => ReasoningEffort::Low,
+        ThinkingLevel::Medium => ReasoningEffort::Medium,
+        ThinkingLevel::High => ReasoningEffort::High,
+    }
+}
+
+impl Decoder {
+    pub(super) fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
+        match self {
+            Self::Gemini(decoder) => decoder.push(bytes, events),
+            Self::Openai(decoder) => decoder.push(bytes, events),
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        match self {
+            Self::Gemini(decoder) => decoder.is_finished(),
+            Self::Openai(decoder) => decoder.is_finished(),
+        }
+    }
+
+    pub(super) fn finish(self, events: &mut Vec<ModelEvent>) -> Answer {
+        match self {
+            Self::Gemini(decoder) => decoder.finish(events),
+            Self::Openai(decoder) => decoder.finish(events),
+        }
+    }
+}
+
+/// An answer that never began.
+pub(super) fn no_answer(failure: Failure) -> Answer {
+    Answer {
+        pieces: Vec::new(),
+        opaque: None,
+        calls: Vec::new(),
+        usage: None,
+        ending: Ending::Failed(failure),
+        passed_on: false,
+    }
+}
+
+/// What it means that a server cannot be spoken to.
+pub(super) fn unreachable(error: &HttpError) -> Failure {
+    let class = match error {
+        HttpError::Silent { .. } => FailureClass::Timeout,
+        HttpError::Connect(_) | HttpError::Broken { .. } => FailureClass::ServerFault,
+        HttpError::Path { .. } => FailureClass::InvalidRequest,
+    };
+    Failure {
+        status: None,
+        retryable: class != FailureClass::InvalidRequest,
+        class,
+        retry_after: None,
+        code: None,
+        param: None,
+        message: error.to_string(),
+    }
+}

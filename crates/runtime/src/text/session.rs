@@ -1,0 +1,350 @@
+//! A text session between its turns: the core, the calls and the log, and how inputs and outputs pass between them. Knows
+//! no model's protocol and no client's.
+
+use super::model::TextTools;
+use super::{TextSettings, TurnSink};
+use crate::call_driver::{CallDriver, Shared};
+use crate::journal::RecordedSession;
+use crate::subscriber::SessionIdentity;
+use crate::transport::http::AnswerBody;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_provider::log::{ConversationLog, Entry, Image};
+use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
+use windlass_session::event::SessionEvent;
+use windlass_session::io::{Input, Output};
+use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
+use windlass_session::session::SessionConfig;
+use windlass_session::time::Timestamp;
+use windlass_tool::handler::World;
+use windlass_tool::id::{ClientId, SessionId};
+use windlass_tool::sensitive::Sensitive;
+
+/// What a text session is made of.
+pub struct TextRequest {
+    pub session: SessionConfig,
+    pub client_id: ClientId,
+    pub world: Arc<dyn World>,
+    pub shared: Shared,
+    pub settings: Arc<TextSettings>,
+    pub tools: Arc<TextTools>,
+}
+
+/// One text session. Everything of it lives in the futures of its methods; between them nothing moves but calls that have
+/// begun.
+pub struct TextSession {
+    pub(super) core: RecordedSession,
+    pub(super) calls: CallDriver,
+    pub(super) log: ConversationLog,
+    pub(super) settings: Arc<TextSettings>,
+    pub(super) tools: Arc<TextTools>,
+    pub(super) flow: Flow,
+    /// A body whose last bytes may still come; then its connection serves the next request.
+    pub(super) unfinished: Option<AnswerBody>,
+    started: Instant,
+    generation: u64,
+    /// Kept between inputs for their room.
+    outputs: Vec<Output>,
+    inputs: VecDeque<Input>,
+}
+
+/// What the core has said since the turn began, as far as the driver acts on it.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    pub(super) turn: u64,
+    /// Words have gone to the user.
+    pub(super) has_words: bool,
+    /// All calls of the last message are settled.
+    pub(super) tools_complete: bool,
+    /// What the user said to a request for consent has had its result.
+    pub(super) is_confirmed: bool,
+    /// The model was told something that it is to answer.
+    pub(super) is_told: bool,
+    /// What comes next of text is the user's own.
+    pub(super) hears_user: bool,
+    pub(super) voice_session_start: Option<serde_json::Value>,
+    pub(super) usage: Usage,
+}
+
+/// What ends a wait.
+pub(super) enum Wake<T> {
+    Model(T),
+    /// A call or a deadline of the core; it has been dealt with.
+    Core,
+    Cancelled,
+    /// The turn's time is up.
+    Late,
+}
+
+/// What a turn is given up for.
+pub(super) struct Patience<'a> {
+    pub(super) cancelled: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
+    pub(super) until: Instant,
+}
+
+/// The type of the client message that moves a conversation to voice.
+const VOICE_SESSION_START: &str = "voice_session_start";
+
+impl TextSession {
+    pub fn begin(request: TextRequest) -> Self {
+        let session = request.session;
+        let identity = SessionIdentity {
+            client_id: request.client_id,
+            session_id: session.session_id.clone(),
+            user_id: session.user_id.clone(),
+            conversation_id: session.conversation_id.clone(),
+            mode: session.mode,
+        };
+        let mut outputs = Vec::new();
+        let journal = request.shared.journal.as_deref();
+        let core = RecordedSession::begin(session, journal, &mut outputs);
+        let mut text = Self {
+            core,
+            calls: CallDriver::new(identity, request.world, request.shared),
+            log: ConversationLog::new(request.settings.limits.log),
+            settings: request.settings,
+            tools: request.tools,
+            flow: Flow::default(),
+            unfinished: None,
+            started: Instant::now(),
+            generation: 0,
+            outputs: Vec::new(),
+            inputs: VecDeque::new(),
+        };
+        for output in outputs {
+            text.obey(output, &mut Nobody);
+        }
+        let mut known = VecDeque::new();
+        text.calls.ask_ledger(&mut known);
+        for input in known {
+            text.feed(input, &mut Nobody);
+        }
+        text.connects(&mut Nobody);
+        let ready = ModelEvent::Ready {
+            provider_session_id: None,
+        };
+        text.feed(Input::Model(ready), &mut Nobody);
+        text
+    }
+
+    pub fn id(&self) -> &SessionId {
+        &self.core.config().session_id
+    }
+
+    /// Whether the core has closed the session, so that the conversation goes on in another one.
+    pub fn is_over(&self) -> bool {
+        self.core.is_over()
+    }
+
+    pub fn log(&self) -> &ConversationLog {
+        &self.log
+    }
+
+    /// What was said in another session of the conversation.
+    pub fn heard_elsewhere(&mut self, entry: Entry) {
+        self.note(entry);
+    }
+
+    /// Whether calls run for which no turn waits.
+    pub fn is_working(&self) -> bool {
+        !self.calls.executor.is_idle()
+    }
+
+    /// Waits for the next thing that a call without a turn brings, or for a deadline.
+    pub async fn work(&mut self) {
+        let mut never = std::pin::pin!(std::future::pending());
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut patience = Patience {
+            cancelled: never.as_mut(),
+            until,
+        };
+        let pending = std::pin::pin!(std::future::pending::<()>());
+        self.wait(pending, &mut patience, &mut Nobody).await;
+    }
+
+    /// Ends the session and waits for the changes that it has begun.
+    pub async fn end(mut self) {
+        self.feed(Input::Client(ClientEvent::Stop), &mut Nobody);
+        while !self.core.is_over() {
+            self.work().await;
+        }
+        self.calls.executor.drain(None).await;
+    }
+
+    /// Each request to a model is a connection of its own to the core: servers use their ids again.
+    pub(super) fn connects(&mut self, sink: &mut dyn TurnSink) {
+        self.generation += 1;
+        let connected = ConnectionEvent::Connected {
+            generation: self.generation,
+            resumed: self.generation > 1,
+        };
+        self.feed(Input::Connection(connected), sink);
+    }
+
+    /// Gives the core an input, and every input that follows from it at once.
+    pub(super) fn feed(&mut self, input: Input, sink: &mut dyn TurnSink) {
+        let mut inputs = std::mem::take(&mut self.inputs);
+        let mut outputs = std::mem::take(&mut self.outputs);
+        inputs.push_back(input);
+        while let Some(input) = inputs.pop_front() {
+            let at = Timestamp::default() + self.started.elapsed();
+            self.core.handle(at, input, &mut outputs);
+            for output in outputs.drain(..) {
+                if let Some(output) = self.calls.obey(output, &mut inputs) {
+                    self.obey(output, sink);
+                }
+            }
+        }
+        self.inputs = inputs;
+        self.outputs = outputs;
+    }
+
+    fn obey(&mut self, output: Output, sink: &mut dyn TurnSink) {
+        match output {
+            Output::SendModel(command) => self.tell_model(command),
+            Output::SendClient(update) => self.tell_client(update, sink),
+            Output::Event(event) => {
+                match &event {
+                    SessionEvent::TurnStarted { turn } => self.flow.turn = *turn,
+                    SessionEvent::Usage(usage) => add(&mut self.flow.usage, usage),
+                    _ => {}
+                }
+                sink.event(&event);
+            }
+            // There is no sound and no lasting connection in a text session, and calls are obeyed elsewhere.
+            Output::DiscardAudio
+            | Output::AcceptAudio
+            | Output::SuppressAudio(_)
+            | Output::HoldMicrophone(_)
+            | Output::RequestConfirmation(_)
+            | Output::DeclineConfirmation { .. }
+            | Output::WithdrawConfirmation { .. }
+            | Output::Reserve(_)
+            | Output::RecordOutcome(_)
+            | Output::MarkAnswered { .. }
+            | Output::Lookup(_)
+            | Output::CheckRate { .. }
+            | Output::Connect { .. }
+            | Output::StartCall(_)
+            | Output::AbortCall { .. }
+            | Output::Close(_) => {}
+        }
+    }
+
+    fn tell_model(&mut self, command: ModelCommand) {
+        match command {
+            ModelCommand::ToolResponses(responses) | ModelCommand::LateResults(responses) => {
+                for response in responses {
+                    self.note(Entry::Result(response));
+                }
+            }
+            ModelCommand::UserText(text) if std::mem::take(&mut self.flow.hears_user) => {
+                self.note(Entry::UserText(text));
+            }
+            ModelCommand::UserText(text) | ModelCommand::Notice(text) => {
+                self.flow.is_told = true;
+                self.note(Entry::Notice(text));
+            }
+            ModelCommand::History { entries, .. } => {
+                for entry in entries {
+                    self.note(Entry::earlier(entry));
+                }
+            }
+            ModelCommand::Image { mime_type, data } => {
+                self.note(Entry::UserImage(Image { mime_type, data }));
+            }
+            ModelCommand::AudioEnded => {}
+        }
+    }
+
+    fn tell_client(&mut self, update: ClientUpdate, sink: &mut dyn TurnSink) {
+        match update {
+            ClientUpdate::ToolsComplete { .. } => self.flow.tools_complete = true,
+            ClientUpdate::ConfirmationResult { .. } => self.flow.is_confirmed = true,
+            ClientUpdate::ConfirmationRequest(question) => {
+                if let Some(token) = self.calls.take_token(question.call) {
+                    sink.asks(&question, &token);
+                }
+                return;
+            }
+            ClientUpdate::Transcript {
+                is_final: false, ..
+            } => self.flow.has_words = true,
+            ClientUpdate::Message(message)
+                if message.get("type").and_then(serde_json::Value::as_str)
+                    == Some(VOICE_SESSION_START) =>
+            {
+                // It ends the turn, so it is the last that the client hears of it.
+                self.flow.voice_session_start = Some(message);
+                return;
+            }
+            _ => {}
+        }
+        sink.client(&update);
+    }
+
+    /// Puts an entry into the log. What does not fit is left out, which the log's limits have made rare.
+    pub(super) fn note(&mut self, entry: Entry) {
+        if let Err(error) = self.log.append(entry) {
+            let session = self.id();
+            tracing::warn!(%session, %error, "something said is not remembered");
+        }
+    }
+
+    /// Waits for what the model brings, and deals with calls and deadlines meanwhile. The future of the model must bear
+    /// being dropped, or be lent.
+    pub(super) async fn wait<T>(
+        &mut self,
+        model: impl Future<Output = T>,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Wake<T> {
+        sink.flush();
+        let due = self
+            .core
+            .next_deadline()
+            .map(|at| self.started + Duration::from_micros(at.0));
+        let earliest = due.map_or(patience.until, |due| due.min(patience.until));
+        let calls = &mut self.calls;
+        let input = tokio::select! {
+            biased;
+            () = patience.cancelled.as_mut() => return Wake::Cancelled,
+            input = poll_fn(|context| calls.poll_input(context)) => input,
+            brought = model => return Wake::Model(brought),
+            () = tokio::time::sleep_until(earliest) => {
+                if earliest == patience.until {
+                    return Wake::Late;
+                }
+                Input::Tick
+            }
+        };
+        self.feed(input, sink);
+        Wake::Core
+    }
+}
+
+fn add(sum: &mut Usage, usage: &Usage) {
+    sum.prompt_tokens += usage.prompt_tokens;
+    sum.response_tokens += usage.response_tokens;
+    sum.thoughts_tokens += usage.thoughts_tokens;
+    sum.tool_use_tokens += usage.tool_use_tokens;
+    sum.cached_tokens += usage.cached_tokens;
+    sum.total_tokens += usage.total_tokens;
+}
+
+/// Writes nothing down: nobody waits for what happens between turns.
+pub(super) struct Nobody;
+
+impl TurnSink for Nobody {
+    fn step(&mut self) {}
+    fn client(&mut self, _update: &ClientUpdate) {}
+    fn event(&mut self, _event: &SessionEvent) {}
+    fn asks(&mut self, _question: &ConfirmationQuestion, _token: &Sensitive<String>) {}
+    fn failed(&mut self, _code: windlass_session::client::ErrorCode, _message: &str) {}
+    fn finished(&mut self, _end: &super::TurnEnd) {}
+    fn flush(&mut self) {}
+}

@@ -1,0 +1,334 @@
+//! A turn: what the user says, the model's answers with their calls, and the end in words. Knows no protocol and no policy:
+//! budgets are the core's, whose verdict that a turn is wound up is heeded here.
+
+use super::ask::Asked;
+use super::model::TextModel;
+use super::session::{Flow, Patience, TextSession, Wake};
+use super::{FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::time::Instant;
+use windlass_provider::answer::{Answer, Ending};
+use windlass_provider::failure::FailureClass;
+use windlass_provider::log::Entry;
+use windlass_provider::request::ToolUse;
+use windlass_session::client::{ClientEvent, ErrorCode};
+use windlass_session::io::Input;
+use windlass_session::model::ModelEvent;
+use windlass_tool::sensitive::Sensitive;
+
+/// How often a model is told that its call could not be read.
+const CORRECTIONS_MAX: u32 = 2;
+/// Said to a model that answered nothing.
+const ANSWER_IN_WORDS: &str = "Your last answer held no words for the user. Answer the user now, in words, with what you have; say so where it is not enough.";
+/// Said to the user where the model will say nothing at all.
+const NO_WORDS: &str =
+    "I could not put an answer together. Please ask again, perhaps in other words.";
+
+/// What a turn does next.
+enum Next {
+    Ask,
+    /// Ask once more, without tools.
+    AskForWords,
+    End(FinishReason),
+}
+
+/// How far a turn has come.
+#[derive(Default)]
+struct Progress {
+    requests: u32,
+    corrections: u32,
+    is_last: bool,
+}
+
+impl TextSession {
+    /// Runs one turn to its end. It is given up when `cancelled` is ready: then the model's request is dropped, and so is
+    /// every call that changes nothing.
+    pub async fn turn(
+        &mut self,
+        input: TurnInput,
+        system_instruction: &str,
+        sink: &mut dyn TurnSink,
+        cancelled: Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) -> TurnEnd {
+        let mut patience = Patience {
+            cancelled,
+            until: Instant::now() + self.settings.limits.turn_timeout,
+        };
+        self.flow = Flow::default();
+        let mut reason = FinishReason::Stop;
+        if self.take_input(input, &mut patience, sink).await {
+            reason = self.answer(system_instruction, &mut patience, sink).await;
+        }
+        self.look_after_unfinished();
+        self.unfinished = None;
+        let end = TurnEnd {
+            reason,
+            usage: self.flow.usage,
+            turn: self.flow.turn,
+            voice_session_start: self.flow.voice_session_start.take(),
+        };
+        sink.finished(&end);
+        sink.flush();
+        end
+    }
+
+    /// Whether the input is one that the model has to answer.
+    async fn take_input(
+        &mut self,
+        input: TurnInput,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> bool {
+        match input {
+            TurnInput::User(UserInput { text, images }) => {
+                self.hear_user(text, images, sink);
+                true
+            }
+            TurnInput::Again(UserInput { text, images }) => {
+                self.note(Entry::Interrupted);
+                self.hear_user(text, images, sink);
+                true
+            }
+            TurnInput::Confirm {
+                token_hash,
+                approved,
+            } => {
+                let event = ClientEvent::Confirm {
+                    token_hash,
+                    approved,
+                };
+                self.feed(Input::Client(event), sink);
+                // What was approved runs to its end, whoever waits for it.
+                let mut never = std::pin::pin!(std::future::pending());
+                let mut steadfast = Patience {
+                    cancelled: never.as_mut(),
+                    until: patience.until,
+                };
+                while !self.flow.is_confirmed {
+                    let nothing = std::future::pending::<()>();
+                    if let Wake::Late = self.wait(nothing, &mut steadfast, sink).await {
+                        break;
+                    }
+                }
+                self.flow.is_told
+            }
+        }
+    }
+
+    fn hear_user(
+        &mut self,
+        text: Sensitive<String>,
+        images: Vec<windlass_provider::log::Image>,
+        sink: &mut dyn TurnSink,
+    ) {
+        for image in images {
+            let event = ClientEvent::Image {
+                mime_type: image.mime_type,
+                data: image.data,
+            };
+            self.feed(Input::Client(event), sink);
+        }
+        self.flow.hears_user = true;
+        self.feed(Input::Client(ClientEvent::Text { text }), sink);
+        self.flow.hears_user = false;
+    }
+
+    async fn answer(
+        &mut self,
+        system_instruction: &str,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> FinishReason {
+        let mut progress = Progress::default();
+        loop {
+            progress.requests += 1;
+            progress.is_last |= progress.requests >= self.settings.limits.requests_max
+                || self.core.is_wound_up()
+                || self.flow.voice_session_start.is_some();
+            let tool_use = match progress.is_last {
+                true => ToolUse::Forbidden,
+                false => ToolUse::Free,
+            };
+            sink.step();
+            self.flow.is_told = false;
+            let asked = self.ask(system_instruction, tool_use, patience, sink).await;
+            let (answer, model) = match asked {
+                Asked::Answer(answer, model) => (*answer, model),
+                Asked::Cancelled => return self.give_up(sink),
+                Asked::Late => return self.give_up_late(sink),
+            };
+            match self
+                .take_answer(answer, &model, &mut progress, patience, sink)
+                .await
+            {
+                Next::Ask => {}
+                Next::AskForWords => progress.is_last = true,
+                Next::End(reason) => return reason,
+            }
+        }
+    }
+
+    async fn take_answer(
+        &mut self,
+        answer: Answer,
+        model: &Arc<TextModel>,
+        progress: &mut Progress,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Next {
+        for entry in answer.entries(model.route()) {
+            self.note(entry);
+        }
+        if !answer.calls.is_empty() {
+            return self.run_calls(answer, progress, patience, sink).await;
+        }
+        if let Some(correction) = answer.ending.correction()
+            && progress.corrections < CORRECTIONS_MAX
+            && !progress.is_last
+        {
+            progress.corrections += 1;
+            self.note(Entry::Notice(Sensitive(correction.to_owned())));
+            return Next::Ask;
+        }
+        let reason = match &answer.ending {
+            Ending::Complete | Ending::Stopped { .. } => FinishReason::Stop,
+            Ending::MalformedCall | Ending::UndeclaredCall => FinishReason::Stop,
+            Ending::LengthReached => FinishReason::Length,
+            Ending::Blocked { .. } => FinishReason::Blocked,
+            Ending::Failed(_) | Ending::Cut => FinishReason::Failed,
+        };
+        if reason == FinishReason::Failed {
+            let (code, message) = told_of(&answer.ending);
+            sink.failed(code, message);
+        } else if !self.flow.has_words {
+            if reason != FinishReason::Blocked && !progress.is_last {
+                self.note(Entry::Notice(Sensitive(ANSWER_IN_WORDS.to_owned())));
+                return Next::AskForWords;
+            }
+            self.say(NO_WORDS, sink);
+        }
+        self.close_turn(&answer, sink);
+        if self.flow.is_told && !progress.is_last {
+            return Next::Ask;
+        }
+        Next::End(reason)
+    }
+
+    /// Hands the calls of an answer to the core and waits until each has its response.
+    async fn run_calls(
+        &mut self,
+        mut answer: Answer,
+        progress: &Progress,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Next {
+        if let Some(usage) = answer.usage.take() {
+            self.feed(Input::Model(ModelEvent::Usage(usage)), sink);
+        }
+        self.flow.tools_complete = false;
+        let calls = std::mem::take(&mut answer.calls);
+        self.feed(Input::Model(ModelEvent::Calls(calls)), sink);
+        while !self.flow.tools_complete {
+            match self
+                .wait(std::future::pending::<()>(), patience, sink)
+                .await
+            {
+                Wake::Model(()) | Wake::Core => {}
+                Wake::Cancelled => {
+                    self.give_up(sink);
+                    return Next::End(FinishReason::Cancelled);
+                }
+                Wake::Late => return Next::End(self.give_up_late(sink)),
+            }
+        }
+        if !progress.is_last {
+            return Next::Ask;
+        }
+        // It was asked for words alone and called all the same.
+        if !self.flow.has_words {
+            self.say(NO_WORDS, sink);
+        }
+        self.close_turn(&answer, sink);
+        Next::End(FinishReason::Stop)
+    }
+
+    /// Says something that the model did not.
+    fn say(&mut self, words: &str, sink: &mut dyn TurnSink) {
+        let text = Sensitive(words.to_owned());
+        self.note(Entry::Text(windlass_provider::log::TextPiece::plain(
+            text.clone(),
+        )));
+        self.feed(Input::Model(ModelEvent::OutputText { text }), sink);
+    }
+
+    fn close_turn(&mut self, answer: &Answer, sink: &mut dyn TurnSink) {
+        for event in answer.closing_events() {
+            self.feed(Input::Model(event), sink);
+        }
+    }
+
+    fn give_up(&mut self, sink: &mut dyn TurnSink) -> FinishReason {
+        self.feed(Input::Client(ClientEvent::Interrupt), sink);
+        // The answer's end is not awaited; it ends here.
+        self.feed(Input::Model(ModelEvent::GenerationComplete), sink);
+        self.note(Entry::Interrupted);
+        FinishReason::Cancelled
+    }
+
+    fn give_up_late(&mut self, sink: &mut dyn TurnSink) -> FinishReason {
+        self.give_up(sink);
+        sink.failed(
+            ErrorCode::ProviderSilent,
+            "the answer took too long and was given up; please ask again",
+        );
+        FinishReason::Failed
+    }
+}
+
+/// What the user is told of a failure; the rest is in the log.
+fn told_of(ending: &Ending) -> (ErrorCode, &'static str) {
+    let Ending::Failed(failure) = ending else {
+        return (
+            ErrorCode::ProviderUnavailable,
+            "the model's answer was cut off; please ask again",
+        );
+    };
+    match failure.class {
+        FailureClass::Auth => (
+            ErrorCode::ProviderAuth,
+            "the model's provider refused the server's key",
+        ),
+        FailureClass::NotFound => (
+            ErrorCode::ProviderUnavailable,
+            "the model's provider knows no such model or address",
+        ),
+        FailureClass::RateLimited | FailureClass::Overloaded => (
+            ErrorCode::ProviderUnavailable,
+            "the model's provider has too much to do now; please ask again in a moment",
+        ),
+        FailureClass::QuotaExhausted => (
+            ErrorCode::ProviderUnavailable,
+            "what was paid for at the model's provider is used up",
+        ),
+        FailureClass::ContextTooLong => {
+            (ErrorCode::TooLarge, "the message is too long for the model")
+        }
+        FailureClass::InvalidRequest => (
+            ErrorCode::ProviderUnavailable,
+            "the model's provider refused the request",
+        ),
+        FailureClass::Conflict
+        | FailureClass::Cancelled
+        | FailureClass::Timeout
+        | FailureClass::ServerFault => (
+            ErrorCode::ProviderUnavailable,
+            "the model's provider cannot answer now; please ask again",
+        ),
+        FailureClass::Protocol => (
+            ErrorCode::ProviderUnavailable,
+            "the model's provider sent something that is no answer",
+        ),
+    }
+}

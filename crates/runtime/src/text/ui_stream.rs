@@ -1,0 +1,471 @@
+//! A turn as the UI message stream of Vercel's AI SDK: server-sent events that `useChat` reads. Knows that format and the
+//! core's updates; knows no connection.
+//!
+//! The format is that of the npm package `ai`, version 7, `src/ui-message-stream/ui-message-chunks.ts`.
+
+use super::{FinishReason, TurnEnd, TurnSink};
+use crate::redaction::without_sensitive;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
+use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
+use windlass_session::model::Role;
+use windlass_tool::envelope::{Outcome, rfc3339};
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::CallNumber;
+use windlass_tool::sensitive::Sensitive;
+
+/// The headers of an answer, beside the type `text/event-stream`.
+pub const HEADERS: [(&str, &str); 3] = [
+    ("x-vercel-ai-ui-message-stream", "v1"),
+    ("cache-control", "no-cache"),
+    ("x-accel-buffering", "no"),
+];
+
+/// Takes what is ready to go out and leaves the buffer empty.
+pub trait Outlet: Send {
+    fn send(&mut self, bytes: &mut Vec<u8>);
+}
+
+/// Writes one turn down.
+pub struct UiStream<O> {
+    outlet: O,
+    bytes: Vec<u8>,
+    message_id: String,
+    /// The client's own message goes on; it is not begun anew.
+    continues: bool,
+    is_begun: bool,
+    texts: u32,
+    is_text_open: bool,
+    is_step_open: bool,
+    /// The user is asked about a call; a new step would hide that from the SDK.
+    awaits_approval: bool,
+    shown: Vec<CallNumber>,
+    /// Calls that need the user's consent and about which the user was not asked yet, each with what it is told.
+    unasked: Vec<(CallNumber, String)>,
+}
+
+#[derive(Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "kebab-case",
+    rename_all_fields = "camelCase"
+)]
+enum Chunk<'a> {
+    Start {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<&'a str>,
+    },
+    StartStep,
+    FinishStep,
+    TextStart {
+        id: &'a str,
+    },
+    TextEnd {
+        id: &'a str,
+    },
+    ToolInputAvailable {
+        tool_call_id: &'a str,
+        tool_name: &'a str,
+        input: Cow<'a, Map<String, Value>>,
+        dynamic: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+    },
+    ToolOutputAvailable {
+        tool_call_id: &'a str,
+        output: &'a Value,
+        dynamic: bool,
+    },
+    ToolOutputDenied {
+        tool_call_id: &'a str,
+    },
+    ToolApprovalRequest {
+        approval_id: &'a str,
+        tool_call_id: &'a str,
+    },
+    ToolOutputError {
+        tool_call_id: &'a str,
+        error_text: String,
+        dynamic: bool,
+    },
+    SourceUrl {
+        source_id: &'a str,
+        url: &'a str,
+        title: &'a str,
+    },
+    SourceDocument {
+        source_id: &'a str,
+        media_type: &'a str,
+        title: &'a str,
+    },
+    File {
+        url: &'a str,
+        media_type: &'a str,
+    },
+    Error {
+        error_text: &'a str,
+    },
+    Abort,
+    Finish {
+        finish_reason: &'a str,
+        message_metadata: Value,
+    },
+}
+
+impl<O: Outlet> UiStream<O> {
+    /// `continues` where the client adds what comes to the message that it has, as after an approval.
+    pub fn new(outlet: O, message_id: String, continues: bool) -> Self {
+        Self {
+            outlet,
+            bytes: Vec::with_capacity(1_024),
+            message_id,
+            continues,
+            is_begun: false,
+            texts: 0,
+            is_text_open: false,
+            is_step_open: false,
+            awaits_approval: false,
+            shown: Vec::new(),
+            unasked: Vec::new(),
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Chunk<'_>) {
+        write_event(&mut self.bytes, chunk);
+    }
+
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            let message_id = (!self.continues).then_some(self.message_id.as_str());
+            write_event(&mut self.bytes, &Chunk::Start { message_id });
+        }
+    }
+
+    fn data(&mut self, kind: &str, data: &Value, is_transient: bool) {
+        self.begin();
+        let mut chunk = json!({"type": format!("data-{}", kind.replace('_', "-")), "data": data});
+        if is_transient {
+            chunk["transient"] = true.into();
+        }
+        write_event(&mut self.bytes, &chunk);
+    }
+
+    fn words(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.is_text_open, true) {
+            self.texts += 1;
+            let id = self.text_id();
+            self.chunk(&Chunk::TextStart { id: &id });
+        }
+        // This is nearly all that is ever written, so it is spared a detour.
+        self.bytes
+            .extend_from_slice(b"data: {\"type\":\"text-delta\",\"id\":\"");
+        let id = self.text_id();
+        self.bytes.extend_from_slice(id.as_bytes());
+        self.bytes.extend_from_slice(b"\",\"delta\":");
+        serde_json::to_writer(&mut self.bytes, text).expect("memory takes every text");
+        self.bytes.extend_from_slice(b"}\n\n");
+    }
+
+    fn text_id(&self) -> String {
+        format!("text-{}", self.texts)
+    }
+
+    fn end_text(&mut self) {
+        if std::mem::take(&mut self.is_text_open) {
+            let id = self.text_id();
+            self.chunk(&Chunk::TextEnd { id: &id });
+        }
+    }
+
+    fn end_step(&mut self) {
+        self.end_text();
+        if std::mem::take(&mut self.is_step_open) {
+            self.chunk(&Chunk::FinishStep);
+        }
+    }
+
+    fn call_id(call: CallNumber) -> String {
+        // The same in every turn of a session, because an approval concerns the call of an earlier one.
+        call.to_string()
+    }
+
+    fn call_started(&mut self, started: &CallStarted) {
+        let arguments = without_sensitive(started.arguments.expose(), &started.tool.sensitive);
+        let status = started.status.as_deref();
+        self.show_call(started.call, started.tool.id.as_str(), arguments, status);
+    }
+
+    /// Shows a call once, however often it is tried.
+    fn show_call(
+        &mut self,
+        call: CallNumber,
+        tool: &str,
+        input: Cow<'_, Map<String, Value>>,
+        title: Option<&str>,
+    ) {
+        if self.shown.contains(&call) {
+            return;
+        }
+        self.shown.push(call);
+        self.end_text();
+        let tool_call_id = Self::call_id(call);
+        self.chunk(&Chunk::ToolInputAvailable {
+            tool_call_id: &tool_call_id,
+            tool_name: tool,
+            input,
+            dynamic: true,
+            title,
+        });
+    }
+
+    fn call_ended(&mut self, record: &CallRecord) {
+        let no_arguments = Map::new();
+        let arguments = match (&record.arguments, &record.tool) {
+            (Some(arguments), Some(tool)) => without_sensitive(arguments.expose(), &tool.sensitive),
+            _ => Cow::Borrowed(&no_arguments),
+        };
+        let error = record.error_type();
+        let tool_call_id = Self::call_id(record.call);
+        if error == Some(ErrorType::ConfirmationDeclined) {
+            return self.chunk(&Chunk::ToolOutputDenied {
+                tool_call_id: &tool_call_id,
+            });
+        }
+        self.show_call(record.call, &record.tool_name, arguments, None);
+        match &record.response.expose().outcome {
+            Outcome::Success { data, .. } => {
+                let output: &Value = data.as_deref().unwrap_or(&Value::Null);
+                self.chunk(&Chunk::ToolOutputAvailable {
+                    tool_call_id: &tool_call_id,
+                    output,
+                    dynamic: true,
+                });
+            }
+            Outcome::Failure(error) => {
+                let error_text = format!("{}: {}", error.error_type.code(), error.message);
+                if error.error_type == ErrorType::ConfirmationRequired {
+                    // The question follows, and is what the client is to show.
+                    return self.unasked.push((record.call, error_text));
+                }
+                self.chunk(&Chunk::ToolOutputError {
+                    tool_call_id: &tool_call_id,
+                    error_text,
+                    dynamic: true,
+                });
+            }
+        }
+    }
+
+    fn sources(&mut self, citations: &[Citation]) {
+        for citation in citations {
+            let (source_id, title) = (citation.id.as_str(), citation.title.as_str());
+            let chunk = match &citation.url {
+                Some(url) => Chunk::SourceUrl {
+                    source_id,
+                    url,
+                    title,
+                },
+                None => Chunk::SourceDocument {
+                    source_id,
+                    media_type: "text/markdown",
+                    title,
+                },
+            };
+            write_event(&mut self.bytes, &chunk);
+        }
+    }
+
+    fn images(&mut self, images: &[Image]) {
+        for image in images {
+            let media_type = "image/*";
+            let url = &image.url;
+            write_event(&mut self.bytes, &Chunk::File { url, media_type });
+        }
+    }
+}
+
+fn write_event(bytes: &mut Vec<u8>, chunk: &impl Serialize) {
+    bytes.extend_from_slice(b"data: ");
+    serde_json::to_writer(&mut *bytes, chunk)
+        .expect("chunks hold no map with keys other than strings, and memory takes them");
+    bytes.extend_from_slice(b"\n\n");
+}
+
+/// A whole stream that says one thing of the server's own, as data for programs and in words for people.
+pub fn notice(kind: &str, data: &Value, words: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for chunk in [
+        json!({"type": "start"}),
+        json!({"type": format!("data-{kind}"), "data": data}),
+        json!({"type": "text-start", "id": "notice"}),
+        json!({"type": "text-delta", "id": "notice", "delta": words}),
+        json!({"type": "text-end", "id": "notice"}),
+        json!({"type": "finish", "finishReason": "other"}),
+    ] {
+        write_event(&mut bytes, &chunk);
+    }
+    bytes.extend_from_slice(b"data: [DONE]\n\n");
+    bytes
+}
+
+impl<O: Outlet> TurnSink for UiStream<O> {
+    fn step(&mut self) {
+        self.begin();
+        if self.awaits_approval && self.is_step_open {
+            return;
+        }
+        self.end_step();
+        self.is_step_open = true;
+        self.chunk(&Chunk::StartStep);
+    }
+
+    fn client(&mut self, update: &ClientUpdate) {
+        match update {
+            ClientUpdate::Transcript {
+                role: Role::Assistant,
+                text,
+                is_final,
+                citations,
+                images,
+            } => {
+                self.begin();
+                if *is_final {
+                    self.sources(citations);
+                    self.images(images);
+                } else {
+                    self.words(text.expose());
+                }
+            }
+            ClientUpdate::Error { message, .. } => self.chunk(&Chunk::Error {
+                error_text: message,
+            }),
+            ClientUpdate::Message(message) => {
+                let kind = message.get("type").and_then(Value::as_str);
+                self.data(kind.unwrap_or("message"), message, false);
+            }
+            ClientUpdate::ConfirmationResult {
+                call: None,
+                response,
+            } => {
+                let error = response.expose().error();
+                let message = error.map_or("this approval is not valid", |error| &error.message);
+                self.begin();
+                self.chunk(&Chunk::Error {
+                    error_text: message,
+                });
+            }
+            // The call's own end says what came of it.
+            ClientUpdate::ConfirmationResult { call: Some(_), .. } => {}
+            // What the user typed is known to the client, and the rest is said by the stream's own form.
+            ClientUpdate::Transcript { .. }
+            | ClientUpdate::ModelGenerating
+            | ClientUpdate::Interrupted
+            | ClientUpdate::TurnComplete { .. }
+            | ClientUpdate::ToolsComplete { .. }
+            | ClientUpdate::ConfirmationRequest(_)
+            | ClientUpdate::EndVoiceSession { .. }
+            | ClientUpdate::SessionComplete { .. }
+            | ClientUpdate::Reconnecting { .. }
+            | ClientUpdate::Reconnected
+            | ClientUpdate::Stopped => {}
+        }
+    }
+
+    fn event(&mut self, event: &SessionEvent) {
+        match event {
+            SessionEvent::CallStarted(started) => self.call_started(started),
+            SessionEvent::CallFinished(record)
+            | SessionEvent::CallRejected(record)
+            | SessionEvent::CallCancelled(record) => self.call_ended(record),
+            SessionEvent::CallProgressed {
+                call,
+                message,
+                fraction,
+            } => {
+                let tool_call_id = Self::call_id(*call);
+                let progress = json!({
+                    "toolCallId": tool_call_id, "message": message, "fraction": fraction
+                });
+                self.data("tool-progress", &progress, true);
+            }
+            _ => {}
+        }
+    }
+
+    fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
+        self.unasked.retain(|(call, _)| *call != question.call);
+        self.awaits_approval = true;
+        let tool_call_id = Self::call_id(question.call);
+        self.chunk(&Chunk::ToolApprovalRequest {
+            approval_id: token.expose(),
+            tool_call_id: &tool_call_id,
+        });
+        let request = json!({
+            "toolCallId": tool_call_id,
+            "token": token.expose(),
+            "tool": question.tool.as_str(),
+            "args": question.arguments.expose().as_ref(),
+            "preview": question.preview.expose(),
+            "warning": question.warning,
+            "expiresAt": rfc3339(question.expires_at_unix_ms),
+        });
+        self.data("confirmation-request", &request, true);
+    }
+
+    fn failed(&mut self, code: ErrorCode, message: &str) {
+        self.begin();
+        self.data("error", &json!({"code": code.as_str()}), true);
+        self.chunk(&Chunk::Error {
+            error_text: message,
+        });
+    }
+
+    fn finished(&mut self, end: &TurnEnd) {
+        self.begin();
+        for (call, error_text) in std::mem::take(&mut self.unasked) {
+            let tool_call_id = Self::call_id(call);
+            self.chunk(&Chunk::ToolOutputError {
+                tool_call_id: &tool_call_id,
+                error_text,
+                dynamic: true,
+            });
+        }
+        self.end_step();
+        if let Some(message) = &end.voice_session_start {
+            self.data("voice-session-start", message, false);
+        }
+        if end.reason == FinishReason::Cancelled {
+            self.chunk(&Chunk::Abort);
+        }
+        let finish_reason = match end.reason {
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+            FinishReason::Blocked => "content-filter",
+            FinishReason::Cancelled => "other",
+            FinishReason::Failed => "error",
+        };
+        let usage = &end.usage;
+        self.chunk(&Chunk::Finish {
+            finish_reason,
+            message_metadata: json!({
+                "turn": end.turn,
+                "usage": {
+                    "inputTokens": usage.prompt_tokens,
+                    "cachedInputTokens": usage.cached_tokens,
+                    "outputTokens": usage.response_tokens,
+                    "reasoningTokens": usage.thoughts_tokens,
+                    "totalTokens": usage.total_tokens,
+                },
+            }),
+        });
+        self.bytes.extend_from_slice(b"data: [DONE]\n\n");
+    }
+
+    fn flush(&mut self) {
+        if !self.bytes.is_empty() {
+            self.outlet.send(&mut self.bytes);
+        }
+    }
+}

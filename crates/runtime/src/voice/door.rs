@@ -1,0 +1,159 @@
+//! The way back into a running session: who holds its resume token gets in, and the conversation's place is given up when the
+//! session leaves it. Knows no message and no policy; how long a session waits is the core's decision.
+
+use super::client_side::ClientSide;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use windlass_tool::id::{ClientId, ConversationId, UserId};
+
+/// Who may come in, and for which conversation.
+#[derive(Clone, Debug)]
+pub(super) struct Owner {
+    pub(super) client_id: ClientId,
+    pub(super) user_id: UserId,
+    pub(super) conversation_id: ConversationId,
+}
+
+/// The entrance of one session.
+pub(super) struct Door {
+    pub(super) owner: Owner,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    client: Option<Box<ClientSide>>,
+    /// The session has nobody to talk to.
+    is_waiting: bool,
+    /// Somebody begins the conversation anew.
+    is_closed: bool,
+    waker: Option<Waker>,
+    lease: Option<Box<dyn Send>>,
+}
+
+/// What happened at a door.
+pub(super) enum Visit {
+    Client(Box<ClientSide>),
+    /// The session is to end: its conversation goes on in another.
+    Closed,
+}
+
+impl Door {
+    pub(super) fn new(owner: Owner, lease: Box<dyn Send>) -> Arc<Self> {
+        Arc::new(Self {
+            owner,
+            state: Mutex::new(State {
+                lease: Some(lease),
+                ..State::default()
+            }),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings a client to the session. A client that came before it and was not seen yet is gone.
+    pub(super) fn enter(&self, client: ClientSide) {
+        let mut state = self.lock();
+        state.client = Some(Box::new(client));
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether anything happened since the last question; wakes the task when something does.
+    pub(super) fn visit(&self, context: &mut Context<'_>) -> Option<Visit> {
+        let mut state = self.lock();
+        if let Some(client) = state.client.take() {
+            return Some(Visit::Client(client));
+        }
+        if std::mem::take(&mut state.is_closed) {
+            return Some(Visit::Closed);
+        }
+        let is_registered = state
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(context.waker()));
+        if !is_registered {
+            state.waker = Some(context.waker().clone());
+        }
+        None
+    }
+
+    /// Whether the session has lost its client, and waits for another.
+    pub(super) fn set_waiting(&self, is_waiting: bool) {
+        self.lock().is_waiting = is_waiting;
+    }
+
+    /// Gives the conversation's place up.
+    pub(super) fn release(&self) {
+        // Dropped outside the lock: a lease has locks of its own.
+        let lease = self.lock().lease.take();
+        drop(lease);
+    }
+
+    /// Ends a session that nobody is connected to, so that its conversation can begin anew; whether it was such a one.
+    fn close(&self) -> bool {
+        let mut state = self.lock();
+        if !state.is_waiting || state.client.is_some() {
+            return false;
+        }
+        state.is_closed = true;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+        true
+    }
+}
+
+/// The doors of all running sessions, by the hash of the token that opens each. A token opens once.
+#[derive(Default)]
+pub(super) struct Doors(Mutex<HashMap<[u8; 32], Arc<Door>>>);
+
+impl Doors {
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Door>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn open(&self, token_hash: [u8; 32], door: Arc<Door>) {
+        self.lock().insert(token_hash, door);
+    }
+
+    pub(super) fn shut(&self, token_hash: &[u8; 32]) {
+        self.lock().remove(token_hash);
+    }
+
+    /// The door that a token opens, for this user and conversation where they are named. The token is used up by it; in
+    /// other hands it stays what it was.
+    pub(super) fn take(
+        &self,
+        token_hash: &[u8; 32],
+        user_id: Option<&str>,
+        conversation_id: Option<&str>,
+    ) -> Option<Arc<Door>> {
+        let mut doors = self.lock();
+        let owner = &doors.get(token_hash)?.owner;
+        let is_theirs = user_id.is_none_or(|id| id == owner.user_id.as_str())
+            && conversation_id.is_none_or(|id| id == owner.conversation_id.as_str());
+        if is_theirs {
+            doors.remove(token_hash)
+        } else {
+            None
+        }
+    }
+
+    /// Makes room for a new session of a conversation, where its own client has left the one before.
+    pub(super) fn clear(&self, client_id: &ClientId, user_id: Option<&str>, conversation_id: &str) {
+        let left = self.lock().values().find_map(|door| {
+            let owner = &door.owner;
+            let is_theirs = owner.client_id == *client_id
+                || user_id.is_some_and(|id| id == owner.user_id.as_str());
+            (owner.conversation_id.as_str() == conversation_id && is_theirs).then(|| door.clone())
+        });
+        if let Some(door) = left.filter(|door| door.close()) {
+            door.release();
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What the chain of the audit brings: every change of what was written is found and named, a full file gives way to the
+//! next, and a disk that takes nothing stops what writes until it takes something again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use windlass_runtime::audit::{
+    Audit, AuditSettings, AuditedArguments, Fault, Link, VerifyError, files_of, verify,
+};
+use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
+use windlass_session::event::{EndReason, SessionEvent};
+use windlass_tool::id::{
+    CallNumber, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
+};
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+
+fn identity(session: &str) -> SessionIdentity {
+    SessionIdentity {
+        client_id: ClientId::new("client"),
+        session_id: SessionId::new(session),
+        user_id: UserId::new("ada"),
+        conversation_id: ConversationId::new("c-1"),
+        mode: Mode::Voice,
+    }
+}
+
+fn note(audit: &Audit, session: &str, number: u64) {
+    let event = SessionEvent::AuditNote {
+        call: CallNumber(number),
+        tool: ToolId::parse("noting").unwrap(),
+        event: "noted".to_owned(),
+        data: Sensitive(serde_json::json!({ "number": number, "half": 0.5 })),
+    };
+    audit.event(&identity(session), 1_700_000_000_000, &event);
+}
+
+fn open(path: &Path, file_bytes_max: u64) -> Audit {
+    Audit::open_with(AuditSettings {
+        path: path.to_owned(),
+        arguments: AuditedArguments::Hash,
+        file_bytes_max,
+    })
+    .unwrap()
+}
+
+/// Six lines of two sessions, written by two processes one after the other.
+fn written(folder: &Path) -> PathBuf {
+    let path = folder.join("audit.jsonl");
+    for numbers in [0..4, 4..6] {
+        let audit = open(&path, 1_000_000);
+        for number in numbers {
+            note(&audit, ["s-1", "s-2"][number % 2], number as u64);
+        }
+        audit.close();
+    }
+    path
+}
+
+fn records(files: &[PathBuf]) -> u64 {
+    verify(files).unwrap().records
+}
+
+#[test]
+fn what_several_processes_wrote_one_after_the_other_is_one_chain() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path());
+    let verified = verify(std::slice::from_ref(&path)).unwrap();
+    assert_eq!((verified.records, verified.is_from_genesis), (6, true));
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(
+        text.trim_end()
+            .ends_with(&format!("{}\"}}", verified.last.as_str()))
+    );
+}
+
+#[test]
+fn several_processes_may_write_one_chain_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let audits: Vec<Arc<Audit>> = (0..3).map(|_| Arc::new(open(&path, 2_000))).collect();
+    std::thread::scope(|scope| {
+        for (index, audit) in audits.iter().enumerate() {
+            scope.spawn(move || {
+                for number in 0..10 {
+                    note(audit, &format!("s-{index}"), number);
+                }
+                audit.close();
+            });
+        }
+    });
+    assert_eq!(records(&files_of(&path).unwrap()), 30);
+}
+
+/// Changes the lines of an audit and compares the place and the kind of the first fault.
+fn check(change: impl Fn(&mut Vec<String>), expected: Option<(u64, Fault)>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path());
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    change(&mut lines);
+    fs::write(
+        &path,
+        lines
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>(),
+    )
+    .unwrap();
+    let found = match verify(std::slice::from_ref(&path)) {
+        Ok(_) => None,
+        Err(VerifyError::Bad(bad)) => {
+            assert_eq!(bad.path, path);
+            Some((bad.line, bad.fault))
+        }
+        Err(error @ VerifyError::Unreadable { .. }) => panic!("{error}"),
+    };
+    assert_eq!(found, expected);
+}
+
+fn gap(session: &str, before: u64, found: u64) -> Fault {
+    Fault::Gap {
+        session: session.to_owned(),
+        before,
+        found,
+    }
+}
+
+#[test]
+fn the_first_bad_record_is_named_with_what_is_wrong() {
+    check(|_| {}, None);
+    check(
+        |lines| lines[2] = lines[2].replace("\"number\":2", "\"number\":7"),
+        Some((3, Fault::Edited)),
+    );
+    check(|lines| lines[2].insert(1, ' '), Some((3, Fault::Edited)));
+    check(|lines| drop(lines.remove(2)), Some((3, Fault::Unlinked)));
+    check(|lines| lines.swap(1, 2), Some((2, Fault::Unlinked)));
+    check(|lines| lines.swap(0, 3), Some((2, Fault::Unlinked)));
+    check(|lines| drop(lines.drain(1..3)), Some((2, Fault::Unlinked)));
+    check(
+        |lines| lines.insert(3, lines[2].clone()),
+        Some((4, gap("s-1", 2, 2))),
+    );
+    check(|lines| lines[4].clear(), Some((5, Fault::NoRecord)));
+    check(
+        |lines| "{\"event\":\"forged\"}".clone_into(&mut lines[0]),
+        Some((1, Fault::NoRecord)),
+    );
+    check(|lines| drop(lines.remove(0)), None);
+}
+
+#[test]
+fn a_record_that_was_made_up_with_its_own_hash_breaks_the_chain_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let path = written(folder.path());
+    let elsewhere = other.path().join("audit.jsonl");
+    let audit = open(&elsewhere, 1_000_000);
+    note(&audit, "s-9", 1);
+    audit.close();
+    let (mine, foreign) = (
+        fs::read_to_string(&path).unwrap(),
+        fs::read_to_string(elsewhere).unwrap(),
+    );
+    fs::write(&path, format!("{mine}{foreign}")).unwrap();
+    let Err(VerifyError::Bad(bad)) = verify(std::slice::from_ref(&path)) else {
+        panic!("a foreign record has to be found");
+    };
+    assert_eq!((bad.line, bad.fault), (7, Fault::Unlinked));
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_named_and_repaired_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path());
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, &text[..text.len() - 20]).unwrap();
+    let Err(VerifyError::Bad(bad)) = verify(std::slice::from_ref(&path)) else {
+        panic!("a cut line has to be found");
+    };
+    assert_eq!((bad.line, bad.fault), (6, Fault::Truncated));
+    let audit = open(&path, 1_000_000);
+    note(&audit, "s-3", 1);
+    audit.close();
+    assert_eq!(records(std::slice::from_ref(&path)), 7);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(
+        text.lines()
+            .nth(5)
+            .unwrap()
+            .contains("\"event\":\"audit_repaired\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_full_file_gives_way_to_the_next_and_the_chain_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    for _ in 0..2 {
+        let audit = open(&path, 1_000);
+        for number in 0..5 {
+            note(&audit, "s-1", number);
+        }
+        audit.close();
+    }
+    let files = files_of(&path).unwrap();
+    assert!(files.len() > 2, "{files:?}");
+    for file in &files {
+        assert!(fs::metadata(file).unwrap().len() <= 1_000, "{file:?}");
+    }
+    assert_eq!(records(&files), 10);
+    assert!(!verify(&files[1..]).unwrap().is_from_genesis);
+    let mut holed = files.clone();
+    holed.remove(1);
+    assert!(matches!(verify(&holed), Err(VerifyError::Bad(bad)) if bad.line == 1));
+    let none = verify(&[]).unwrap();
+    assert_eq!((none.records, none.last), (0, Link::genesis()));
+}
+
+#[test]
+fn an_audit_without_a_chain_steps_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    fs::write(&path, "{\"event\":\"tool_execution\",\"sequence\":1}\n").unwrap();
+    let audit = open(&path, 1_000_000);
+    note(&audit, "s-1", 1);
+    audit.close();
+    assert_eq!(records(std::slice::from_ref(&path)), 1);
+    assert_eq!(files_of(&path).unwrap().len(), 2);
+}
+
+#[test]
+fn a_sessions_lines_are_numbered_without_gaps_and_the_numbers_end_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let audit = open(&path, 1_000_000);
+    for number in 0..2 {
+        note(&audit, "s-1", number);
+        note(&audit, "s-2", number);
+    }
+    let ended = SessionEvent::SessionEnded {
+        reason: EndReason::Stopped,
+    };
+    audit.event(&identity("s-1"), 1_700_000_000_000, &ended);
+    note(&audit, "s-1", 2);
+    note(&audit, "s-2", 2);
+    audit.close();
+    let text = fs::read_to_string(&path).unwrap();
+    let numbers: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|line| {
+            format!(
+                "{}:{}",
+                line["sessionId"].as_str().unwrap(),
+                line["sequence"]
+            )
+        })
+        .collect();
+    assert_eq!(
+        numbers,
+        ["s-1:1", "s-2:1", "s-1:2", "s-2:2", "s-1:1", "s-2:3"]
+    );
+    assert_eq!(records(std::slice::from_ref(&path)), 6);
+}
+
+#[test]
+fn a_disk_that_takes_nothing_stops_what_writes_until_it_takes_something() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let audit = open(&path, 1_000_000);
+    assert!(audit.admits_writes().is_ok());
+    // A folder in the file's place refuses every write, for root, too.
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    note(&audit, "s-1", 1);
+    while audit.admits_writes().is_ok() {
+        std::thread::yield_now();
+    }
+    note(&audit, "s-1", 2);
+    let said = audit.admits_writes().unwrap_err().to_string();
+    assert!(said.contains("free space where it is"), "{said}");
+    fs::remove_dir(&path).unwrap();
+    while audit.admits_writes().is_err() {
+        std::thread::yield_now();
+    }
+    audit.close();
+    assert_eq!(records(std::slice::from_ref(&path)), 2);
+}
+
+#[test]
+fn an_effect_of_which_nothing_was_heard_is_a_line_with_its_intention() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let audit = open(&path, 1_000_000);
+    audit.abandoned(&windlass_store::Effect {
+        effect_id: EffectId::new("e-1"),
+        conversation_id: ConversationId::new("c-1"),
+        user_id: UserId::new("ada"),
+        tool: ToolId::parse("send").unwrap(),
+        tool_version: "1.0.0".to_owned(),
+        fingerprint: [0; 32],
+        state: windlass_store::EffectState::Unknown,
+        response: None,
+        is_answered: false,
+        intent: Sensitive("{\"callId\":\"call-1\"}".to_owned()),
+        reserved_at_unix_ms: 1_700_000_000_000,
+        changed_at_unix_ms: 1_700_000_900_000,
+    });
+    audit.close();
+    let text = fs::read_to_string(&path).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(line["event"], "tool_outcome_unknown");
+    assert_eq!(line["effectId"], "e-1");
+    assert_eq!(line["intent"]["callId"], "call-1");
+    assert_eq!(line["reservedAt"], "2023-11-14T22:13:20.000Z");
+    assert_eq!(records(std::slice::from_ref(&path)), 1);
+}

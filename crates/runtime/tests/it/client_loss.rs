@@ -1,0 +1,110 @@
+//! Clients that lose their connection and come back to their session.
+
+use crate::support::peers::{Peer, Setting, Stage, binary, turn_end, voice};
+use serde_json::{Value, json};
+
+async fn running() -> (Stage, Peer) {
+    Stage::running(Setting::default()).await
+}
+
+async fn say(provider: &mut Peer, text: &str) {
+    let content = json!({ "serverContent": { "outputTranscription": { "text": text } } });
+    provider.send(content).await;
+}
+
+fn resume(token: &str) -> Value {
+    json!({ "type": "start", "resume": token })
+}
+
+async fn resumed(stage: &Stage, token: &str) -> (Peer, Value) {
+    let mut client = stage.another_client().await;
+    client.send(resume(token)).await;
+    let started = client.until("started").await;
+    (client, started)
+}
+
+async fn refused(stage: &Stage, start: Value) {
+    let mut client = stage.another_client().await;
+    client.send(start).await;
+    assert_eq!(client.until("error").await["code"], "resume_refused");
+    assert_eq!(client.until("close").await["close"], 1008);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_hears_what_it_missed_and_goes_on() {
+    let (mut stage, mut provider) = running().await;
+    provider.send(voice(960)).await;
+    stage.client.until("pcm").await;
+    stage.lose_client().await;
+    say(&mut provider, "Colin Archer.").await;
+    provider.send(turn_end()).await;
+    stage.until_seen("TurnEnded").await;
+    let (mut client, started) = resumed(&stage, "resume-me").await;
+    assert_eq!(started["sessionId"], "s-1");
+    assert_ne!(started["resumeToken"], "resume-me");
+    assert_eq!(client.until("transcript").await["text"], "Colin Archer.");
+    client.until("turn_complete").await;
+    client.send_raw(binary(3_200)).await;
+    provider.until("realtimeInput").await;
+    provider.send(voice(960)).await;
+    client.until("pcm").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_token_opens_once() {
+    let (mut stage, mut provider) = running().await;
+    stage.lose_client().await;
+    let (first, started) = resumed(&stage, "resume-me").await;
+    refused(&stage, resume("resume-me")).await;
+    drop(first);
+    let token = started["resumeToken"].as_str().unwrap().to_owned();
+    let (mut second, _) = resumed(&stage, &token).await;
+    provider.send(voice(960)).await;
+    second.until("pcm").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_in_other_hands_opens_nothing_and_stays_good() {
+    let (stage, _provider) = running().await;
+    for start in [
+        resume("no-such-token"),
+        json!({ "type": "start", "resume": "resume-me", "userId": "eve" }),
+        json!({ "type": "start", "resume": "resume-me", "conversationId": "c-2" }),
+    ] {
+        refused(&stage, start).await;
+    }
+    resumed(&stage, "resume-me").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_was_not_missed_yet_takes_its_own_place() {
+    let (mut stage, mut provider) = running().await;
+    let (mut client, _) = resumed(&stage, "resume-me").await;
+    assert_eq!(stage.client.until("close").await["close"], 1000);
+    provider.send(voice(960)).await;
+    client.until("pcm").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_minute_the_session_is_over() {
+    let (mut stage, _provider) = running().await;
+    stage.lose_client().await;
+    let Stage { served, .. } = &mut stage;
+    served.await.unwrap();
+    assert!(stage.events.saw("SessionEnded { reason: ClientLost }"));
+    assert!(stage.lease.upgrade().is_none());
+    refused(&stage, resume("resume-me")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_start_of_a_conversation_that_was_left_frees_its_place() {
+    let (mut stage, _provider) = running().await;
+    let mut next = stage.another_client().await;
+    stage.lose_client().await;
+    next.send(json!({ "type": "start", "conversationId": "c-1" }))
+        .await;
+    next.until("started").await;
+    assert!(stage.lease.upgrade().is_none());
+    let Stage { served, .. } = &mut stage;
+    served.await.unwrap();
+}

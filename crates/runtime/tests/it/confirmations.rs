@@ -1,0 +1,183 @@
+//! Consent over sockets and a store on disk: what a client may approve, how often, and what of it outlives a session.
+
+use crate::support::peers::{Peer, Setting, Stage, call};
+use crate::support::tools::{ready, tool};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use windlass_runtime::effects::{DirectStore, EffectStore};
+use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
+use windlass_store::SqliteStore;
+use windlass_tool::handler::{
+    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
+};
+use windlass_tool::kind::SideEffects;
+use windlass_tool::registry::Tool;
+
+/// A service outside that counts what it is asked for, by its caller's key.
+#[derive(Clone, Default)]
+struct Shop(Arc<AtomicUsize>);
+
+impl Shop {
+    fn orders(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn order(&self, invocation: &Invocation) -> Execution {
+        let number = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+        let key = invocation.context.effect_id.as_ref();
+        ready(json!({ "order": number, "key": key.map(|key| key.as_str().to_owned()) }))
+    }
+}
+
+/// Orders once the user has confirmed it.
+fn order(shop: &Shop) -> Tool {
+    let shop = shop.clone();
+    Tool {
+        side_effects: SideEffects::Writes,
+        idempotent: false,
+        requires_confirmation: true,
+        confirmation_preview: Some("Order {text}".to_owned()),
+        ..tool("order", move |invocation| shop.order(&invocation))
+    }
+}
+
+fn store_thread(folder: &Path) -> StoreThread {
+    let store = Arc::new(SqliteStore::open(folder).unwrap());
+    let surroundings = Surroundings::with_audit(|| crate::support::NOW_UNIX_MS, None);
+    StoreThread::start(store, StoreSettings::default(), surroundings).unwrap()
+}
+
+async fn asked(stage: &mut Stage, provider: &mut Peer, text: &str) -> String {
+    provider
+        .send(call("call-00001", "order", json!({ "text": text })))
+        .await;
+    let question = stage.client.until("confirmation_request").await;
+    assert_eq!(question["preview"], format!("Order {text}"));
+    assert_eq!(question["args"], json!({ "text": text }));
+    let answer = provider.until("toolResponse").await;
+    let response = &answer["toolResponse"]["functionResponses"][0]["response"];
+    assert_eq!(response["error"]["type"], "CONFIRMATION_REQUIRED");
+    let token = question["token"].as_str().unwrap().to_owned();
+    assert!(token.len() >= 32 && !answer.to_string().contains(&token));
+    token
+}
+
+async fn confirm(stage: &mut Stage, token: &str, approved: bool) {
+    let answer = json!({ "type": "confirm", "token": token, "approved": approved });
+    stage.client.send(answer).await;
+}
+
+async fn result(stage: &mut Stage) -> Value {
+    stage.client.until("confirmation_result").await
+}
+
+#[tokio::test]
+async fn fifty_clicks_at_once_are_one_effect_and_fifty_equal_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let thread = store_thread(folder.path());
+    let shop = Shop::default();
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![order(&shop)],
+        store: Some(Arc::new(thread.handle())),
+        ..Setting::default()
+    })
+    .await;
+    let token = asked(&mut stage, &mut provider, "tea").await;
+    for _ in 0..50 {
+        confirm(&mut stage, &token, true).await;
+    }
+    let first = result(&mut stage).await;
+    assert_eq!(
+        (&first["ok"], &first["response"]["data"]["order"]),
+        (&json!(true), &json!(1))
+    );
+    for _ in 1..50 {
+        assert_eq!(result(&mut stage).await, first);
+    }
+    assert_eq!(shop.orders(), 1);
+}
+
+#[tokio::test]
+async fn tokens_that_were_never_given_approve_nothing() {
+    let shop = Shop::default();
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![order(&shop)],
+        ..Setting::default()
+    })
+    .await;
+    let token = asked(&mut stage, &mut provider, "tea").await;
+    for wrong in [&token[..31], "", "0123456789abcdef0123456789abcdef"] {
+        confirm(&mut stage, wrong, true).await;
+        let refused = result(&mut stage).await;
+        assert_eq!(
+            (&refused["callId"], &refused["response"]["error"]["type"]),
+            (&Value::Null, &json!("CONFIRMATION_EXPIRED")),
+            "{wrong:?}"
+        );
+    }
+    assert_eq!(shop.orders(), 0);
+    confirm(&mut stage, &token, false).await;
+    let declined = result(&mut stage).await;
+    assert_eq!(
+        declined["response"]["error"]["type"],
+        "CONFIRMATION_DECLINED"
+    );
+    confirm(&mut stage, &token, true).await;
+    let declined_still = result(&mut stage).await;
+    assert_eq!(declined_still["response"], declined["response"]);
+    assert_eq!(shop.orders(), 0);
+}
+
+/// What was ordered by a process that is gone, and can still be looked up.
+struct Remembering(Shop);
+
+impl Handler for Remembering {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        let _ = self.0.order(&invocation);
+        // The service took the order, and its answer never comes.
+        Execution::Pending(Box::pin(std::future::pending()))
+    }
+
+    fn lookup(&self, invocation: LookupInvocation) -> Lookup {
+        let found = Success::new(json!({ "found": invocation.effect_id.as_str() }));
+        Lookup::Found(Finding::Happened(Box::new(found)))
+    }
+}
+
+#[tokio::test]
+async fn what_a_lost_session_began_is_looked_up_by_the_next_and_not_done_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn EffectStore> = Arc::new(DirectStore(Arc::new(
+        SqliteStore::open(folder.path()).unwrap(),
+    )));
+    let shop = Shop::default();
+    let setting = || Setting {
+        tools: vec![Tool {
+            requires_confirmation: false,
+            handler: Arc::new(Remembering(shop.clone())),
+            ..order(&shop)
+        }],
+        store: Some(store.clone()),
+        ..Setting::default()
+    };
+    let args = json!({ "text": "tea" });
+    let (mut stage, mut provider) = Stage::running(setting()).await;
+    provider
+        .send(call("call-00001", "order", args.clone()))
+        .await;
+    stage.client.until("tool_call_started").await;
+    // The process ends here: nothing more is heard of this session.
+    stage.served.abort();
+
+    let (_next, mut provider) = Stage::running(setting()).await;
+    provider.send(call("call-00009", "order", args)).await;
+    let answer = provider.until("toolResponse").await;
+    let response = &answer["toolResponse"]["functionResponses"][0]["response"];
+    assert!(
+        response["output"]["data"]["found"].is_string(),
+        "{response}"
+    );
+    assert_eq!(shop.orders(), 1);
+}

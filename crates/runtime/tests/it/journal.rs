@@ -1,0 +1,158 @@
+//! Recorded sessions: run again they give what they gave; what must not be recorded is not.
+
+use crate::support::tools::{echo, ready, registry, tool};
+use crate::support::{StillWorld, session_config, shared};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use windlass_runtime::direct::{DirectRequest, DirectSession};
+use windlass_runtime::journal::{Journal, JournalSettings};
+use windlass_session::journal::{Line, Replay};
+use windlass_session::model::IncomingCall;
+use windlass_tool::id::{ClientId, SessionId};
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Registry;
+
+fn tools() -> Arc<Registry> {
+    let scoring = tool("scoring", |_| {
+        ready(json!({ "score": 0.1 + 0.2, "third": 1.0 / 3.0, "tiny": 5e-324 }))
+    });
+    registry(vec![echo(), scoring])
+}
+
+fn start(folder: &Path, file_bytes_max: u64, files_max: usize) -> Arc<Journal> {
+    let journal = Journal::start(JournalSettings {
+        folder: folder.to_owned(),
+        file_bytes_max,
+        files_max,
+    });
+    Arc::new(journal.unwrap())
+}
+
+/// A session that makes these calls, a turn each.
+async fn record(journal: &Arc<Journal>, session: &str, calls: &[(&str, Value)]) {
+    let mut config = session_config(Mode::Voice, tools());
+    config.session_id = SessionId::new(session);
+    let mut shared = shared(Vec::new());
+    shared.journal = Some(journal.clone());
+    let mut direct = DirectSession::begin(DirectRequest {
+        session: config,
+        client_id: ClientId::new("shell"),
+        world: Arc::new(StillWorld),
+        shared,
+    });
+    for (index, (name, arguments)) in calls.iter().enumerate() {
+        direct.user_says("and now?");
+        direct
+            .call(IncomingCall {
+                id: Some(format!("delivery-{index}").into()),
+                name: Some((*name).into()),
+                arguments: Ok(arguments.as_object().unwrap().clone()),
+            })
+            .await;
+        direct.turn_ends();
+    }
+    direct.end().await;
+}
+
+fn path(folder: &Path, session: &str) -> std::path::PathBuf {
+    folder.join(format!("{session}.journal.jsonl"))
+}
+
+fn lines(path: &Path) -> Vec<Line> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Runs a journal again and compares every step: how many inputs there were, or which of them gave something else.
+fn replay(lines: Vec<Line>, registry: Arc<Registry>) -> Result<usize, usize> {
+    let mut lines = lines.into_iter();
+    let Some(Line::Header(header)) = lines.next() else {
+        panic!("a journal begins with its header");
+    };
+    let (mut session, outputs) = Replay::begin(header.session, registry);
+    assert_eq!(outputs, header.outputs);
+    let mut inputs = 0;
+    for line in lines {
+        let Line::Step(step) = line else {
+            panic!("{line:?}");
+        };
+        inputs += 1;
+        if session.step(step.at, step.input) != step.outputs {
+            return Err(inputs);
+        }
+    }
+    Ok(inputs)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorded_session_gives_the_same_when_it_is_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = start(folder.path(), 1_000_000, 10);
+    let calls = [
+        ("echo", json!({ "text": "tea" })),
+        ("scoring", json!({})),
+        ("nothing_like_it", json!({})),
+        ("echo", json!({ "text": 1 })),
+    ];
+    record(&journal, "s-1", &calls).await;
+    journal.close();
+    let inputs = replay(lines(&path(folder.path(), "s-1")), tools());
+    assert!(inputs.is_ok_and(|inputs| inputs > 12), "{inputs:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_core_or_other_tools_show_as_a_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = start(folder.path(), 1_000_000, 10);
+    record(&journal, "s-1", &[("echo", json!({ "text": "tea" }))]).await;
+    journal.close();
+    let lines = lines(&path(folder.path(), "s-1"));
+    let other = registry(Vec::new());
+    assert!(replay(lines, other).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sensitive_arguments_are_left_out_and_the_journal_is_partial_from_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = start(folder.path(), 1_000_000, 10);
+    let calls = [
+        ("scoring", json!({})),
+        ("echo", json!({ "text": "tea", "pin": "98765" })),
+    ];
+    record(&journal, "s-1", &calls).await;
+    journal.close();
+    let path = path(folder.path(), "s-1");
+    assert!(!fs::read_to_string(&path).unwrap().contains("98765"));
+    let lines = lines(&path);
+    let partial = lines
+        .iter()
+        .position(|line| matches!(line, Line::Partial { tool } if tool == "echo"))
+        .unwrap();
+    assert!(replay(lines[..partial].to_vec(), tools()).is_ok_and(|inputs| inputs > 3));
+    for line in &lines[partial + 1..] {
+        assert!(matches!(line, Line::Step(step) if step.outputs.is_empty()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn journals_are_bounded_in_size_and_in_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = start(folder.path(), 6_000, 2);
+    let calls: Vec<_> = (0..20)
+        .map(|number| ("echo", json!({ "text": number.to_string() })))
+        .collect();
+    for session in ["s-1", "s-2", "s-3"] {
+        record(&journal, session, &calls).await;
+    }
+    journal.close();
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(files.len(), 2);
+    let mut lines = lines(&path(folder.path(), "s-3"));
+    assert!(matches!(lines.pop(), Some(Line::Full)));
+    assert!(fs::metadata(path(folder.path(), "s-3")).unwrap().len() <= 6_007);
+    assert!(replay(lines, tools()).is_ok_and(|inputs| inputs > 1));
+}

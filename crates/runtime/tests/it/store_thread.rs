@@ -1,0 +1,266 @@
+//! The thread that writes the store: requests share transactions, and no outcome is lost to a disk that is full.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+use windlass_runtime::store_thread::{StoreHandle, StoreSettings, StoreThread, Surroundings};
+use windlass_store::{
+    EffectState, MemoryStore, Outcome, OutcomeState, Recorded, Reserve, Reserved, Store,
+    StoreUnavailable, Transaction,
+};
+use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
+use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
+use windlass_tool::sensitive::Sensitive;
+
+/// A store that counts its transactions, and whose disk can be full.
+#[derive(Default)]
+struct Disk {
+    store: MemoryStore,
+    transactions: AtomicUsize,
+    is_full: AtomicBool,
+}
+
+impl Store for Disk {
+    fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(full());
+        }
+        self.transactions.fetch_add(1, Ordering::SeqCst);
+        self.store.transact(work)
+    }
+
+    fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable> {
+        self.store.prune(now_unix_ms)
+    }
+}
+
+impl Blocks for Disk {
+    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
+        self.store.block(block)
+    }
+
+    fn blocked(&self, user: &UserId, now_unix_ms: u64) -> Result<Option<Block>, BlocksUnavailable> {
+        self.store.blocked(user, now_unix_ms)
+    }
+}
+
+fn full() -> StoreUnavailable {
+    StoreUnavailable::DiskFull {
+        cause: "a test".to_owned(),
+    }
+}
+
+fn reserve(effect: &str) -> Reserve {
+    Reserve {
+        effect_id: EffectId::new(effect),
+        conversation_id: ConversationId::new("conversation"),
+        user_id: UserId::new("alice"),
+        tool: ToolId::parse("send").unwrap(),
+        tool_version: "1.0.0".to_owned(),
+        fingerprint: [effect.as_bytes()[0]; 32],
+        grant: None,
+        intent: Sensitive("{}".to_owned()),
+        now_unix_ms: 1_000,
+    }
+}
+
+fn succeeded(effect: &str) -> Outcome {
+    Outcome {
+        effect_id: EffectId::new(effect),
+        state: OutcomeState::Succeeded,
+        response: None,
+        now_unix_ms: 2_000,
+    }
+}
+
+struct Bench {
+    disk: Arc<Disk>,
+    thread: StoreThread,
+    abandoned: Arc<Mutex<Vec<String>>>,
+    now_unix_ms: Arc<AtomicU64>,
+    refuses_effects: Arc<AtomicBool>,
+}
+
+fn start(settings: StoreSettings) -> Bench {
+    let disk = Arc::new(Disk::default());
+    let abandoned = Arc::new(Mutex::new(Vec::new()));
+    let now_unix_ms = Arc::new(AtomicU64::new(1_000));
+    let (told, clock) = (abandoned.clone(), now_unix_ms.clone());
+    let refuses_effects = Arc::new(AtomicBool::new(false));
+    let refuses = refuses_effects.clone();
+    let surroundings = Surroundings {
+        now_unix_ms: Box::new(move || clock.load(Ordering::SeqCst)),
+        abandoned: Box::new(move |effect| told.lock().unwrap().push(effect.effect_id.to_string())),
+        admits_effects: Arc::new(move || match refuses.load(Ordering::SeqCst) {
+            true => Err(full()),
+            false => Ok(()),
+        }),
+    };
+    let thread = StoreThread::start(disk.clone(), settings, surroundings).unwrap();
+    // The first upkeep is over when the first request is answered.
+    thread.handle().ask(|_| Ok(())).wait().unwrap();
+    Bench {
+        disk,
+        thread,
+        abandoned,
+        now_unix_ms,
+        refuses_effects,
+    }
+}
+
+/// Keeps the thread at work until the sender is dropped.
+fn occupy(handle: &StoreHandle) -> mpsc::Sender<()> {
+    let (release, released) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    // Nobody waits for the answer; the request is carried out all the same.
+    drop(handle.ask(move |_| {
+        begin.send(()).unwrap();
+        let _ = released.recv();
+        Ok(())
+    }));
+    begun.recv().unwrap();
+    release
+}
+
+fn state(bench: &Bench, effect: &str) -> Option<EffectState> {
+    let store: &dyn Store = &bench.disk.store;
+    let found = store.ask(|tables| tables.effect(&EffectId::new(effect)));
+    found.unwrap().map(|effect| effect.state)
+}
+
+#[test]
+fn requests_that_come_during_a_transaction_share_the_next_one() {
+    let bench = start(StoreSettings::default());
+    let handle = bench.thread.handle();
+    let before = bench.disk.transactions.load(Ordering::SeqCst);
+    let release = occupy(&handle);
+    let pending: Vec<_> = (b'a'..=b'z')
+        .map(|letter| handle.reserve(reserve(&char::from(letter).to_string())))
+        .collect();
+    drop(release);
+    for pending in pending {
+        assert_eq!(pending.wait(), Ok(Reserved::Reserved));
+    }
+    assert_eq!(bench.disk.transactions.load(Ordering::SeqCst) - before, 2);
+}
+
+#[test]
+fn a_full_queue_refuses_at_once() {
+    let bench = start(StoreSettings {
+        waiting_max: 2,
+        ..StoreSettings::default()
+    });
+    let handle = bench.thread.handle();
+    let release = occupy(&handle);
+    let waiting = [handle.reserve(reserve("a")), handle.reserve(reserve("b"))];
+    let refused = handle.reserve(reserve("c"));
+    assert_eq!(refused.wait(), Err(StoreUnavailable::Overloaded));
+    drop(release);
+    for pending in waiting {
+        assert_eq!(pending.wait(), Ok(Reserved::Reserved));
+    }
+}
+
+#[test]
+fn an_outcome_that_a_full_disk_refused_is_stored_before_anything_else() {
+    let bench = start(StoreSettings {
+        retry: Duration::from_secs(3_600),
+        ..StoreSettings::default()
+    });
+    let handle = bench.thread.handle();
+    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
+    bench.disk.is_full.store(true, Ordering::SeqCst);
+    assert_eq!(handle.record(succeeded("a")).wait(), Err(full()));
+    assert_eq!(handle.reserve(reserve("b")).wait(), Err(full()));
+    assert_eq!(state(&bench, "a"), Some(EffectState::Reserved));
+    bench.disk.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(handle.reserve(reserve("c")).wait(), Ok(Reserved::Reserved));
+    assert_eq!(state(&bench, "a"), Some(EffectState::Succeeded));
+    assert_eq!(state(&bench, "b"), None);
+}
+
+#[test]
+fn an_outcome_is_tried_again_without_being_asked() {
+    let bench = start(StoreSettings {
+        retry: Duration::from_millis(1),
+        ..StoreSettings::default()
+    });
+    let handle = bench.thread.handle();
+    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
+    bench.disk.is_full.store(true, Ordering::SeqCst);
+    assert!(handle.record(succeeded("a")).wait().is_err());
+    bench.disk.is_full.store(false, Ordering::SeqCst);
+    while state(&bench, "a") != Some(EffectState::Succeeded) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_request_that_breaks_spoils_no_other() {
+    let bench = start(StoreSettings::default());
+    let handle = bench.thread.handle();
+    let release = occupy(&handle);
+    let good = handle.reserve(reserve("a"));
+    let broken = handle.ask(|_| -> Result<(), StoreUnavailable> { panic!("a test") });
+    let recorded = handle.record(succeeded("a"));
+    drop(release);
+    assert!(broken.wait().is_err());
+    // The memory store takes nothing back, so that the second attempt finds the first one's work.
+    assert!(good.wait().is_ok());
+    assert_eq!(recorded.wait(), Ok(Recorded::Stored));
+    assert_eq!(handle.reserve(reserve("b")).wait(), Ok(Reserved::Reserved));
+}
+
+#[test]
+fn what_cannot_be_written_down_is_not_begun_and_outcomes_are_stored_all_the_same() {
+    let bench = start(StoreSettings::default());
+    let handle = bench.thread.handle();
+    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
+    bench.refuses_effects.store(true, Ordering::SeqCst);
+    assert_eq!(handle.reserve(reserve("b")).wait(), Err(full()));
+    assert_eq!(handle.record(succeeded("a")).wait(), Ok(Recorded::Stored));
+    bench.refuses_effects.store(false, Ordering::SeqCst);
+    assert_eq!(handle.reserve(reserve("b")).wait(), Ok(Reserved::Reserved));
+}
+
+#[test]
+fn closing_answers_what_waits_and_refuses_what_comes_later() {
+    let bench = start(StoreSettings::default());
+    let handle = bench.thread.handle();
+    let release = occupy(&handle);
+    let waiting = handle.reserve(reserve("a"));
+    drop(release);
+    bench.thread.close();
+    assert_eq!(waiting.wait(), Ok(Reserved::Reserved));
+    assert!(handle.reserve(reserve("b")).wait().is_err());
+}
+
+#[test]
+fn an_effect_of_which_nothing_is_heard_is_told_of_once() {
+    let bench = start(StoreSettings {
+        upkeep: Duration::from_millis(1),
+        abandoned_after: Duration::from_secs(10),
+        ..StoreSettings::default()
+    });
+    let reserved = bench.thread.handle().reserve(reserve("a"));
+    assert_eq!(reserved.wait(), Ok(Reserved::Reserved));
+    bench.now_unix_ms.store(11_001, Ordering::SeqCst);
+    while state(&bench, "a") != Some(EffectState::Unknown) {
+        std::thread::yield_now();
+    }
+    bench.thread.close();
+    assert_eq!(*bench.abandoned.lock().unwrap(), ["a"]);
+}
+
+#[tokio::test]
+async fn an_answer_can_be_awaited() {
+    let bench = start_blocking().await;
+    let reserved = bench.thread.handle().reserve(reserve("a")).await;
+    assert_eq!(reserved, Ok(Reserved::Reserved));
+}
+
+async fn start_blocking() -> Bench {
+    tokio::task::spawn_blocking(|| start(StoreSettings::default()))
+        .await
+        .unwrap()
+}

@@ -1,0 +1,359 @@
+//! A model's server over HTTP that answers from a list, and a text session that asks it.
+
+use crate::support::{StillWorld, session_config, shared, tools};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use windlass_provider::{gemini_text, openai_chat};
+use windlass_runtime::subscriber::Subscriber;
+use windlass_runtime::text::ui_stream::{Outlet, UiStream};
+use windlass_runtime::text::{
+    ModelOptions, Protocol, TextLimits, TextModel, TextRequest, TextSession, TextSettings,
+    TextTools, TurnEnd, TurnInput, UserInput,
+};
+use windlass_runtime::transport::http::{HttpClient, HttpLimits};
+use windlass_session::session::SessionConfig;
+use windlass_tool::id::ClientId;
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
+
+/// What the server answers to one request.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// Chunks of a stream, and its end mark.
+    Stream(Vec<Value>),
+    /// Bytes of a stream, as they are; then the answer ends.
+    Raw(Vec<u8>),
+    /// The same, and then the connection breaks.
+    Broken(Vec<u8>),
+    /// The same, and then nothing more comes.
+    Hanging(Vec<u8>),
+    /// The same again and again.
+    Endless(Vec<u8>),
+    Refusal {
+        status: u16,
+        headers: &'static str,
+        body: String,
+    },
+}
+
+pub(crate) fn text(words: &str) -> Reply {
+    let mut chunks: Vec<Value> = words
+        .split_inclusive(' ')
+        .map(|word| delta(json!({"content": word})))
+        .collect();
+    chunks.push(finish("stop"));
+    Reply::Stream(chunks)
+}
+
+pub(crate) fn calls(calls: &[(&str, &str, Value)]) -> Reply {
+    let calls: Vec<Value> = calls
+        .iter()
+        .enumerate()
+        .map(|(index, (id, name, arguments))| {
+            json!({"index": index, "id": id, "type": "function",
+                "function": {"name": name, "arguments": arguments.to_string()}})
+        })
+        .collect();
+    Reply::Stream(vec![
+        delta(json!({"role": "assistant", "content": null, "tool_calls": calls})),
+        finish("tool_calls"),
+    ])
+}
+
+pub(crate) fn delta(delta: Value) -> Value {
+    json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+}
+
+pub(crate) fn finish(reason: &str) -> Value {
+    json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}})
+}
+
+pub(crate) fn refusal(status: u16, headers: &'static str) -> Reply {
+    let body = json!({"error": {"message": "no", "type": "some_error"}}).to_string();
+    Reply::Refusal {
+        status,
+        headers,
+        body,
+    }
+}
+
+/// The server. Its last answer is given again and again.
+#[derive(Clone)]
+pub(crate) struct TextServer {
+    pub(crate) url: String,
+    seen: Arc<Mutex<Vec<Value>>>,
+    connections: Arc<Mutex<usize>>,
+}
+
+impl TextServer {
+    pub(crate) async fn start(replies: Vec<Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Self {
+            url: format!("http://{}/v1", listener.local_addr().unwrap()),
+            seen: Arc::default(),
+            connections: Arc::default(),
+        };
+        let shared = server.clone();
+        let replies = Arc::new(Mutex::new(VecDeque::from(replies)));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                *shared.connections.lock().unwrap() += 1;
+                tokio::spawn(serve(stream, shared.clone(), replies.clone()));
+            }
+        });
+        server
+    }
+
+    /// The bodies that came, in their order.
+    pub(crate) fn seen(&self) -> Vec<Value> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        *self.connections.lock().unwrap()
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    server: TextServer,
+    replies: Arc<Mutex<VecDeque<Reply>>>,
+) -> Option<()> {
+    loop {
+        let body = read_request(&mut stream).await?;
+        server.seen.lock().unwrap().push(body);
+        let reply = {
+            let mut replies = replies.lock().unwrap();
+            match replies.len() {
+                1 => replies[0].clone(),
+                _ => replies.pop_front()?,
+            }
+        };
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunk =
+            |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+        match reply {
+            Reply::Stream(chunks) => {
+                stream.write_all(head.as_bytes()).await.ok()?;
+                for value in chunks {
+                    let event = format!("data: {value}\n\n");
+                    stream.write_all(&chunk(event.as_bytes())).await.ok()?;
+                }
+                let end = [chunk(b"data: [DONE]\n\n"), b"0\r\n\r\n".to_vec()].concat();
+                stream.write_all(&end).await.ok()?;
+            }
+            Reply::Raw(bytes) => {
+                let whole = [head.as_bytes(), &chunk(&bytes), b"0\r\n\r\n"].concat();
+                stream.write_all(&whole).await.ok()?;
+            }
+            Reply::Broken(bytes) => {
+                let whole = [head.as_bytes(), &chunk(&bytes)].concat();
+                stream.write_all(&whole).await.ok()?;
+                return None;
+            }
+            Reply::Hanging(bytes) => {
+                let whole = [head.as_bytes(), &chunk(&bytes)].concat();
+                stream.write_all(&whole).await.ok()?;
+                std::future::pending::<()>().await;
+            }
+            Reply::Endless(bytes) => {
+                stream.write_all(head.as_bytes()).await.ok()?;
+                loop {
+                    stream.write_all(&chunk(&bytes)).await.ok()?;
+                }
+            }
+            Reply::Refusal {
+                status,
+                headers,
+                body,
+            } => {
+                let whole = format!(
+                    "HTTP/1.1 {status} Refused\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                stream.write_all(whole.as_bytes()).await.ok()?;
+            }
+        }
+    }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<Value> {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+            let length: usize = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "))?
+                .trim()
+                .parse()
+                .ok()?;
+            if bytes.len() >= end + 4 + length {
+                return serde_json::from_slice(&bytes[end + 4..end + 4 + length]).ok();
+            }
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+pub(crate) fn model(url: &str, name: &str) -> Arc<TextModel> {
+    let client = HttpClient::new(
+        url,
+        Vec::new(),
+        HttpLimits {
+            idle_timeout: Duration::from_millis(300),
+            ..HttpLimits::default()
+        },
+    )
+    .unwrap();
+    let profile = openai_chat::profile::find(url, name).profile;
+    Arc::new(TextModel::new(
+        name,
+        Protocol::Openai { profile },
+        client,
+        ModelOptions::default(),
+    ))
+}
+
+/// A model of Gemini's at the same server.
+pub(crate) fn gemini_model(url: &str, name: &str) -> Arc<TextModel> {
+    let client = HttpClient::new(url, Vec::new(), HttpLimits::default()).unwrap();
+    let profile = gemini_text::profile::find(name).profile;
+    let resource = format!("models/{name}");
+    let protocol = Protocol::Gemini { profile, resource };
+    Arc::new(TextModel::new(
+        name,
+        protocol,
+        client,
+        ModelOptions::default(),
+    ))
+}
+
+pub(crate) fn limits() -> TextLimits {
+    TextLimits {
+        retry_wait: Duration::from_millis(1),
+        ..TextLimits::default()
+    }
+}
+
+/// A session and what its client was written.
+pub(crate) struct Chat {
+    pub(crate) session: TextSession,
+    turns: u32,
+}
+
+/// How one turn ended, and what was written of it.
+pub(crate) struct Written {
+    pub(crate) end: TurnEnd,
+    pub(crate) chunks: Vec<Value>,
+}
+
+impl Chat {
+    pub(crate) fn new(models: Vec<Arc<TextModel>>, tools: Vec<Tool>) -> Self {
+        Self::with(models, tools, limits(), Vec::new())
+    }
+
+    pub(crate) fn with(
+        models: Vec<Arc<TextModel>>,
+        tools: Vec<Tool>,
+        limits: TextLimits,
+        subscribers: Vec<Arc<dyn Subscriber>>,
+    ) -> Self {
+        let registry = tools::registry(tools);
+        let declared = Arc::new(TextTools::new(
+            registry
+                .declared(Mode::Text)
+                .collect::<Vec<_>>()
+                .into_iter(),
+            "test",
+        ));
+        let session = TextSession::begin(TextRequest {
+            session: SessionConfig {
+                profile: models[0].profile.clone(),
+                ..session_config(Mode::Text, registry)
+            },
+            client_id: ClientId::new("client"),
+            world: Arc::new(StillWorld),
+            shared: shared(subscribers),
+            settings: Arc::new(TextSettings { models, limits }),
+            tools: declared,
+        });
+        Self { session, turns: 0 }
+    }
+
+    pub(crate) async fn say(&mut self, words: &str) -> Written {
+        let mut never = std::pin::pin!(std::future::pending());
+        self.say_until(words, never.as_mut()).await
+    }
+
+    pub(crate) async fn say_until(
+        &mut self,
+        words: &str,
+        cancelled: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) -> Written {
+        self.turns += 1;
+        let written = Paper::default();
+        let id = format!("m{}", self.turns);
+        let mut sink = UiStream::new(written.clone(), id, false);
+        let input = TurnInput::User(UserInput {
+            text: Sensitive(words.to_owned()),
+            images: Vec::new(),
+        });
+        let end = self
+            .session
+            .turn(input, "Be brief.", &mut sink, cancelled)
+            .await;
+        Written {
+            end,
+            chunks: written.chunks(),
+        }
+    }
+}
+
+impl Written {
+    /// The words of the answer.
+    pub(crate) fn words(&self) -> String {
+        self.of_type("text-delta")
+            .filter_map(|chunk| chunk["delta"].as_str())
+            .collect()
+    }
+
+    pub(crate) fn errors(&self) -> Vec<&str> {
+        self.of_type("error")
+            .filter_map(|chunk| chunk["errorText"].as_str())
+            .collect()
+    }
+
+    pub(crate) fn of_type(&self, kind: &'static str) -> impl Iterator<Item = &Value> {
+        self.chunks
+            .iter()
+            .filter(move |chunk| chunk["type"] == kind)
+    }
+}
+
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Vec<u8>>>);
+
+impl Outlet for Paper {
+    fn send(&mut self, bytes: &mut Vec<u8>) {
+        self.0.lock().unwrap().append(bytes);
+    }
+}
+
+impl Paper {
+    fn chunks(&self) -> Vec<Value> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let body = text.strip_suffix("data: [DONE]\n\n").expect("an end mark");
+        body.split_terminator("\n\n")
+            .map(|event| serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap())
+            .collect()
+    }
+}

@@ -1,0 +1,388 @@
+//! Text sessions against a server over real sockets: what the user gets, whatever the server does.
+
+use crate::support::Recorder;
+use crate::support::text_server::{
+    Chat, Reply, TextServer, calls, delta, finish, limits, model, refusal, text,
+};
+use crate::support::tools::{Dropped, echo, tool};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_provider::answer::AnswerLimits;
+use windlass_runtime::text::{FinishReason, TextLimits};
+use windlass_tool::registry::Tool;
+
+async fn chat(replies: Vec<Reply>, tools: Vec<Tool>) -> (Chat, TextServer) {
+    let server = TextServer::start(replies).await;
+    let chat = Chat::new(vec![model(&server.url, "fake")], tools);
+    (chat, server)
+}
+
+fn types(chunks: &[Value]) -> Vec<&str> {
+    let mut types: Vec<&str> = chunks
+        .iter()
+        .map(|chunk| chunk["type"].as_str().unwrap())
+        .collect();
+    types.dedup();
+    types
+}
+
+#[tokio::test]
+async fn a_turn_chains_calls_until_there_are_words() {
+    let replies = vec![
+        calls(&[
+            (
+                "call_one_00001",
+                "echo",
+                json!({"text": "a", "pin": "1234"}),
+            ),
+            ("call_two_00001", "nothing", json!({})),
+        ]),
+        calls(&[("call_one_00001", "echo", json!({"text": "b"}))]),
+        text("It said a and b."),
+        text("Yes."),
+    ];
+    let (mut chat, server) = chat(replies, vec![echo()]).await;
+    let written = chat.say("What does it say?").await;
+    assert_eq!(written.words(), "It said a and b.");
+    assert_eq!(written.end.reason, FinishReason::Stop);
+    assert_eq!(written.end.usage.prompt_tokens, 30);
+    assert_eq!(
+        types(&written.chunks),
+        [
+            "start",
+            "start-step",
+            "tool-input-available",
+            "tool-output-error",
+            "tool-output-available",
+            "finish-step",
+            "start-step",
+            "tool-input-available",
+            "tool-output-available",
+            "finish-step",
+            "start-step",
+            "text-start",
+            "text-delta",
+            "text-end",
+            "finish-step",
+            "finish"
+        ]
+    );
+    let shown: Vec<_> = written.of_type("tool-input-available").collect();
+    assert_eq!(
+        shown[0]["input"],
+        json!({"text": "a"}),
+        "no secret is shown"
+    );
+    assert_eq!(shown[0]["title"], "Echoing a");
+    assert_eq!(chat.say("Sure?").await.words(), "Yes.");
+
+    let seen = server.seen();
+    let roles = |body: &Value| -> Vec<String> {
+        let messages = body["messages"].as_array().unwrap().iter();
+        messages
+            .map(|message| message["role"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        roles(&seen[2]),
+        [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+            "tool",
+            "assistant",
+            "tool"
+        ]
+    );
+    assert_eq!(roles(&seen[3]).last().unwrap(), "user");
+    assert_eq!(roles(&seen[3]).len(), 9);
+    assert_eq!(server.connections(), 1, "the connection is used again");
+}
+
+#[tokio::test]
+async fn a_turn_never_ends_without_words() {
+    let silent = || Reply::Stream(vec![finish("stop")]);
+    let canned = "I could not put an answer together. Please ask again, perhaps in other words.";
+    for (replies, words) in [
+        (vec![silent(), text("Here I am.")], "Here I am."),
+        (vec![silent()], canned),
+        (
+            vec![calls(&[("call_one_00001", "echo", json!({}))]), silent()],
+            canned,
+        ),
+    ] {
+        let (mut chat, server) = chat(replies.clone(), vec![echo()]).await;
+        let written = chat.say("Hello?").await;
+        assert_eq!(written.words(), words, "{replies:?}");
+        assert_eq!(written.errors(), Vec::<&str>::new());
+        let last = server.seen().pop().unwrap();
+        assert_eq!(last["tool_choice"], "none");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_only_calls_is_asked_for_words_alone() {
+    let replies = vec![calls(&[("call_one_00001", "echo", json!({}))])];
+    let (mut chat, server) = chat(replies, vec![echo()]).await;
+    let written = chat.say("Go on.").await;
+    let seen = server.seen();
+    assert!(seen.len() <= 12, "{} requests", seen.len());
+    assert_eq!(seen.last().unwrap()["tool_choice"], "none");
+    assert!(written.words().starts_with("I could not"));
+    assert_eq!(seen[1].get("tool_choice"), None);
+}
+
+#[tokio::test]
+async fn whatever_the_server_does_the_user_gets_words_or_one_error() {
+    let good = || text("All is well.");
+    let html = || Reply::Refusal {
+        status: 200,
+        headers: "Content-Type: text/html\r\n",
+        body: "<!doctype html>\n<html><body>Sign in</body></html>\n".to_owned(),
+    };
+    let event = |value: Value| format!("data: {value}\n\n").into_bytes();
+    let half = {
+        let mut bytes = event(delta(json!({"content": "good"})));
+        bytes.extend_from_slice(b"data: {\"choices\":[{\"delta\":{\"content\":\"\xc3\"}}]}\n\n");
+        bytes.extend(event(finish("stop")));
+        bytes
+    };
+    let call = |index: u32, id: &str, arguments: &str| {
+        delta(
+            json!({"tool_calls": [{"index": index, "id": id, "type": "function",
+            "function": {"name": "echo", "arguments": arguments}}]}),
+        )
+    };
+    let two_with_one_index = Reply::Stream(vec![
+        call(0, "call_one_00001", "{\"text\":\"a\"}"),
+        call(0, "call_two_00001", "{\"text\":\"b\"}"),
+        finish("tool_calls"),
+    ]);
+    let never_json = Reply::Stream(vec![
+        call(0, "call_one_00001", "{\"text\":"),
+        finish("tool_calls"),
+    ]);
+    let unknown_tool = calls(&[("call_one_00001", "no_such_tool", json!({}))]);
+    let mid_error = {
+        let mut bytes = event(delta(json!({"content": "So "})));
+        bytes.extend(event(
+            json!({"error": {"message": "overloaded", "code": 503}}),
+        ));
+        bytes
+    };
+    for (name, replies, words, error, requests) in [
+        (
+            "400",
+            vec![refusal(400, "")],
+            "",
+            "the model's provider refused the request",
+            1,
+        ),
+        (
+            "401",
+            vec![refusal(401, "")],
+            "",
+            "the model's provider refused the server's key",
+            1,
+        ),
+        (
+            "403",
+            vec![refusal(403, "")],
+            "",
+            "the model's provider refused the server's key",
+            1,
+        ),
+        (
+            "404",
+            vec![refusal(404, "")],
+            "",
+            "the model's provider knows no such model or address",
+            1,
+        ),
+        (
+            "429 once",
+            vec![refusal(429, ""), good()],
+            "All is well.",
+            "",
+            2,
+        ),
+        (
+            "429 with a wait",
+            vec![refusal(429, "retry-after-ms: 5\r\n"), good()],
+            "All is well.",
+            "",
+            2,
+        ),
+        (
+            "429 with too long a wait",
+            vec![refusal(429, "retry-after: 60\r\n")],
+            "",
+            "the model's provider has too much to do now; please ask again in a moment",
+            1,
+        ),
+        (
+            "500 twice",
+            vec![refusal(500, ""), refusal(500, ""), good()],
+            "All is well.",
+            "",
+            3,
+        ),
+        (
+            "503 for good",
+            vec![refusal(503, "")],
+            "",
+            "the model's provider has too much to do now; please ask again in a moment",
+            3,
+        ),
+        (
+            "a page",
+            vec![html()],
+            "",
+            "the model's provider sent something that is no answer",
+            1,
+        ),
+        (
+            "cut before a word",
+            vec![Reply::Broken(b": hi\n\n".to_vec()), good()],
+            "All is well.",
+            "",
+            2,
+        ),
+        (
+            "cut after words",
+            vec![Reply::Broken(event(delta(json!({"content": "So "}))))],
+            "So ",
+            "the model's answer was cut off; please ask again",
+            1,
+        ),
+        (
+            "no end mark",
+            vec![Reply::Raw(event(delta(json!({"content": "So "}))))],
+            "So ",
+            "the model's answer was cut off; please ask again",
+            1,
+        ),
+        (
+            "hanging",
+            vec![Reply::Hanging(b": hi\n\n".to_vec()), good()],
+            "All is well.",
+            "",
+            2,
+        ),
+        (
+            "endless",
+            vec![Reply::Endless(event(delta(json!({"content": ""}))))],
+            "",
+            "the model's provider sent something that is no answer",
+            1,
+        ),
+        ("half a letter", vec![Reply::Raw(half)], "good", "", 1),
+        (
+            "an error in the middle",
+            vec![Reply::Raw(mid_error)],
+            "So ",
+            "the model's provider has too much to do now; please ask again in a moment",
+            1,
+        ),
+        (
+            "two calls with one index",
+            vec![two_with_one_index, good()],
+            "All is well.",
+            "",
+            2,
+        ),
+        (
+            "arguments that are no JSON",
+            vec![never_json, good()],
+            "All is well.",
+            "",
+            2,
+        ),
+        (
+            "a tool that does not exist",
+            vec![unknown_tool, good()],
+            "All is well.",
+            "",
+            2,
+        ),
+    ] {
+        let server = TextServer::start(replies).await;
+        let limits = TextLimits {
+            answer: AnswerLimits {
+                stream_bytes_max: 64 * 1024,
+                ..AnswerLimits::default()
+            },
+            ..limits()
+        };
+        let mut chat = Chat::with(
+            vec![model(&server.url, "fake")],
+            vec![echo()],
+            limits,
+            Vec::new(),
+        );
+        let written = chat.say("How is it?").await;
+        assert_eq!(written.words(), words, "{name}");
+        let errors = written.errors();
+        assert_eq!(errors.first().copied().unwrap_or(""), error, "{name}");
+        assert!(errors.len() <= 1, "{name}");
+        assert_eq!(server.seen().len(), requests, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_next_model_is_asked_where_the_first_fails() {
+    let broken = TextServer::start(vec![refusal(404, "")]).await;
+    let good = TextServer::start(vec![text("From the second.")]).await;
+    let models = vec![model(&broken.url, "first"), model(&good.url, "second")];
+    let mut chat = Chat::new(models, vec![echo()]);
+    let written = chat.say("Hello?").await;
+    assert_eq!(
+        (written.words().as_str(), written.errors().len()),
+        ("From the second.", 0)
+    );
+    assert_eq!(good.seen()[0]["model"], "second");
+    let nobody = model("http://127.0.0.1:1/v1", "nobody");
+    let mut chat = Chat::new(vec![nobody, model(&good.url, "second")], vec![echo()]);
+    assert_eq!(chat.say("Hello?").await.words(), "From the second.");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_given_up_drops_its_request_and_its_reads() {
+    let dropped = Dropped::default();
+    let never = dropped.clone();
+    let tools = || vec![echo()];
+    let recorder = Arc::new(Recorder::default());
+    let hanging =
+        Reply::Hanging(format!("data: {}\n\n", delta(json!({"content": "So "}))).into_bytes());
+    let (mut talking, server) = chat(vec![hanging, text("Here again.")], tools()).await;
+    let mut soon = std::pin::pin!(tokio::time::sleep(Duration::from_millis(50)));
+    let written = talking.say_until("Hello?", soon.as_mut()).await;
+    assert_eq!(written.end.reason, FinishReason::Cancelled);
+    assert_eq!(written.words(), "So ");
+    assert_eq!(talking.say("Once more?").await.words(), "Here again.");
+    let messages = server.seen().pop().unwrap()["messages"].to_string();
+    assert!(
+        messages.contains("So ") && messages.contains("interrupted"),
+        "{messages}"
+    );
+
+    let server = TextServer::start(vec![
+        calls(&[("call_one_00001", "never", json!({}))]),
+        text("Here again."),
+    ])
+    .await;
+    let mut waiting = Chat::with(
+        vec![model(&server.url, "fake")],
+        vec![tool("never", move |_| never.never())],
+        limits(),
+        vec![recorder.clone()],
+    );
+    let mut soon = std::pin::pin!(tokio::time::sleep(Duration::from_millis(50)));
+    let written = waiting.say_until("Look it up.", soon.as_mut()).await;
+    assert_eq!(written.end.reason, FinishReason::Cancelled);
+    assert!(recorder.saw("CallCancelled"));
+    assert_eq!(waiting.say("And now?").await.words(), "Here again.");
+    assert_eq!(dropped.count(), 1);
+}

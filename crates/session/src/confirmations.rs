@@ -1,0 +1,111 @@
+//! The questions that the user has been asked, by the hash of each one's token, and what became of them. Knows when a token
+//! stops to count; nothing of why a call needs one.
+
+use crate::calls::Call;
+use crate::io::TokenHash;
+use crate::time::Timestamp;
+use std::sync::Arc;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::{CallNumber, EffectId};
+
+/// Resolved questions that are remembered for tokens that come again; the oldest make room.
+const RESOLVED_MAX: usize = 32;
+/// Answers to one question that wait for what comes of it; more are not answered.
+const ASKERS_MAX: u32 = 64;
+
+#[derive(Debug)]
+pub(crate) struct Confirmation {
+    pub(crate) question: Question,
+    pub(crate) state: ConfirmationState,
+}
+
+/// What a question is known by.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) call: CallNumber,
+    pub(crate) token_hash: TokenHash,
+    pub(crate) effect_id: EffectId,
+    /// By the session's own time: a wall clock that jumps neither ends nor prolongs it.
+    pub(crate) expires_at: Timestamp,
+}
+
+#[derive(Debug)]
+pub(crate) enum ConfirmationState {
+    /// Waits for the user, with the call that is to run.
+    Open(Box<Call>),
+    /// Approved; so many answers wait for what comes of it.
+    Running {
+        askers: u32,
+    },
+    Resolved(Arc<ToolResponse>),
+}
+
+impl Confirmation {
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state, ConfirmationState::Open(_))
+    }
+
+    /// One more answer to what is running already; false where too many wait.
+    pub(crate) fn join(&mut self) -> bool {
+        match &mut self.state {
+            ConfirmationState::Running { askers } if *askers < ASKERS_MAX => {
+                *askers += 1;
+                true
+            }
+            ConfirmationState::Running { .. }
+            | ConfirmationState::Open(_)
+            | ConfirmationState::Resolved(_) => false,
+        }
+    }
+}
+
+/// Few at a time, so that a list beats a table.
+#[derive(Debug, Default)]
+pub(crate) struct Confirmations(Vec<Confirmation>);
+
+impl Confirmations {
+    pub(crate) fn open(&mut self, confirmation: Confirmation) {
+        let resolved = |entry: &Confirmation| matches!(entry.state, ConfirmationState::Resolved(_));
+        if self.0.iter().filter(|entry| resolved(entry)).count() >= RESOLVED_MAX
+            && let Some(oldest) = self.0.iter().position(resolved)
+        {
+            self.0.remove(oldest);
+        }
+        self.0.push(confirmation);
+    }
+
+    pub(crate) fn open_count(&self) -> usize {
+        self.0.iter().filter(|entry| entry.is_open()).count()
+    }
+
+    pub(crate) fn by_token(&mut self, token_hash: &TokenHash) -> Option<&mut Confirmation> {
+        self.0
+            .iter_mut()
+            .find(|entry| entry.question.token_hash == *token_hash)
+    }
+
+    pub(crate) fn by_call(&mut self, call: CallNumber) -> Option<&mut Confirmation> {
+        self.0.iter_mut().find(|entry| entry.question.call == call)
+    }
+
+    /// The questions that wait for the user.
+    pub(crate) fn iter_open(&self) -> impl Iterator<Item = (&Confirmation, &Call)> {
+        self.0.iter().filter_map(|entry| match &entry.state {
+            ConfirmationState::Open(call) => Some((entry, &**call)),
+            ConfirmationState::Running { .. } | ConfirmationState::Resolved(_) => None,
+        })
+    }
+
+    /// Takes a question out that waits for the user: its call, and what it is known by.
+    pub(crate) fn take_open(&mut self, call: CallNumber) -> Option<(Call, Question)> {
+        let index = self
+            .0
+            .iter()
+            .position(|entry| entry.question.call == call && entry.is_open())?;
+        let entry = self.0.remove(index);
+        match entry.state {
+            ConfirmationState::Open(call) => Some((*call, entry.question)),
+            ConfirmationState::Running { .. } | ConfirmationState::Resolved(_) => None,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The provider's connection as a session sees it: which one it is, what is under way on it, and what waits for the next.
+//! Knows no policy; when there is a next one is decided in `policy/reconnect.rs`.
+
+use crate::calls::Slot;
+use crate::hash::BuildQuickHasher;
+use crate::model::HistoryEntry;
+use crate::policy::{Reconnect, Settled};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use windlass_tool::envelope::ToolResponse;
+
+/// The provider's connection, and what is under way on it.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    /// From 1; 0 before the first.
+    pub(crate) generation: u64,
+    pub(crate) ready: bool,
+    /// It is gone, or given up, and no other has taken its place yet.
+    pub(crate) is_lost: bool,
+    /// What the user typed while the provider was not ready.
+    pub(crate) waiting_texts: Vec<String>,
+    /// The answer under way was interrupted: until the provider ends it, what still comes of it is void.
+    pub(crate) discarding: bool,
+    /// The provider still owes the end of an interrupted turn, which will end nothing.
+    pub(crate) owes_turn_end: bool,
+    pub(crate) closed_ids: ClosedIds,
+    pub(crate) plan: Reconnect,
+    /// What was said before, for a connection that begins afresh. Announced when it is opened, sent when it is ready.
+    pub(crate) seed: Vec<HistoryEntry>,
+    /// What the user asked and no connection has answered yet.
+    pub(crate) unanswered: Option<String>,
+    /// Answers that went out, and after which nothing was heard yet.
+    pub(crate) unconfirmed: Vec<Late>,
+    /// Results whose connection is gone, for the next silence.
+    pub(crate) late: VecDeque<Late>,
+    /// The last result that went out asks for words, and nobody was nudged for it yet.
+    pub(crate) nudges_left: u32,
+    /// The client was told that the provider is gone.
+    pub(crate) is_told_lost: bool,
+}
+
+/// A result that its connection may never have carried.
+#[derive(Clone, Debug)]
+pub(crate) struct Late {
+    pub(crate) slot: Slot,
+    pub(crate) settled: Settled,
+}
+
+impl Late {
+    pub(crate) fn is_of(&self, response: &Arc<ToolResponse>) -> bool {
+        Arc::ptr_eq(&self.settled.response, response)
+    }
+
+    /// Whether this call asks for the same thing.
+    pub(crate) fn is_like(&self, slot: &Slot) -> bool {
+        self.slot.name == slot.name && self.slot.asked.is_same(&slot.asked)
+    }
+}
+
+/// The provider's ids that get no answer on this connection any more: each has had its one, or was taken back. A second
+/// answer under an id closes some providers' connections.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedIds {
+    ids: HashSet<Arc<str>, BuildQuickHasher>,
+    order: VecDeque<Arc<str>>,
+}
+
+/// Providers count their ids up, so that old ones do not come again; more than these need not be known.
+const CLOSED_IDS_MAX: usize = 512;
+
+impl ClosedIds {
+    /// True where the id was still open.
+    pub(crate) fn close(&mut self, id: &Arc<str>) -> bool {
+        let is_new = self.ids.insert(id.clone());
+        if is_new {
+            self.order.push_back(id.clone());
+            if self.order.len() > CLOSED_IDS_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.ids.remove(&oldest);
+            }
+        }
+        is_new
+    }
+}

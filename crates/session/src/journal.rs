@@ -1,0 +1,95 @@
+//! What is recorded of a session so that it can be run again: its configuration, its inputs in the order in which they
+//! were taken, and what came out of each. Owns the form of a journal's lines; knows no file and no handler.
+
+use crate::io::{Input, Output};
+use crate::session::{Session, SessionConfig};
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use windlass_tool::registry::Registry;
+
+/// The version of this form. A journal of another version is not read: the core that wrote it was another one.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// Characters of an output's text. What is longer is cut, and is compared by a sum of the rest.
+const OUTPUT_CHARACTERS_MAX: usize = 2_000;
+
+/// One line of a journal, as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// The first line.
+    Header(Box<Header>),
+    Step(Step),
+    /// From here on arguments are left out for the sake of this tool, which marks some as sensitive; what follows can be
+    /// read, and not be compared.
+    Partial {
+        tool: String,
+    },
+    /// The journal is full; the session went on.
+    Full,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Header {
+    pub version: u32,
+    pub registry_version: String,
+    /// Without its registry. The clock's reading at timestamp zero is in it.
+    pub session: SessionConfig,
+    /// What came out before the first input.
+    pub outputs: Vec<String>,
+}
+
+/// One input and what it caused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Step {
+    pub at: Timestamp,
+    pub input: Input,
+    /// Empty in a partial journal.
+    pub outputs: Vec<String>,
+}
+
+/// Outputs as a journal holds them: enough to tell two apart, in words that a person can read. What is wrapped as
+/// sensitive stays out.
+pub fn texts_of(outputs: &[Output]) -> Vec<String> {
+    outputs
+        .iter()
+        .map(|output| shortened(format!("{output:?}")))
+        .collect()
+}
+
+fn shortened(mut text: String) -> String {
+    let Some((end, _)) = text.char_indices().nth(OUTPUT_CHARACTERS_MAX) else {
+        return text;
+    };
+    let sum = windlass_tool::json::hash(&serde_json::Value::from(&text[end..]));
+    text.truncate(end);
+    text.push_str("… ");
+    text.push_str(&windlass_tool::json::hex(&sum[..8]));
+    text
+}
+
+/// A session that is run again.
+pub struct Replay {
+    session: Session,
+    outputs: Vec<Output>,
+}
+
+impl Replay {
+    /// Begins it with the registry at hand, whose version may be another one than the header's. Returns what comes out
+    /// before the first input, too.
+    pub fn begin(config: SessionConfig, registry: Arc<Registry>) -> (Self, Vec<String>) {
+        let mut outputs = Vec::new();
+        let config = SessionConfig { registry, ..config };
+        let session = Session::new(config, &mut outputs);
+        let texts = texts_of(&outputs);
+        (Self { session, outputs }, texts)
+    }
+
+    /// Gives it one input and returns what comes out.
+    pub fn step(&mut self, at: Timestamp, input: Input) -> Vec<String> {
+        self.outputs.clear();
+        self.session.handle(at, input, &mut self.outputs);
+        texts_of(&self.outputs)
+    }
+}

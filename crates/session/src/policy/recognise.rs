@@ -1,0 +1,191 @@
+//! What a delivery, or the wish behind it, has come to before: rules D1 to D6 at the gates. Knows no store; the ledger's
+//! part of the rules is told to it.
+
+use super::idempotency::{Delivery, DeliveryState, Effect, EffectState, is_stable};
+use crate::calls::{Call, Earlier, Slot};
+use crate::event::DuplicateRule;
+use crate::io::Output;
+use crate::session::Session;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use windlass_tool::error::ErrorType;
+
+impl Session {
+    /// Notes that a call waits or runs.
+    pub(crate) fn remember_open(&mut self, call: &Call) {
+        let state = DeliveryState::Open(call.slot.number);
+        let delivery = Delivery::of(&call.slot, state);
+        self.deliveries.remember(call.slot.key.clone(), delivery);
+        if let Some(fingerprint) = call.fingerprint {
+            let effect = Effect {
+                effect_id: call.kept_effect.clone(),
+                asked_at_input: self.turns.inputs(),
+                state: EffectState::Open(call.slot.number),
+            };
+            self.deliveries.remember_effect(fingerprint, effect);
+        }
+    }
+
+    /// A call that did not run: what was known of its effect before holds again.
+    pub(crate) fn restore_effect(&mut self, call: &Call) {
+        let Some(fingerprint) = call.fingerprint else {
+            return;
+        };
+        let before = match (&call.earlier, &call.kept_effect) {
+            (Some(earlier), _) => Effect {
+                effect_id: earlier.effect_id.clone(),
+                asked_at_input: earlier.asked_at_input,
+                state: EffectState::Settled {
+                    settled: earlier.settled.clone(),
+                    answer_reached_model: true,
+                },
+            },
+            (None, Some(effect_id)) => Effect {
+                effect_id: Some(effect_id.clone()),
+                asked_at_input: self.turns.inputs(),
+                state: EffectState::Failed,
+            },
+            (None, None) => return self.deliveries.forget_effect(&fingerprint),
+        };
+        self.deliveries.remember_effect(fingerprint, before);
+    }
+
+    /// Rules D1 and D2. True where the delivery is dealt with.
+    pub(crate) fn recognise_delivery(
+        &mut self,
+        slot: &mut Slot,
+        arguments: &Map<String, Value>,
+        out: &mut Vec<Output>,
+    ) -> bool {
+        let Some(delivery) = self.deliveries.find(&slot.key) else {
+            return false;
+        };
+        let same_connection = delivery.generation == slot.generation;
+        let tool = self.config.registry.get(&slot.name).map(Arc::as_ref);
+        let top_k_max = self.config.limits.turn.top_k_max;
+        if !delivery.is_repeated_by(&slot.name, tool, arguments, top_k_max) {
+            if same_connection {
+                self.record_conflict(slot.clone(), out);
+            }
+            return same_connection;
+        }
+        let delivery = delivery.clone();
+        slot.asked = delivery.asked().clone();
+        // The provider gave this id its place on this connection already: a second answer under it would be one too many.
+        // An id that names no delivery of its own may be new although the call is not.
+        let has_place = same_connection && is_stable(&slot.key);
+        match delivery.state {
+            DeliveryState::Open(number) => {
+                if has_place {
+                    self.deduplicated(slot, DuplicateRule::SameDelivery, out);
+                    self.release(slot, None, true, out);
+                } else {
+                    self.attach(number, slot.clone(), DuplicateRule::SameDelivery, out);
+                }
+                true
+            }
+            DeliveryState::Settled(settled) if settled.is_outcome || has_place => {
+                let owed = !is_stable(&slot.key) || settled.answered_on != Some(slot.generation);
+                self.replay(slot, &settled, owed, DuplicateRule::SameDelivery, out);
+                true
+            }
+            DeliveryState::Settled(_) => false,
+        }
+    }
+
+    /// Rules D3 to D6. Gives the call back where it goes on as a wish of its own.
+    pub(crate) fn recognise_effect(
+        &mut self,
+        mut call: Call,
+        out: &mut Vec<Output>,
+    ) -> Option<Call> {
+        let inputs = self.turns.inputs();
+        let forgets = has_bug!(self, ForgetsWishes);
+        let effect = call
+            .fingerprint
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+        let Some(effect) = effect.filter(|_| !forgets) else {
+            return Some(call);
+        };
+        let asked_at_input = effect.asked_at_input;
+        let effect_id = effect.effect_id.clone();
+        match &mut effect.state {
+            EffectState::Open(number) => {
+                let number = *number;
+                self.attach(number, call.slot, DuplicateRule::SameEffectRunning, out);
+                None
+            }
+            EffectState::Asked(settled) => {
+                let settled = settled.clone();
+                self.replay(
+                    &call.slot,
+                    &settled,
+                    true,
+                    DuplicateRule::SameEffectAsked,
+                    out,
+                );
+                None
+            }
+            EffectState::Failed => {
+                call.kept_effect = effect_id;
+                Some(call)
+            }
+            EffectState::Settled {
+                settled,
+                answer_reached_model,
+            } => {
+                let earlier = Earlier {
+                    settled: settled.clone(),
+                    effect_id,
+                    asked_at_input,
+                    is_second_wish: inputs > asked_at_input,
+                };
+                let was_answered = *answer_reached_model;
+                self.recognise_settled(call, earlier, was_answered, out)
+            }
+        }
+    }
+
+    /// Rules D4 to D6: what becomes of a wish that came to an end before.
+    fn recognise_settled(
+        &mut self,
+        mut call: Call,
+        earlier: Earlier,
+        was_answered: bool,
+        out: &mut Vec<Output>,
+    ) -> Option<Call> {
+        let effect_id = earlier.effect_id.clone();
+        if let (true, Some(effect_id)) = (earlier.is_unknown(), effect_id.clone()) {
+            call.earlier = Some(earlier);
+            call.kept_effect = Some(effect_id.clone());
+            self.look_up_effect(call, effect_id, out);
+            return None;
+        }
+        let error_type = earlier.settled.response.error_type();
+        let is_declined = error_type == Some(ErrorType::ConfirmationDeclined);
+        let is_new = earlier.is_second_wish && was_answered;
+        if is_new || (!call.tool.writes() && !is_declined) {
+            if error_type.is_none() {
+                call.earlier = call.tool.writes().then_some(earlier);
+            } else {
+                call.kept_effect = effect_id;
+            }
+            return Some(call);
+        }
+        let known = call
+            .fingerprint
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+        if let Some(EffectState::Settled {
+            answer_reached_model,
+            ..
+        }) = known.map(|effect| &mut effect.state)
+        {
+            *answer_reached_model = true;
+        }
+        let rule = DuplicateRule::SameEffectFinished;
+        self.replay(&call.slot, &earlier.settled, true, rule, out);
+        self.forget_notice(call.fingerprint);
+        out.extend(effect_id.map(|effect_id| Output::MarkAnswered { effect_id }));
+        None
+    }
+}

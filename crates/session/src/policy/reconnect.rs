@@ -1,0 +1,391 @@
+//! The life of a provider's connections: when one is given up for the next, with which handle, after how long a pause, and
+//! when no other is tried (contract section 10). Knows no socket and no session; it is told what happens and when.
+
+use crate::limits::Limits;
+use crate::model::LostReason;
+use crate::time::Timestamp;
+use std::time::Duration;
+use windlass_tool::sensitive::Sensitive;
+
+/// So long before the announced end of a connection the next one is opened, whatever is under way (contract section 10).
+const ROTATION_LEAD: Duration = Duration::from_secs(5);
+/// What a provider that announces the end without a time is taken to have said; it stays above the lead.
+const TIME_LEFT_UNSAID: Duration = Duration::from_secs(10);
+/// A connection that held so long is a good one: what failed before it is forgotten.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// A handle that a provider refused so often is thrown away (contract section 10).
+const HANDLE_REFUSALS_MAX: u32 = 2;
+/// Handles are some hundred bytes; a longer one is not kept.
+const HANDLE_BYTES_MAX: usize = 16 * 1024;
+
+/// What is to follow a lost connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Open another after this pause.
+    Retry(Duration),
+    /// No other is tried: the session is over.
+    GiveUp,
+}
+
+/// One connection that is to be opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub(crate) generation: u64,
+    /// Without one, the session begins afresh at the provider.
+    pub(crate) handle: Option<Sensitive<String>>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    text: Sensitive<String>,
+    /// How often a connection that was opened with it, or with an earlier one of its line, came to nothing.
+    refusals: u32,
+    /// How much of the transcript it holds.
+    recorded: u64,
+    /// Nothing was said or called since it came.
+    is_current: bool,
+}
+
+/// Where the connections of one session stand.
+#[derive(Debug)]
+pub(crate) struct Reconnect {
+    /// Of the newest connection that was asked for.
+    generation: u64,
+    handle: Option<Handle>,
+    /// Whether the newest connection was opened with a handle.
+    is_resuming: bool,
+    /// Some connection was ready once: before that, nothing is tried again.
+    has_begun: bool,
+    ready_since: Option<Timestamp>,
+    /// The model was heard on the newest connection.
+    is_heard: bool,
+    /// Connections that were tried since the last good one.
+    attempts: u32,
+    is_leaving: bool,
+}
+
+impl Default for Reconnect {
+    fn default() -> Self {
+        Self {
+            // The driver opens the first by itself.
+            generation: 1,
+            handle: None,
+            is_resuming: false,
+            has_begun: false,
+            ready_since: None,
+            is_heard: false,
+            attempts: 0,
+            is_leaving: false,
+        }
+    }
+}
+
+impl Reconnect {
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// How many connections were tried in vain since the last good one.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Whether the newest connection takes up where an earlier one was left.
+    pub(crate) fn is_resuming(&self) -> bool {
+        self.is_resuming
+    }
+
+    /// The provider has announced the end of the connection, and the next is not open yet.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+
+    pub(crate) fn ready(&mut self, now: Timestamp) {
+        self.has_begun = true;
+        self.ready_since = Some(now);
+    }
+
+    /// The model produced something: whoever resumed came back to a living session, and its newest handle is out of date.
+    pub(crate) fn heard(&mut self) {
+        self.is_heard = true;
+        if let Some(handle) = &mut self.handle {
+            handle.refusals = 0;
+            handle.is_current = false;
+        }
+    }
+
+    /// Something was said to the model, so that the newest handle is out of date.
+    pub(crate) fn said(&mut self) {
+        if let Some(handle) = &mut self.handle {
+            handle.is_current = false;
+        }
+    }
+
+    /// A turn has ended as it should: the connection is a good one.
+    pub(crate) fn proved(&mut self) {
+        self.attempts = 0;
+    }
+
+    /// The provider gave a handle, or says that there is none now. An older one stays, for want of a better.
+    pub(crate) fn update(
+        &mut self,
+        handle: Option<Sensitive<String>>,
+        is_quiet: bool,
+        recorded: u64,
+    ) {
+        let refusals = self.handle.as_ref().map_or(0, |handle| handle.refusals);
+        match handle {
+            Some(text) if (1..=HANDLE_BYTES_MAX).contains(&text.expose().len()) => {
+                self.handle = Some(Handle {
+                    text,
+                    refusals,
+                    recorded,
+                    is_current: is_quiet,
+                });
+            }
+            Some(_) | None => self.said(),
+        }
+    }
+
+    /// How many entries of the transcript the provider knows without being told.
+    pub(crate) fn recorded(&self) -> u64 {
+        match &self.handle {
+            Some(handle) if self.is_resuming => handle.recorded,
+            Some(_) | None => 0,
+        }
+    }
+
+    /// The provider will end the connection. Returns when the next is opened at latest.
+    pub(crate) fn go_away(&mut self, now: Timestamp, time_left: Option<Duration>) -> Timestamp {
+        self.is_leaving = true;
+        now + time_left
+            .unwrap_or(TIME_LEFT_UNSAID)
+            .saturating_sub(ROTATION_LEAD)
+    }
+
+    /// Whether a quiet session may change to the next connection now, without losing anything.
+    pub(crate) fn may_rotate(&self, can_resume: bool) -> bool {
+        let is_current = self.handle.as_ref().is_some_and(|handle| handle.is_current);
+        self.is_leaving && (is_current || !can_resume)
+    }
+
+    /// The next connection.
+    pub(crate) fn open(&mut self, can_resume: bool) -> Opening {
+        self.generation += 1;
+        self.is_leaving = false;
+        self.is_heard = false;
+        self.ready_since = None;
+        if !can_resume {
+            self.handle = None;
+        }
+        self.is_resuming = self.handle.is_some();
+        Opening {
+            generation: self.generation,
+            handle: self.handle.as_ref().map(|handle| handle.text.clone()),
+        }
+    }
+
+    /// The newest connection came to an end, or to nothing.
+    pub(crate) fn lost(&mut self, reason: &LostReason, now: Timestamp, limits: &Limits) -> Verdict {
+        let lived = self.ready_since.take().map(|since| now.since(since));
+        self.is_leaving = false;
+        if !self.has_begun || *reason == LostReason::Unauthorized {
+            return Verdict::GiveUp;
+        }
+        let is_judged = match reason {
+            LostReason::Closed { .. } | LostReason::SetupTimeout => true,
+            LostReason::Network { .. } | LostReason::Unauthorized | LostReason::Refused { .. } => {
+                lived.is_some()
+            }
+        };
+        if self.is_resuming && is_judged && !self.is_heard && !lived.is_some_and(is_stable) {
+            self.refuse_handle();
+        } else if lived.is_none() && !self.is_resuming && is_final(reason) {
+            return Verdict::GiveUp;
+        }
+        if lived.is_some_and(is_stable) {
+            self.attempts = 0;
+        }
+        self.attempts += 1;
+        if self.attempts > limits.reconnect_attempts_max {
+            return Verdict::GiveUp;
+        }
+        Verdict::Retry(pause(self.attempts, limits))
+    }
+
+    fn refuse_handle(&mut self) {
+        if let Some(handle) = &mut self.handle {
+            handle.refusals += 1;
+            if handle.refusals >= HANDLE_REFUSALS_MAX {
+                self.handle = None;
+            }
+        }
+    }
+}
+
+fn is_stable(lived: Duration) -> bool {
+    lived >= STABLE_AFTER
+}
+
+/// Whether the same connection would be refused again: the setup is not understood, or the address is wrong.
+fn is_final(reason: &LostReason) -> bool {
+    match reason {
+        LostReason::Closed { code, .. } => *code == 1007,
+        LostReason::Refused { status } => {
+            (400..500).contains(status) && !matches!(status, 408 | 429)
+        }
+        LostReason::Unauthorized => true,
+        LostReason::Network { .. } | LostReason::SetupTimeout => false,
+    }
+}
+
+/// At once the first time, then doubling.
+fn pause(attempt: u32, limits: &Limits) -> Duration {
+    let doublings = match attempt {
+        0 | 1 => return Duration::ZERO,
+        later => (later - 2).min(32),
+    };
+    let milliseconds = limits.reconnect_pause_ms.saturating_mul(1 << doublings);
+    Duration::from_millis(milliseconds.min(limits.reconnect_pause_ms_max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_tool::kind::Mode;
+
+    fn closed(code: u16) -> LostReason {
+        LostReason::Closed {
+            code,
+            reason: String::new(),
+        }
+    }
+
+    fn begun(handle: Option<&str>) -> Reconnect {
+        let mut plan = Reconnect::default();
+        plan.ready(Timestamp(0));
+        let handle = handle.map(|text| Sensitive(text.to_owned()));
+        plan.update(handle, true, 0);
+        plan
+    }
+
+    fn seconds(count: u64) -> Timestamp {
+        Timestamp::from_millis(count * 1_000)
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_limit_and_attempts_end() {
+        let limits = Limits::of(Mode::Voice);
+        let mut plan = begun(None);
+        let network = LostReason::Network {
+            problem: "unreachable".to_owned(),
+        };
+        let mut pauses = Vec::new();
+        while let Verdict::Retry(pause) = plan.lost(&network, seconds(60), &limits) {
+            plan.open(true);
+            pauses.push(pause.as_millis());
+        }
+        assert_eq!(pauses, [0, 250, 500, 1_000, 2_000, 4_000]);
+    }
+
+    #[test]
+    fn what_will_not_change_is_not_tried_again() {
+        let limits = Limits::of(Mode::Voice);
+        for (reason, is_retried) in [
+            (LostReason::Unauthorized, false),
+            (closed(1007), false),
+            (closed(1008), true),
+            (closed(1011), true),
+            (LostReason::Refused { status: 404 }, false),
+            (LostReason::Refused { status: 429 }, true),
+            (LostReason::Refused { status: 503 }, true),
+            (LostReason::SetupTimeout, true),
+        ] {
+            let mut plan = begun(None);
+            assert_eq!(
+                plan.lost(&closed(1011), seconds(1), &limits),
+                Verdict::Retry(Duration::ZERO)
+            );
+            plan.open(true);
+            let verdict = plan.lost(&reason, seconds(2), &limits);
+            assert_eq!(verdict != Verdict::GiveUp, is_retried, "{reason:?}");
+        }
+        let mut first = Reconnect::default();
+        assert_eq!(
+            first.lost(&closed(1011), seconds(1), &limits),
+            Verdict::GiveUp
+        );
+    }
+
+    #[test]
+    fn a_handle_that_was_refused_twice_is_thrown_away() {
+        let limits = Limits::of(Mode::Voice);
+        let mut plan = begun(Some("h-1"));
+        plan.lost(&closed(1011), seconds(60), &limits);
+        let mut handles = Vec::new();
+        for _ in 0..4 {
+            handles.push(plan.open(true).handle.is_some());
+            plan.lost(&closed(1008), seconds(60), &limits);
+        }
+        assert_eq!(handles, [true, true, false, false]);
+    }
+
+    #[test]
+    fn a_handle_whose_sessions_die_at_once_counts_as_refused() {
+        let limits = Limits::of(Mode::Voice);
+        let mut plan = begun(Some("h-1"));
+        plan.lost(&closed(1011), seconds(60), &limits);
+        let mut handles = Vec::new();
+        for number in 0..3 {
+            handles.push(plan.open(true).handle.is_some());
+            plan.ready(seconds(60));
+            plan.update(Some(Sensitive(format!("h-{number}"))), true, 0);
+            plan.lost(&closed(1007), seconds(61), &limits);
+        }
+        assert_eq!(handles, [true, true, false]);
+    }
+
+    #[test]
+    fn a_network_that_fails_says_nothing_about_the_handle() {
+        let limits = Limits::of(Mode::Voice);
+        let mut plan = begun(Some("h-1"));
+        for _ in 0..4 {
+            let problem = "unreachable".to_owned();
+            plan.lost(&LostReason::Network { problem }, seconds(60), &limits);
+            assert!(plan.open(true).handle.is_some());
+        }
+    }
+
+    #[test]
+    fn a_good_connection_makes_up_for_the_attempts_before_it() {
+        let limits = Limits::of(Mode::Voice);
+        let mut plan = begun(None);
+        for round in 1..20 {
+            let at = seconds(20 * round);
+            let verdict = plan.lost(&closed(1011), at, &limits);
+            assert_eq!(verdict, Verdict::Retry(Duration::ZERO), "round {round}");
+            plan.open(true);
+            plan.ready(at);
+        }
+    }
+
+    #[test]
+    fn a_quiet_session_rotates_only_with_a_handle_that_holds_everything() {
+        let mut plan = begun(Some("h-1"));
+        assert!(!plan.may_rotate(true), "nobody announced an end");
+        assert_eq!(
+            plan.go_away(seconds(10), Some(Duration::from_secs(50))),
+            seconds(55)
+        );
+        assert!(plan.may_rotate(true));
+        plan.heard();
+        assert!(!plan.may_rotate(true), "the handle is out of date");
+        assert!(plan.may_rotate(false), "no handle will ever come");
+        plan.update(Some(Sensitive("h-2".to_owned())), true, 0);
+        assert!(plan.may_rotate(true));
+        assert_eq!(
+            plan.go_away(seconds(10), Some(Duration::from_secs(3))),
+            seconds(10)
+        );
+    }
+}

@@ -1,0 +1,459 @@
+//! Asking the user: a call that needs consent is answered at once and never parked; what the user says later runs it, once,
+//! with the arguments that were shown. Knows no token, only its hash.
+
+use super::call_input::failure;
+use super::{Charge, Session};
+use crate::calls::{Call, Phase};
+use crate::client::{ClientUpdate, ConfirmationQuestion};
+use crate::confirmations::{Confirmation, ConfirmationState, Question};
+use crate::deadlines::Deadline;
+use crate::event::{Resolution, SessionEvent};
+use crate::io::{ConfirmationRequest, Output, Proposed, RateCharge, ReservationError, TokenHash};
+use crate::policy::{Effect, EffectState, Settled, confirm};
+use crate::session::settlement::call_record;
+use crate::time::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::envelope::{self, Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::CallNumber;
+use windlass_tool::sensitive::Sensitive;
+use windlass_tool::template;
+
+impl Session {
+    /// Step 10: has the question stored. The call is answered when it is.
+    pub(crate) fn ask(&mut self, mut call: Call, out: &mut Vec<Output>) {
+        if self.confirmations.open_count() >= self.config.limits.open_confirmations_max {
+            let message = format!(
+                "{} cannot be asked for now: too many questions wait for the user already",
+                call.tool.id
+            );
+            let error = CallError::new(ErrorType::ConfirmationRequired, message);
+            return self.refuse_call(call, error, Charge::Already, out);
+        }
+        call.phase = Phase::Proposing;
+        let number = call.slot.number;
+        out.push(Output::RequestConfirmation(self.request(&call, None)));
+        let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
+        self.deadlines
+            .set(Deadline::Store(number), self.now + patience);
+        self.calls.open(call);
+    }
+
+    fn request(&self, call: &Call, replaces: Option<TokenHash>) -> ConfirmationRequest {
+        ConfirmationRequest {
+            call: call.slot.number,
+            effect_id: call.kept_effect.clone(),
+            tool: call.tool.id.clone(),
+            tool_version: call.tool.version.clone(),
+            fingerprint: call.fingerprint.unwrap_or_default(),
+            arguments: Sensitive(call.arguments.clone()),
+            preview: Sensitive(preview(call)),
+            valid_for: Duration::from_secs(self.config.limits.confirmation_seconds),
+            replaces,
+        }
+    }
+
+    pub(super) fn on_proposed(
+        &mut self,
+        number: CallNumber,
+        outcome: Result<Proposed, ReservationError>,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(call) = self.calls.take_in(number, Phase::Proposing) else {
+            return self.on_renewed(number, outcome, out);
+        };
+        self.deadlines.clear(Deadline::Store(number));
+        match outcome {
+            Ok(proposed) if !call.is_taken_back => self.asked(call, proposed, out),
+            Ok(Proposed { token_hash, .. }) => {
+                out.push(Output::WithdrawConfirmation { token_hash });
+                self.cancel_unstarted(call, out);
+            }
+            Err(error) => {
+                out.push(Output::Event(SessionEvent::HandlerProblem {
+                    call: number,
+                    tool: call.tool.id.clone(),
+                    problem: error.to_string(),
+                }));
+                self.refuse_without_store(call, out);
+            }
+        }
+    }
+
+    /// The question is stored: the model is answered, and the user is asked.
+    fn asked(&mut self, mut call: Call, proposed: Proposed, out: &mut Vec<Output>) {
+        let Proposed {
+            effect_id,
+            token_hash,
+            expires_at_unix_ms,
+        } = proposed;
+        let number = call.slot.number;
+        call.kept_effect = Some(effect_id.clone());
+        let error = confirm::demand(&call.tool, self.external_in_context, call.earlier.as_ref())
+            .unwrap_or_else(|| confirm::required(&call.tool));
+        let fingerprint = call.fingerprint.unwrap_or_default();
+        let waiting = call.for_consent();
+        let settled = self.refuse_all(call, error, Charge::Already, out);
+        self.deliveries.remember_effect(
+            fingerprint,
+            Effect {
+                effect_id: Some(effect_id.clone()),
+                asked_at_input: self.turns.inputs(),
+                state: EffectState::Asked(settled),
+            },
+        );
+        out.push(Output::Event(SessionEvent::ConfirmationRequested {
+            call: number,
+            tool: waiting.tool.id.clone(),
+            expires_at_unix_ms,
+        }));
+        out.push(Output::SendClient(question(&waiting, expires_at_unix_ms)));
+        self.reserve_next(waiting.slot.batch, out);
+        let expires_at = self.expire_later(number);
+        self.confirmations.open(Confirmation {
+            question: Question {
+                call: number,
+                token_hash,
+                effect_id,
+                expires_at,
+            },
+            state: ConfirmationState::Open(Box::new(waiting)),
+        });
+    }
+
+    fn expire_later(&mut self, number: CallNumber) -> Timestamp {
+        let expires_at = self.now + Duration::from_secs(self.config.limits.confirmation_seconds);
+        if !has_bug!(self, AsksForEver) {
+            self.deadlines
+                .set(Deadline::Confirmation(number), expires_at);
+        }
+        expires_at
+    }
+
+    /// A client that comes back knows none of the tokens: every open question gets a new one.
+    pub(super) fn renew_confirmations(&mut self, out: &mut Vec<Output>) {
+        let requests: Vec<ConfirmationRequest> = self
+            .confirmations
+            .iter_open()
+            .map(|(entry, call)| {
+                let mut request = self.request(call, Some(entry.question.token_hash));
+                request.effect_id = Some(entry.question.effect_id.clone());
+                request
+            })
+            .collect();
+        out.extend(requests.into_iter().map(Output::RequestConfirmation));
+    }
+
+    fn on_renewed(
+        &mut self,
+        number: CallNumber,
+        outcome: Result<Proposed, ReservationError>,
+        out: &mut Vec<Output>,
+    ) {
+        let Ok(proposed) = outcome else {
+            return;
+        };
+        let expires_at = self.expire_later(number);
+        let Some(entry) = self
+            .confirmations
+            .by_call(number)
+            .filter(|entry| entry.is_open())
+        else {
+            self.deadlines.clear(Deadline::Confirmation(number));
+            let token_hash = proposed.token_hash;
+            return out.push(Output::WithdrawConfirmation { token_hash });
+        };
+        entry.question.token_hash = proposed.token_hash;
+        entry.question.expires_at = expires_at;
+        if let ConfirmationState::Open(call) = &entry.state {
+            out.push(Output::SendClient(question(
+                call,
+                proposed.expires_at_unix_ms,
+            )));
+        }
+    }
+
+    /// The client's answer. Whatever token it has, it gets one result for it.
+    pub(super) fn on_confirm(
+        &mut self,
+        token_hash: TokenHash,
+        approved: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let now = self.now;
+        let Some(entry) = self.confirmations.by_token(&token_hash) else {
+            return self.refuse_token(None, out);
+        };
+        let call = entry.question.call;
+        if now >= entry.question.expires_at {
+            return self.refuse_token(Some(call), out);
+        }
+        match &entry.state {
+            ConfirmationState::Open(_) if approved => self.approve(call, out),
+            ConfirmationState::Open(_) => self.decline(call, token_hash, out),
+            ConfirmationState::Running { .. } => {
+                if !entry.join() {
+                    self.refuse_token(Some(call), out);
+                }
+            }
+            ConfirmationState::Resolved(response) => {
+                let response = Sensitive(response.clone());
+                out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
+                    call: Some(call),
+                    response,
+                }));
+            }
+        }
+    }
+
+    /// A token that does not count: nothing runs, and a stranger learns nothing.
+    fn refuse_token(&mut self, call: Option<CallNumber>, out: &mut Vec<Output>) {
+        let error = CallError::new(
+            ErrorType::ConfirmationExpired,
+            "this approval is not valid, or not valid any more",
+        );
+        let version = self.config.registry.version().clone();
+        let response = Arc::new(ToolResponse {
+            outcome: Outcome::Failure(error),
+            intents: Vec::new(),
+            meta: envelope::meta_without_tool("confirm", version, self.unix_ms()),
+        });
+        let resolution = Resolution::Refused;
+        out.push(Output::Event(SessionEvent::ConfirmationResolved {
+            call,
+            resolution,
+        }));
+        out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
+            call,
+            response: Sensitive(response),
+        }));
+    }
+
+    /// The user said yes: everything that may have changed is checked again, and the call runs outside all budgets.
+    fn approve(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        self.deadlines.clear(Deadline::Confirmation(number));
+        let Some(entry) = self.confirmations.by_call(number) else {
+            return;
+        };
+        let running = ConfirmationState::Running { askers: 1 };
+        let ConfirmationState::Open(call) = std::mem::replace(&mut entry.state, running) else {
+            return;
+        };
+        let mut call = *call;
+        call.grant = Some(entry.question.token_hash);
+        call.kept_effect = Some(entry.question.effect_id.clone());
+        out.push(Output::Event(SessionEvent::ConfirmationResolved {
+            call: Some(number),
+            resolution: Resolution::Approved,
+        }));
+        if let Some(effect) = call
+            .fingerprint
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint))
+        {
+            effect.state = EffectState::Open(number);
+        }
+        match self.check_again(&call) {
+            Ok(()) => self.check_rate(call, RateCharge::Charge, out),
+            Err(error) => self.settle(call, failure(error, None), out),
+        }
+    }
+
+    fn check_again(&self, call: &Call) -> Result<(), CallError> {
+        let id = &call.tool.id;
+        let current = self.config.registry.get(id.as_str());
+        if current.is_none_or(|tool| tool.version != call.tool.version) {
+            let message = format!("{id} is not the tool any more that was shown");
+            return Err(CallError::new(ErrorType::NotFound, message));
+        }
+        if !call.tool.allows(self.config.mode) {
+            let message = format!("{id} is not for {} sessions", self.config.mode.as_str());
+            return Err(CallError::new(ErrorType::ModeRestricted, message));
+        }
+        let arguments = serde_json::Value::Object((*call.arguments).clone());
+        if !call.tool.parameters.violations(&arguments).is_empty() {
+            let message = format!("the arguments do not satisfy {id} any more");
+            return Err(CallError::new(ErrorType::Validation, message));
+        }
+        Ok(())
+    }
+
+    /// The user said no.
+    fn decline(&mut self, number: CallNumber, token_hash: TokenHash, out: &mut Vec<Output>) {
+        out.push(Output::DeclineConfirmation { token_hash });
+        let error = CallError::new(
+            ErrorType::ConfirmationDeclined,
+            "the user was asked and said no",
+        );
+        self.close_question(number, error, Resolution::Declined, out);
+    }
+
+    pub(super) fn on_confirmation_expired(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        let error = CallError::new(
+            ErrorType::ConfirmationExpired,
+            "the user did not answer in time",
+        );
+        self.close_question(number, error, Resolution::Expired, out);
+    }
+
+    /// A question that nobody will answer with yes.
+    fn close_question(
+        &mut self,
+        number: CallNumber,
+        error: CallError,
+        resolution: Resolution,
+        out: &mut Vec<Output>,
+    ) {
+        self.deadlines.clear(Deadline::Confirmation(number));
+        let Some((mut call, question)) = self.confirmations.take_open(number) else {
+            return;
+        };
+        let response = Arc::new(ToolResponse {
+            outcome: Outcome::Failure(error),
+            intents: Vec::new(),
+            meta: self.meta_of(&call.tool),
+        });
+        self.confirmations.open(Confirmation {
+            state: ConfirmationState::Resolved(response.clone()),
+            question,
+        });
+        call.kept_effect = None;
+        out.push(Output::Event(SessionEvent::ConfirmationResolved {
+            call: Some(number),
+            resolution,
+        }));
+        let record = call_record(
+            &call.slot,
+            Some(call.tool.clone()),
+            Some(call.arguments.clone()),
+            &response,
+        );
+        out.push(Output::Event(SessionEvent::CallRejected(record)));
+        out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
+            call: Some(number),
+            response: Sensitive(response.clone()),
+        }));
+        self.forget_question(&call, &response, resolution);
+        if resolution == Resolution::Declined {
+            self.notify_declined(&call, out);
+        }
+    }
+
+    /// What the next wish of the same kind finds.
+    fn forget_question(&mut self, call: &Call, response: &Arc<ToolResponse>, why: Resolution) {
+        let is_unknown = call
+            .earlier
+            .as_ref()
+            .is_some_and(crate::calls::Earlier::is_unknown);
+        let Some(fingerprint) = call
+            .fingerprint
+            .filter(|_| why == Resolution::Declined && !is_unknown)
+        else {
+            return self.restore_effect(call);
+        };
+        // A model that asks again although the user has just said no gets the same answer, and the user no question.
+        let settled = Settled {
+            response: response.clone(),
+            turn: call.slot.turn,
+            quoted: false,
+            is_outcome: false,
+            answered_on: None,
+        };
+        let effect = Effect {
+            effect_id: None,
+            asked_at_input: self.turns.inputs(),
+            state: EffectState::Settled {
+                settled,
+                answer_reached_model: true,
+            },
+        };
+        self.deliveries.remember_effect(fingerprint, effect);
+    }
+
+    /// The provider took a call back that waits for the user.
+    pub(super) fn withdraw_of(&mut self, id: &str, generation: u64, out: &mut Vec<Output>) {
+        let number = self
+            .confirmations
+            .iter_open()
+            .find(|(_, call)| {
+                call.slot.generation == generation && call.slot.provider_id.as_deref() == Some(id)
+            })
+            .map(|(entry, _)| entry.question.call);
+        if let Some(number) = number {
+            self.withdraw(number, out);
+        }
+    }
+
+    /// Nobody may approve any more.
+    pub(super) fn withdraw_all(&mut self, out: &mut Vec<Output>) {
+        let open: Vec<CallNumber> = self
+            .confirmations
+            .iter_open()
+            .map(|(entry, _)| entry.question.call)
+            .collect();
+        for number in open {
+            self.withdraw(number, out);
+        }
+    }
+
+    fn withdraw(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        if let Some(entry) = self.confirmations.by_call(number) {
+            let token_hash = entry.question.token_hash;
+            out.push(Output::WithdrawConfirmation { token_hash });
+        }
+        let error = CallError::new(ErrorType::Cancelled, "the call was taken back");
+        self.close_question(number, error, Resolution::Withdrawn, out);
+    }
+
+    /// What came of an approved call goes to everybody who approved it, and to the model.
+    pub(super) fn resolve_approved(
+        &mut self,
+        call: &Call,
+        settled: &Settled,
+        out: &mut Vec<Output>,
+    ) {
+        let response = settled.response.clone();
+        if call.effect_id.is_none()
+            && let Some(token_hash) = call.grant
+        {
+            // It was never reserved, so that the token is still good in the store.
+            out.push(Output::WithdrawConfirmation { token_hash });
+        }
+        let Some(entry) = self.confirmations.by_call(call.slot.number) else {
+            return;
+        };
+        let resolved = ConfirmationState::Resolved(response.clone());
+        let askers = match std::mem::replace(&mut entry.state, resolved) {
+            ConfirmationState::Running { askers } => askers,
+            ConfirmationState::Open(_) | ConfirmationState::Resolved(_) => 0,
+        };
+        for _ in 0..askers {
+            out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
+                call: Some(call.slot.number),
+                response: Sensitive(response.clone()),
+            }));
+        }
+        if call.attached.is_empty() {
+            self.notify_approved(call, settled, out);
+        }
+    }
+}
+
+/// What the user reads: from the canonical arguments, never from a model's words.
+fn preview(call: &Call) -> String {
+    match &call.tool.confirmation_preview {
+        Some(template) => template::render(template, &call.arguments),
+        None => format!("Run {}", call.tool.id),
+    }
+}
+
+fn question(call: &Call, expires_at_unix_ms: u64) -> ClientUpdate {
+    ClientUpdate::ConfirmationRequest(ConfirmationQuestion {
+        call: call.slot.number,
+        tool: call.tool.id.clone(),
+        arguments: Sensitive(call.arguments.clone()),
+        preview: Sensitive(preview(call)),
+        warning: call.earlier.as_ref().map(confirm::warning),
+        expires_at_unix_ms,
+    })
+}

@@ -1,0 +1,111 @@
+//! Results that outlive the connection on which they were asked for: kept, told as text once neither side speaks, or given
+//! up for the answer to a call that asks for the same again (contract section 10).
+
+use super::{Lifecycle, Session};
+use crate::calls::Slot;
+use crate::connection::Late;
+use crate::io::Output;
+use crate::model::{ModelCommand, ModelToolResponse};
+use crate::policy::Settled;
+use std::sync::Arc;
+use windlass_tool::envelope::{self, ToolResponse};
+use windlass_tool::kind::Scheduling;
+
+/// What a model is told that has said nothing to a result.
+const NUDGE: &str = "The result of your tool call has arrived. Please go on.";
+
+impl Session {
+    /// Whether a delivery can be answered on the connection that it came over.
+    pub(super) fn is_here(&self, slot: &Slot) -> bool {
+        slot.generation == self.connection.generation && !self.connection.is_lost
+    }
+
+    /// Keeps a result whose connection is gone. A silent one asks for no words, and text would make some.
+    pub(super) fn keep_late(
+        &mut self,
+        slot: &Slot,
+        settled: &Settled,
+        scheduling: Option<Scheduling>,
+    ) {
+        let is_kept = self
+            .connection
+            .late
+            .iter()
+            .any(|late| late.is_of(&settled.response));
+        if is_kept || scheduling == Some(Scheduling::Silent) {
+            return;
+        }
+        if self.connection.late.len() >= self.config.limits.open_calls_max {
+            self.connection.late.pop_front();
+        }
+        self.connection.late.push_back(Late {
+            slot: slot.clone(),
+            settled: settled.clone(),
+        });
+    }
+
+    /// Nothing was heard after these answers, so that nobody knows whether the provider took them.
+    pub(super) fn keep_unconfirmed(&mut self) {
+        for Late { slot, settled } in std::mem::take(&mut self.connection.unconfirmed) {
+            self.deliveries.note_reach(&settled.response, false);
+            self.keep_late(&slot, &settled, None);
+        }
+    }
+
+    /// The model reacted: whatever was sent has arrived. Answers that still wait for others of their message were not sent.
+    pub(super) fn confirm_answers(&mut self) {
+        if !self.connection.unconfirmed.is_empty() {
+            let calls = &self.calls;
+            self.connection
+                .unconfirmed
+                .retain(|late| calls.is_open(late.slot.batch));
+        }
+    }
+
+    /// The model asked again and has its answer: what was asked on an earlier connection is not spoken of any more.
+    pub(super) fn supersede(&mut self, slot: &Slot, response: &Arc<ToolResponse>) {
+        self.connection
+            .late
+            .retain(|late| !late.is_of(response) && !late.is_like(slot));
+        self.calls.silence_like(slot);
+    }
+
+    /// Tells the model what came too late for its connection, once neither side speaks.
+    pub(super) fn deliver_late(&mut self, out: &mut Vec<Output>) {
+        let is_silent = self.connection.ready
+            && self.turns.current().is_none()
+            && self.lifecycle == Lifecycle::Running;
+        if self.connection.late.is_empty() || !is_silent {
+            return;
+        }
+        let late = std::mem::take(&mut self.connection.late);
+        let characters_max = self.config.limits.projection_characters_max;
+        let mut responses = Vec::with_capacity(late.len());
+        for Late { slot, settled } in late {
+            self.deliveries.note_reach(&settled.response, true);
+            self.external_in_context |= settled.quoted && settled.response.is_ok();
+            self.turns.expect_continuation(slot.turn);
+            responses.push(ModelToolResponse {
+                id: None,
+                name: slot.name,
+                projection: envelope::project(&settled.response, settled.quoted, characters_max),
+                scheduling: None,
+            });
+        }
+        out.push(Output::SendModel(ModelCommand::LateResults(responses)));
+        self.connection.plan.said();
+        self.expect_answer();
+    }
+
+    /// Asks a model for words that was given a result and says nothing, where the configuration wants that.
+    pub(super) fn nudge(&mut self, out: &mut Vec<Output>) {
+        if self.connection.nudges_left == 0 || !self.connection.ready {
+            return;
+        }
+        self.connection.nudges_left -= 1;
+        out.push(Output::SendModel(ModelCommand::UserText(
+            NUDGE.to_owned().into(),
+        )));
+        self.expect_answer();
+    }
+}

@@ -1,0 +1,442 @@
+//! The ledger's part of a call: reservations, outcomes that are stored before anybody hears of them, lookups of what nobody
+//! knows, and results that come late. Knows no store.
+
+use super::Session;
+use super::call_input::failure;
+use crate::calls::{Call, Concluded, Earlier, Phase};
+use crate::deadlines::Deadline;
+use crate::event::{DuplicateRule, SessionEvent};
+use crate::io::{
+    LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
+};
+use crate::policy::{EffectState, Settled, judge, outcome_unknown, state_of};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::handler::{Finding, HandlerResult};
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::kind::Reach;
+use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
+
+/// Attempts whose late result is waited for; the oldest make room, and stay unknown.
+const LATE_MAX: usize = 32;
+/// How often outcomes that could not be stored are tried again.
+const RECORD_AGAIN: Duration = Duration::from_secs(1);
+
+/// Effects of which the last word is not said or not stored.
+#[derive(Debug, Default)]
+pub(super) struct Unsettled {
+    /// Outcomes that could not be stored. As long as there is one, no change starts.
+    unrecorded: Vec<OutcomeRecord>,
+    late: VecDeque<Started>,
+}
+
+/// A change that was started, and how it ended is not known.
+#[derive(Debug)]
+struct Started {
+    attempt: CallRef,
+    tool: Arc<Tool>,
+    turn: u64,
+    fingerprint: Option<[u8; 32]>,
+    effect_id: EffectId,
+    /// An earlier run of the same effect may have done it, whatever becomes of this one.
+    follows_unknown: bool,
+}
+
+impl Session {
+    pub(super) fn on_reserved(&mut self, reservation: Reservation, out: &mut Vec<Output>) {
+        let number = reservation.call;
+        let Some(mut call) = self.calls.take_in(number, Phase::Reserving) else {
+            // It came too late for its call, which has been answered: nothing will run under it.
+            if let Ok(effect_id) = reservation.outcome {
+                let was_unknown = self.deliveries.is_unknown(&effect_id);
+                out.push(Output::RecordOutcome(OutcomeRecord {
+                    effect_id,
+                    state: match was_unknown {
+                        true => OutcomeState::Unknown,
+                        false => OutcomeState::Failed,
+                    },
+                    response: None,
+                }));
+            }
+            return;
+        };
+        self.deadlines.clear(Deadline::Store(number));
+        match reservation.outcome {
+            Ok(effect_id) => {
+                if let Some(effect) = call
+                    .fingerprint
+                    .and_then(|print| self.deliveries.effect(&print))
+                {
+                    effect.effect_id = Some(effect_id.clone());
+                }
+                call.effect_id = Some(effect_id);
+                if !call.is_taken_back {
+                    self.start(call, out);
+                } else {
+                    self.cancel_unstarted(call, out);
+                }
+            }
+            Err(refusal) => self.on_reservation_refused(call, refusal, out),
+        }
+    }
+
+    fn on_reservation_refused(
+        &mut self,
+        call: Call,
+        refusal: ReservationRefusal,
+        out: &mut Vec<Output>,
+    ) {
+        let id = &call.tool.id;
+        let invalid = |error_type| CallError::new(error_type, "this approval does not count");
+        let (error, problem) = match refusal {
+            ReservationRefusal::Unavailable(error) => {
+                let message = format!("{id} was not started: the store does not answer");
+                let problem = Some(error.to_string());
+                (CallError::new(ErrorType::Transient, message), problem)
+            }
+            ReservationRefusal::GrantUnknown | ReservationRefusal::GrantExpired => {
+                (invalid(ErrorType::ConfirmationExpired), None)
+            }
+            ReservationRefusal::GrantDeclined => (invalid(ErrorType::ConfirmationDeclined), None),
+            ReservationRefusal::GrantConsumed(Some(response))
+            | ReservationRefusal::Done(Some(response)) => {
+                return self.adopt(call, response, out);
+            }
+            ReservationRefusal::GrantConsumed(None) => {
+                (invalid(ErrorType::ConfirmationExpired), None)
+            }
+            ReservationRefusal::Done(None) => {
+                let message = format!("{id} was done before, and its answer is not kept");
+                (CallError::new(ErrorType::Conflict, message), None)
+            }
+            ReservationRefusal::Open(_) => (outcome_unknown(&call.tool), None),
+            ReservationRefusal::Full => {
+                let message =
+                    format!("{id} was not started: this conversation has changed too much today");
+                (CallError::new(ErrorType::BudgetExceeded, message), None)
+            }
+        };
+        self.settle(call, failure(error, problem), out);
+    }
+
+    /// The answer that the effect had before is the answer of this call, too.
+    fn adopt(&mut self, call: Call, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
+        let mut response = (*response).clone();
+        response.meta.idempotent_cache_hit = true;
+        let concluded = Concluded {
+            response: Arc::new(response),
+            scheduling: None,
+            problem: None,
+        };
+        self.conclude(call, concluded, out);
+    }
+
+    /// No change starts without a store.
+    pub(crate) fn refuse_without_store(&mut self, call: Call, out: &mut Vec<Output>) {
+        let message = format!(
+            "{} was not started: the store does not answer",
+            call.tool.id
+        );
+        let error = CallError::new(ErrorType::Transient, message);
+        self.settle(call, failure(error, None), out);
+    }
+
+    pub(crate) fn has_unrecorded_outcomes(&self) -> bool {
+        !self.unsettled.unrecorded.is_empty()
+    }
+
+    /// Has an outcome stored. The answer waits for it, but not for long.
+    pub(super) fn record_outcome(
+        &mut self,
+        mut call: Call,
+        concluded: Concluded,
+        out: &mut Vec<Output>,
+    ) {
+        let effect_id = call.effect_id.clone();
+        let Some(effect_id) = effect_id.filter(|_| !has_bug!(self, ForgetsOutcomes)) else {
+            return self.conclude(call, concluded, out);
+        };
+        let mut record = outcome_of(&call, effect_id, &concluded);
+        if has_bug!(self, RecordsUnknownAsFailed) && record.state == OutcomeState::Unknown {
+            record.state = OutcomeState::Failed;
+        }
+        out.push(Output::RecordOutcome(record));
+        call.phase = Phase::Recording;
+        call.concluded = Some(Box::new(concluded));
+        let patience = Duration::from_millis(self.config.limits.record_timeout_ms);
+        self.deadlines
+            .set(Deadline::Store(call.slot.number), self.now + patience);
+        self.calls.open(call);
+    }
+
+    pub(super) fn on_recorded(
+        &mut self,
+        effect_id: &EffectId,
+        stored: bool,
+        out: &mut Vec<Output>,
+    ) {
+        if let Some(call) = self.calls.take_recording(effect_id) {
+            self.deadlines.clear(Deadline::Store(call.slot.number));
+            return self.recorded(call, stored, out);
+        }
+        if !stored || !self.has_unrecorded_outcomes() {
+            return;
+        }
+        let unrecorded = &mut self.unsettled.unrecorded;
+        unrecorded.retain(|record| record.effect_id != *effect_id);
+        if unrecorded.is_empty() {
+            self.deadlines.clear(Deadline::RecordAgain);
+            out.push(Output::Event(SessionEvent::OutcomesRecorded));
+        }
+    }
+
+    fn recorded(&mut self, mut call: Call, stored: bool, out: &mut Vec<Output>) {
+        let Some(mut concluded) = call.concluded.take() else {
+            return;
+        };
+        if !stored {
+            Arc::make_mut(&mut concluded.response).meta.recorded = Some(false);
+            self.keep_unrecorded(&call, &concluded, out);
+        }
+        self.conclude(call, *concluded, out);
+    }
+
+    fn keep_unrecorded(&mut self, call: &Call, concluded: &Concluded, out: &mut Vec<Output>) {
+        let Some(effect_id) = call.effect_id.clone() else {
+            return;
+        };
+        out.push(Output::Event(SessionEvent::OutcomeUnrecorded {
+            call: call.slot.number,
+            effect_id: effect_id.clone(),
+        }));
+        // No more than the open calls: while there is one, no other change starts.
+        let record = outcome_of(call, effect_id, concluded);
+        self.unsettled.unrecorded.push(record);
+        self.deadlines
+            .set(Deadline::RecordAgain, self.now + RECORD_AGAIN);
+    }
+
+    pub(super) fn record_again(&mut self, out: &mut Vec<Output>) {
+        let records = self.unsettled.unrecorded.iter().cloned();
+        out.extend(records.map(Output::RecordOutcome));
+        self.deadlines
+            .set(Deadline::RecordAgain, self.now + RECORD_AGAIN);
+    }
+
+    /// The store has not answered in time. What it still says is heard, and starts nothing.
+    pub(super) fn on_store_timeout(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        if let Some(call) = self.calls.take_in(number, Phase::Recording) {
+            return self.recorded(call, false, out);
+        }
+        let call = match self.calls.take_in(number, Phase::Reserving) {
+            Some(call) => Some(call),
+            None => self.calls.take_in(number, Phase::Proposing),
+        };
+        if let Some(call) = call {
+            self.refuse_without_store(call, out);
+        }
+    }
+
+    /// Rule D6: what the handler found out.
+    pub(super) fn on_looked_up(
+        &mut self,
+        number: CallNumber,
+        finding: Finding,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(mut call) = self.calls.take_in(number, Phase::LookingUp) else {
+            return;
+        };
+        self.deadlines.clear(Deadline::Lookup(number));
+        match finding {
+            Finding::Happened(success) => {
+                let judged = judge(&call.tool, Ok(*success));
+                let response = self.concluded(&call, judged).response;
+                if let Some(effect_id) = call.kept_effect.clone() {
+                    let known = Started {
+                        attempt: call.call_ref(),
+                        tool: call.tool.clone(),
+                        turn: call.slot.turn,
+                        fingerprint: call.fingerprint,
+                        effect_id,
+                        follows_unknown: false,
+                    };
+                    self.settle_effect(known, response, out);
+                }
+                self.answer_repeat(call, out);
+            }
+            Finding::NotHappened => {
+                if let Some(effect_id) = call.kept_effect.clone() {
+                    out.push(Output::RecordOutcome(OutcomeRecord {
+                        effect_id: effect_id.clone(),
+                        state: OutcomeState::Failed,
+                        response: None,
+                    }));
+                    out.push(Output::Event(SessionEvent::EffectSettled {
+                        call: number,
+                        tool: call.tool.id.clone(),
+                        effect_id,
+                        succeeded: false,
+                    }));
+                }
+                call.earlier = None;
+                self.charge(call, out);
+            }
+            Finding::Unknown => {
+                let is_second_wish = call
+                    .earlier
+                    .as_ref()
+                    .is_some_and(|earlier| earlier.is_second_wish);
+                if is_second_wish {
+                    self.charge(call, out);
+                } else {
+                    self.restore_effect(&call);
+                    self.answer_repeat(call, out);
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_lookup_timeout(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        let call = CallRef {
+            call: number,
+            attempt: LOOKUP_ATTEMPT,
+        };
+        out.push(Output::AbortCall { call, drop: true });
+        self.on_looked_up(number, Finding::Unknown, out);
+    }
+
+    /// Answers a call, and what joined it, from what is known of its effect.
+    fn answer_repeat(&mut self, call: Call, out: &mut Vec<Output>) {
+        let known = call
+            .fingerprint
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+        let Some(EffectState::Settled {
+            settled,
+            answer_reached_model,
+        }) = known.map(|effect| &mut effect.state)
+        else {
+            return self.refuse_without_store(call, out);
+        };
+        *answer_reached_model = true;
+        let settled = settled.clone();
+        let rule = DuplicateRule::SameEffectFinished;
+        self.replay(&call.slot, &settled, true, rule, out);
+        for (slot, rule) in &call.attached {
+            self.replay(slot, &settled, true, *rule, out);
+        }
+        out.extend(
+            call.kept_effect
+                .map(|effect_id| Output::MarkAnswered { effect_id }),
+        );
+        self.reserve_next(call.slot.batch, out);
+    }
+
+    /// From now on the attempt's result settles the ledger, and nothing else.
+    pub(super) fn expect_late_result(&mut self, call: &Call) {
+        let Some(effect_id) = call.effect_id.clone().filter(|_| call.tool.writes()) else {
+            return;
+        };
+        let late = &mut self.unsettled.late;
+        if late.len() >= LATE_MAX {
+            late.pop_front();
+        }
+        late.push_back(Started {
+            attempt: call.call_ref(),
+            tool: call.tool.clone(),
+            turn: call.slot.turn,
+            fingerprint: call.fingerprint,
+            effect_id,
+            follows_unknown: call.earlier.as_ref().is_some_and(Earlier::is_unknown),
+        });
+    }
+
+    pub(super) fn on_late_result(
+        &mut self,
+        attempt: CallRef,
+        result: HandlerResult,
+        out: &mut Vec<Output>,
+    ) {
+        let call = attempt.call;
+        out.push(Output::Event(SessionEvent::CallReturnedLate { call }));
+        let late = &mut self.unsettled.late;
+        let Some(index) = late.iter().position(|late| late.attempt == attempt) else {
+            return;
+        };
+        let Some(late) = late.remove(index) else {
+            return;
+        };
+        let judged = judge(&late.tool, result);
+        let response = Arc::new(ToolResponse {
+            outcome: judged.outcome,
+            intents: Vec::new(),
+            meta: self.meta_of(&late.tool),
+        });
+        let is_certain = match state_of(&response) {
+            OutcomeState::Succeeded => true,
+            OutcomeState::Failed => !late.follows_unknown,
+            OutcomeState::Unknown => false,
+        };
+        if is_certain {
+            self.settle_effect(late, response, out);
+        }
+    }
+
+    /// What had been unknown is known: the ledger is told, and the model when it asks again.
+    fn settle_effect(
+        &mut self,
+        known: Started,
+        response: Arc<ToolResponse>,
+        out: &mut Vec<Output>,
+    ) {
+        let state = state_of(&response);
+        out.push(Output::RecordOutcome(OutcomeRecord {
+            effect_id: known.effect_id.clone(),
+            state,
+            response: Some(Sensitive(response.clone())),
+        }));
+        out.push(Output::Event(SessionEvent::EffectSettled {
+            call: known.attempt.call,
+            tool: known.tool.id.clone(),
+            effect_id: known.effect_id.clone(),
+            succeeded: state == OutcomeState::Succeeded,
+        }));
+        let Some(effect) = known
+            .fingerprint
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint))
+        else {
+            return;
+        };
+        // A later wish of the same kind may have taken its place.
+        if effect.effect_id.as_ref() == Some(&known.effect_id) {
+            effect.state = EffectState::Settled {
+                settled: Settled {
+                    response,
+                    turn: known.turn,
+                    quoted: known.tool.reach == Reach::External,
+                    is_outcome: true,
+                    answered_on: None,
+                },
+                answer_reached_model: false,
+            };
+        }
+    }
+}
+
+/// What the ledger is told of a call's end. A run that has certainly failed does not say that the one before it did.
+fn outcome_of(call: &Call, effect_id: EffectId, concluded: &Concluded) -> OutcomeRecord {
+    let leaves_doubt = call.leaves_doubt(&concluded.response);
+    let response = (!leaves_doubt).then(|| Sensitive(concluded.response.clone()));
+    OutcomeRecord {
+        effect_id,
+        state: match leaves_doubt {
+            true => OutcomeState::Unknown,
+            false => state_of(&concluded.response),
+        },
+        response,
+    }
+}

@@ -1,0 +1,402 @@
+//! Calls that wait for the user: what runs, what does not, and who hears of it.
+
+use crate::harness::{check, check_with};
+use expect_test::expect;
+use std::sync::Arc;
+use windlass_session::limits::Limits;
+use windlass_tool::kind::Mode;
+
+#[test]
+fn an_approved_call_runs_once_and_the_model_is_told_when_nobody_speaks() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+            > says Paid.
+            client: Assistant piece "Paid."
+            > done
+            client: Assistant said "Paid."
+        "#]],
+    );
+}
+
+#[test]
+fn the_model_is_told_only_once_it_has_stopped_speaking() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please
+            client: Assistant piece "Please"
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            > says confirm.
+            client: Assistant piece "confirm."
+            > done
+            client: Assistant said "Pleaseconfirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+        "#]],
+    );
+}
+
+#[test]
+fn a_declined_call_does_not_run_and_is_not_asked_again_until_the_user_speaks() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 CONFIRMATION_DECLINED the user was asked and said no
+            client: ToolsComplete { tool_count: 1 }
+            > confirm token-1
+            client: confirmation result call-1 CONFIRMATION_DECLINED
+            > text now do it
+            to model: text "now do it"
+            > done
+            turn 2 started
+            > calls function-call-3 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-3 pay
+            call-3 rejected ConfirmationRequired
+            to model: function-call-3 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 "Pay 10"
+        "#]],
+    );
+}
+
+#[test]
+fn every_click_gets_the_one_answer() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > confirm token-1
+            > decline token-1
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            client: confirmation result call-1 ok
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+            > confirm token-1
+            client: confirmation result call-1 ok
+        "#]],
+    );
+}
+
+#[test]
+fn approval_runs_outside_all_budgets() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 pay {"text":"10"} + function-call-2 look {"text":"a"} + function-call-3 look {"text":"b"}
+            client: ModelGenerating
+            propose call-1 pay
+            start call-2 look {"text":"a"}
+            start call-3 look {"text":"b"}
+            call-1 rejected ConfirmationRequired
+            client: confirm call-1 "Pay 10"
+            > returns 2 {"x":1}
+            call-2 finished
+            > returns 3 {"x":1}
+            call-3 finished
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it + function-call-2 ok {"x":1} + function-call-3 ok {"x":1}
+            client: ToolsComplete { tool_count: 3 }
+            > calls function-call-4 look {"text":"c"}
+            call-4 rejected BudgetExceeded
+            to model: function-call-4 BUDGET_EXCEEDED no more than 3 tool calls in one voice turn
+            client: ToolsComplete { tool_count: 1 }
+            > done
+            turn 1 ended: calls 4 retrieval 0 refusals 2 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+        "#]],
+    );
+}
+
+#[test]
+fn a_grant_lifts_the_rule_on_what_others_wrote() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 search {"query":"a"}
+            client: ModelGenerating
+            call-1 clamped top_k 5 to 3
+            start call-1 search {"query":"a","top_k":3}
+            > returns 1 {"results":[{"id":"d","title":"D"}]}
+            call-1 finished
+            to model: function-call-1 ok quoted {"results":[{"id":"d","title":"D"}]}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 write {"text":"a"}
+            propose call-2 write
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Run write"
+            > done
+            turn 1 ended: calls 2 retrieval 1 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-2 Approved
+            reserve call-2 write as effect-1 with token-1
+            start call-2 write (effect-1) {"text":"a"}
+            > returns 2 {"x":1}
+            record effect-1 Succeeded
+            call-2 finished
+            client: confirmation result call-2 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of write, and it has run. Its result: {\"data\":{\"x\":1},\"status\":\"success\"}"
+        "#]],
+    );
+}
+
+#[test]
+fn the_users_limit_is_charged_when_the_call_runs() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 limited_pay {"text":"10"}
+            client: ModelGenerating
+            check rate call-1 limited_pay (free)
+            propose call-1 limited_pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED limited_pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Run limited_pay"
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > rate 5000
+            > confirm token-1
+            call-1 Approved
+            check rate call-1 limited_pay
+            call-1 finished RateLimit
+            withdraw token-1
+            client: confirmation result call-1 RATE_LIMIT
+            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was called too often by this user\",\"suggestion\":\"Too many calls just now. Tell the user to wait a little.\",\"type\":\"RATE_LIMIT\"}}"
+            > confirm token-1
+            client: confirmation result call-1 RATE_LIMIT
+        "#]],
+    );
+}
+
+#[test]
+fn a_client_that_comes_back_gets_a_new_token_and_the_old_one_dies() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+            > confirm token-2
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-2
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+        "#]],
+    );
+}
+
+#[test]
+fn a_store_that_is_down_asks_nobody_and_starts_nothing() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > store down
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 problem: the store does not answer: disk full
+            call-1 finished Transient
+            to model: function-call-1 TRANSIENT pay was not started: the store does not answer
+            client: ToolsComplete { tool_count: 1 }
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > store up
+            > text again
+            turn 2 started
+            to model: text "again"
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-2 pay
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Pay 10"
+            > done
+            turn 2 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 2 }
+            > store down
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+            > store up
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+        "#]],
+    );
+}
+
+#[test]
+fn too_many_open_questions_are_refused() {
+    check_with(
+        Mode::Text,
+        |config| {
+            config.limits = Arc::new(Limits {
+                open_confirmations_max: 2,
+                ..Limits::of(Mode::Text)
+            });
+        },
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"1"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 1"
+            > calls function-call-2 pay {"text":"2"}
+            propose call-2 pay
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Pay 2"
+            > calls function-call-3 pay {"text":"3"}
+            call-3 rejected ConfirmationRequired
+            to model: function-call-3 CONFIRMATION_REQUIRED pay cannot be asked for now: too many questions wait for the user already
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}

@@ -1,0 +1,324 @@
+//! Calls that outlive their connection, and clients that go and come back.
+
+use crate::harness::{check, check_with};
+use expect_test::expect;
+use windlass_tool::kind::Mode;
+
+#[test]
+fn a_result_whose_connection_is_gone_is_told_as_text_once_neither_side_speaks() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > hears look it up
+            turn 1 started
+            client: User piece "look it up"
+            > calls function-call-1 look {}
+            client: User said "look it up"
+            client: ModelGenerating
+            start call-1 look {}
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > returns 1 {"found":1}
+            call-1 finished
+            client: ToolsComplete { tool_count: 1 }
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "look it up"
+            > says Let me see.
+            client: ModelGenerating
+            client: Assistant piece "Let me see."
+            > generated
+            > done
+            client: Assistant said "Let me see."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: late look ok {"found":1}
+            > says Found.
+            client: Assistant piece "Found."
+            > generated
+            > done
+            client: Assistant said "Found."
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_that_asks_again_first_has_its_answer_by_that() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > hears look it up
+            turn 1 started
+            client: User piece "look it up"
+            > calls function-call-1 look {}
+            client: User said "look it up"
+            client: ModelGenerating
+            start call-1 look {}
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "look it up"
+            > calls function-call-2 look {}
+            client: ModelGenerating
+            start call-2 look {}
+            > returns 2 {"found":1}
+            call-2 finished
+            to model: function-call-2 ok {"found":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says Found.
+            client: Assistant piece "Found."
+            > returns 1 {"found":1}
+            call-1 finished
+            client: ToolsComplete { tool_count: 1 }
+            > generated
+            > done
+            client: Assistant said "Found."
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_that_was_begun_before_a_loss_happens_once_and_answers_the_new_call() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > hears write it
+            turn 1 started
+            client: User piece "write it"
+            > calls function-call-1 write {}
+            client: User said "write it"
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {}
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "write it"
+            > calls function-call-2 write {}
+            client: ModelGenerating
+            > returns 1 {"id":7}
+            record effect-1 Succeeded
+            call-1 finished
+            client: ToolsComplete { tool_count: 1 }
+            call-2 is a repeat: SameEffectRunning
+            to model: function-call-2 ok {"id":7}
+            client: ToolsComplete { tool_count: 1 }
+            > says Written.
+            client: Assistant piece "Written."
+            > generated
+            > done
+            client: Assistant said "Written."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_that_was_finished_before_the_model_asks_again_is_answered_from_the_record() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > hears write it
+            turn 1 started
+            client: User piece "write it"
+            > calls function-call-1 write {}
+            client: User said "write it"
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {}
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > returns 1 {"id":7}
+            record effect-1 Succeeded
+            call-1 finished
+            client: ToolsComplete { tool_count: 1 }
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "write it"
+            > calls function-call-2 write {}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"id":7}
+            client: ToolsComplete { tool_count: 1 }
+            > says Written.
+            client: Assistant piece "Written."
+            > generated
+            > done
+            client: Assistant said "Written."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_answer_that_was_sent_and_not_reacted_to_counts_as_lost() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > hears write it
+            turn 1 started
+            client: User piece "write it"
+            > calls function-call-1 write {}
+            client: User said "write it"
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {}
+            > returns 1 {"id":7}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"id":7}
+            client: ToolsComplete { tool_count: 1 }
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "write it"
+            > says I will write it.
+            client: ModelGenerating
+            client: Assistant piece "I will write it."
+            > generated
+            > done
+            client: Assistant said "I will write it."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: late write ok {"id":7}
+        "#]],
+    );
+}
+
+#[test]
+fn calls_that_were_not_admitted_before_the_loss_are_not_run() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > hears write twice
+            turn 1 started
+            client: User piece "write twice"
+            > calls function-call-1 write {"text":"a"} + function-call-2 write {"text":"b"}
+            client: User said "write twice"
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > lost 1
+            call-2 cancelled
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > returns 1 {"id":7}
+            record effect-1 Succeeded
+            call-1 finished
+            client: ToolsComplete { tool_count: 2 }
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "write twice"
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_that_says_nothing_to_a_result_is_nudged_only_where_configured_and_once() {
+    check_with(
+        Mode::Voice,
+        |config| {
+            let limits = std::sync::Arc::make_mut(&mut config.limits);
+            limits.result_nudges_max = 1;
+        },
+        expect![[r#"
+            > hears look it up
+            turn 1 started
+            client: User piece "look it up"
+            > calls function-call-1 look {}
+            client: User said "look it up"
+            client: ModelGenerating
+            start call-1 look {}
+            > returns 1 {"found":1}
+            call-1 finished
+            to model: function-call-1 ok {"found":1}
+            client: ToolsComplete { tool_count: 1 }
+            > wait 8000
+            provider silent after a result
+            to model: text "The result of your tool call has arrived. Please go on."
+            > wait 8000
+            > wait 8000
+        "#]],
+    );
+}
+
+#[test]
+fn a_client_that_comes_back_in_time_finds_its_session() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > gone
+            > says Hi.
+            client: User said "hello"
+            client: ModelGenerating
+            client: Assistant piece "Hi."
+            > generated
+            > done
+            client: Assistant said "Hi."
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > wait 59999
+            > back
+            > wait 1
+            > hears and
+            turn 2 started
+            client: User piece "and"
+            > stop
+            client: User said "and"
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0 interrupted
+            client: session complete, 3 transcripts
+            client: Stopped
+            session ended: Stopped
+            close Stopped
+        "#]],
+    );
+}
+
+#[test]
+fn a_client_that_stays_away_ends_its_session() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > gone
+            > wait 59999
+            client: error provider_silent: the model has said nothing for 30 seconds
+            client: User said "hello"
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > wait 1
+            client: session complete, 1 transcripts
+            session ended: ClientLost
+            close ClientLost
+        "#]],
+    );
+}

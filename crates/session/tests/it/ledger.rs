@@ -1,0 +1,330 @@
+//! Changes and the ledger: stored before they are told, looked up where nobody knows, settled when it becomes known.
+
+use crate::harness::check;
+use expect_test::expect;
+use windlass_tool::kind::Mode;
+
+#[test]
+fn a_change_is_stored_before_anybody_hears_that_it_was_made() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > recording hangs
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            > recorded effect-1
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_outcome_that_is_not_stored_in_time_is_said_so_and_no_change_starts_until_it_is() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > recording hangs
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            > wait 500
+            effect-1 not recorded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 write {"text":"b"}
+            call-2 finished Transient
+            to model: function-call-2 TRANSIENT write was not started: the store does not answer
+            client: ToolsComplete { tool_count: 1 }
+            > recording works
+            > wait 1000
+            record effect-1 Succeeded
+            all outcomes recorded
+            > text again
+            to model: text "again"
+            > calls function-call-4 write {"text":"c"}
+            reserve call-3 write
+            start call-3 write (effect-2) {"text":"c"}
+        "#]],
+    );
+}
+
+#[test]
+fn d6_what_the_lookup_finds_is_the_answer() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > lookup finds it happened {"found":true}
+            > calls function-call-2 write {"text":"a"}
+            look up effect-1 of write
+            record effect-1 Succeeded
+            call-2 settled effect-1: true
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"found":true}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-3 write {"text":"a"}
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-3 ok {"found":true}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn d6_what_the_lookup_rules_out_runs_under_its_own_key() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > lookup finds nothing happened
+            > calls function-call-2 write {"text":"a"}
+            look up effect-1 of write
+            record effect-1 Failed
+            call-2 settled effect-1: false
+            reserve call-2 write as effect-1
+            start call-2 write (effect-1) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn d6_a_lookup_that_does_not_answer_leaves_it_unknown() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > lookup finds no answer
+            > calls function-call-2 write {"text":"a"}
+            look up effect-1 of write
+            > calls function-call-3 write {"text":"a"}
+            > wait 5000
+            abort call-2
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            call-3 is a repeat: SameEffectRunning
+            to model: function-call-3 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn d6_a_late_result_settles_what_was_unknown() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > returns 1 {"x":1}
+            call-1 returned late
+            record effect-1 Succeeded
+            call-1 settled effect-1: true
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text did it work
+            turn 2 started
+            to model: text "did it work"
+            > calls function-call-2 write {"text":"a"}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_definite_failure_keeps_its_effect_when_it_is_asked_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 permanent
+            record effect-1 Failed
+            call-1 finished Permanent
+            to model: function-call-1 PERMANENT it failed
+            client: ToolsComplete { tool_count: 1 }
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text again
+            turn 2 started
+            to model: text "again"
+            > calls function-call-2 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-2 write as effect-1
+            start call-2 write (effect-1) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn what_an_earlier_session_left_unknown_is_not_done_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unknown effect-7 write {"text":"a"}
+            > text go
+            turn 1 started
+            to model: text "go"
+            > lookup finds it happened {"found":true}
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            look up effect-7 of write
+            record effect-7 Succeeded
+            call-1 settled effect-7: true
+            call-1 is a repeat: SameEffectFinished
+            to model: function-call-1 ok {"found":true}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn what_an_earlier_session_did_not_get_told_is_told_and_not_done_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unheard effect-7 write {"text":"a"}
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            call-1 is a repeat: SameEffectFinished
+            to model: function-call-1 ok {"kept":true}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_done_is_not_done_again_because_its_answer_was_too_long_to_keep() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unkept effect-7 write {"text":"a"}
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            call-1 is a repeat: SameEffectFinished
+            to model: function-call-1 ok {"note":"write did this already; what it answered is not available any more"}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn what_an_earlier_session_did_is_a_second_wish_now() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger succeeded effect-7 write {"text":"a"}
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn what_an_earlier_session_failed_at_runs_under_its_own_key() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger failed effect-7 write {"text":"a"}
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write as effect-7
+            start call-1 write (effect-7) {"text":"a"}
+        "#]],
+    );
+}

@@ -1,0 +1,158 @@
+//! Text models over HTTP as a pure function: a request and what the model is to do in, an answer out. Knows no socket and no
+//! clock; what a conversation holds is in the requests themselves, so that the server remembers nothing of it.
+
+mod gemini;
+mod openai;
+mod openai_messages;
+pub(crate) mod plan;
+
+use crate::gemini_live::Options;
+use crate::script::HttpFailure;
+
+/// A request as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub method: &'a str,
+    /// Without the query.
+    pub path: &'a str,
+    pub query: &'a str,
+    /// Names in lower case.
+    pub headers: &'a [(String, String)],
+    pub body: &'a [u8],
+}
+
+impl Request<'_> {
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let found = headers.find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn parameter(&self, name: &str) -> Option<&str> {
+        let mut parameters = self.query.split('&');
+        parameters.find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    /// In this order; a body of one piece has a known length.
+    pub body: Vec<Piece>,
+}
+
+/// A part of an answer's body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    Bytes(Vec<u8>),
+    WaitMs(u64),
+    /// These bytes over and over, until the client goes away.
+    Endless(Vec<u8>),
+    /// The connection breaks.
+    Cut,
+}
+
+/// Which service is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// `POST …/chat/completions`.
+    ChatCompletions,
+    /// `POST …:generateContent` and `…:streamGenerateContent`.
+    Gemini,
+}
+
+/// The most of a request's body that is read; the services take images of some megabytes.
+pub const BODY_BYTES_MAX: usize = 32 << 20;
+
+/// A simulated text service.
+#[derive(Clone, Debug)]
+pub struct Server {
+    protocol: Protocol,
+    options: Options,
+    answers: u64,
+}
+
+impl Server {
+    pub fn new(protocol: Protocol, options: Options) -> Self {
+        Self {
+            protocol,
+            options,
+            answers: 0,
+        }
+    }
+
+    /// Answers one request. The same requests in the same order have the same answers.
+    pub fn answer(&mut self, request: &Request<'_>) -> Answer {
+        self.answers += 1;
+        match self.protocol {
+            Protocol::ChatCompletions => openai::answer(request, &self.options, self.answers),
+            Protocol::Gemini => gemini::answer(request, &self.options, self.answers),
+        }
+    }
+}
+
+fn json_answer(status: u16, body: &serde_json::Value) -> Answer {
+    Answer {
+        status,
+        headers: vec![("content-type", "application/json".to_owned())],
+        body: vec![Piece::Bytes(body.to_string().into_bytes())],
+    }
+}
+
+/// A page, such as a proxy sends.
+fn page(status: u16) -> Answer {
+    let html = format!("<!DOCTYPE html>\n<html><title>{status}</title><h1>{status}</h1></html>\n");
+    Answer {
+        status,
+        headers: vec![("content-type", "text/html; charset=utf-8".to_owned())],
+        body: vec![Piece::Bytes(html.into_bytes())],
+    }
+}
+
+/// The answer that a script's failure stands for, with the service's own body.
+fn failed(failure: &HttpFailure, body: &serde_json::Value) -> Answer {
+    let mut answer = if failure.html {
+        page(failure.status)
+    } else {
+        json_answer(failure.status, body)
+    };
+    if let Some(seconds) = failure.retry_after {
+        answer.headers.push(("retry-after", seconds.to_string()));
+    }
+    answer
+}
+
+/// Events of a stream, each with its `data:`.
+#[derive(Debug, Default)]
+struct Stream {
+    pieces: Vec<Piece>,
+}
+
+impl Stream {
+    fn push(&mut self, value: &serde_json::Value) {
+        self.bytes(format!("data: {value}\n\n").into_bytes());
+    }
+
+    fn bytes(&mut self, bytes: Vec<u8>) {
+        self.pieces.push(Piece::Bytes(bytes));
+    }
+
+    fn answer(self) -> Answer {
+        Answer {
+            status: 200,
+            headers: vec![("content-type", "text/event-stream".to_owned())],
+            body: self.pieces,
+        }
+    }
+}
+
+/// An event whose text breaks off within a letter: `mark` stands where the first half of an `é` is to be.
+fn half_a_letter(value: &serde_json::Value, mark: &str) -> Vec<u8> {
+    let text = format!("data: {value}\n\n");
+    match text.split_once(mark) {
+        Some((before, behind)) => [before.as_bytes(), &[0xc3], behind.as_bytes()].concat(),
+        None => text.into_bytes(),
+    }
+}

@@ -1,0 +1,153 @@
+//! What the model does next in a conversation that a request holds: the script's next actions, or the demo model's. Knows no
+//! protocol.
+
+use crate::demo;
+use crate::gemini_live::{Declaration, Options};
+use crate::script::{Action, CallForm, CallId, Delivery, Exchange, When};
+use crate::template::Scope;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// One thing that was said, in the order of the conversation. What the model said without calls has no bearing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Said {
+    User(String),
+    /// The user said something aloud, which nobody here understands.
+    Speech,
+    /// Tool and result of each call of one answer.
+    Results(Vec<(String, Value)>),
+}
+
+/// What the model does now, as actions with their places filled in.
+pub(crate) fn next(options: &Options, said: &[Said], tools: &[Declaration]) -> Vec<Action> {
+    match &options.exchanges {
+        None => demo_next(said, tools),
+        Some(exchanges) => scripted_next(exchanges, said),
+    }
+}
+
+/// The demo model lives through the conversation once more; it is quick enough for that.
+fn demo_next(said: &[Said], tools: &[Declaration]) -> Vec<Action> {
+    let mut model = demo::Model::new();
+    let mut replies = Vec::new();
+    for said in said {
+        replies = match said {
+            Said::User(text) => model.hear(text, tools),
+            Said::Speech => model.hear_speech(),
+            Said::Results(results) => model.consult(results, tools),
+        };
+    }
+    replies
+        .into_iter()
+        .filter_map(|reply| match reply {
+            demo::Reply::Say(text) => Some(Action::Say(text)),
+            demo::Reply::Call { name, args } => Some(Action::Call(CallForm {
+                name,
+                args: Value::Object(args),
+                id: CallId::Minted,
+                deliver: Delivery::Call,
+            })),
+            demo::Reply::AwaitResults => None,
+        })
+        .collect()
+}
+
+fn scripted_next(exchanges: &[Exchange], said: &[Said]) -> Vec<Action> {
+    let is_input = |said: &Said| matches!(said, Said::User(_) | Said::Speech);
+    let Some(last) = said.iter().rposition(is_input) else {
+        return vec![Action::Say("Nobody has said anything.".to_owned())];
+    };
+    let inputs: Vec<&Said> = said.iter().filter(|said| is_input(said)).collect();
+    let found = found(exchanges, &inputs);
+    let heard = heard(&said[last], found);
+    let rounds = said.len() - 1 - last;
+    let actions = found.and_then(|exchange| {
+        exchange
+            .actions
+            .split(|action| *action == Action::ExpectResponse)
+            .nth(rounds)
+    });
+    let Some(actions) = actions else {
+        return vec![Action::Say("The script has no answer to this.".to_owned())];
+    };
+    let mut results = BTreeMap::new();
+    let mut result = None;
+    for said in &said[last..] {
+        if let Said::Results(those) = said {
+            for (tool, value) in those {
+                results.insert(tool.clone(), value.clone());
+                result = Some(value);
+            }
+        }
+    }
+    let earlier = inputs[..inputs.len() - 1].iter();
+    let earlier: Vec<&str> = earlier.map(|said| self::heard(said, None)).collect();
+    let remembered = earlier.join("; ");
+    let scope = Scope {
+        result,
+        results: &results,
+        heard,
+        remembered: &remembered,
+    };
+    actions
+        .iter()
+        .map(|action| filled(action, &scope))
+        .collect()
+}
+
+/// The exchange that answers the last of these inputs.
+fn found<'e>(exchanges: &'e [Exchange], inputs: &[&Said]) -> Option<&'e Exchange> {
+    let turn = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
+    let last = inputs.last()?;
+    exchanges.iter().find(|exchange| {
+        exchange.turn.is_none_or(|number| number == turn)
+            && match (&exchange.when, last) {
+                (When::Any, _) | (When::Speech(_), Said::Speech) => true,
+                (When::Text(part), Said::User(text)) => {
+                    text.to_lowercase().contains(&part.to_lowercase())
+                }
+                (When::Text(_) | When::Speech(_) | When::Setup | When::Resumed, _) => false,
+            }
+    })
+}
+
+/// What an input is written down as.
+fn heard<'s>(said: &'s Said, exchange: Option<&'s Exchange>) -> &'s str {
+    match (said, exchange.map(|exchange| &exchange.when)) {
+        (Said::User(text), _) => text,
+        (Said::Speech, Some(When::Speech(text))) => text,
+        (Said::Speech | Said::Results(_), _) => demo::SPEECH_TRANSCRIPT,
+    }
+}
+
+/// What the last thing that the user said aloud is written down as.
+pub(crate) fn transcript(options: &Options, said: &[Said]) -> String {
+    let inputs: Vec<&Said> = said
+        .iter()
+        .filter(|said| matches!(said, Said::User(_) | Said::Speech))
+        .collect();
+    let exchanges = options.exchanges.as_deref().unwrap_or_default();
+    inputs
+        .last()
+        .map_or("", |last| heard(last, found(exchanges, &inputs)))
+        .to_owned()
+}
+
+fn filled(action: &Action, scope: &Scope<'_>) -> Action {
+    let call = |call: &CallForm| CallForm {
+        args: scope.fill_value(&call.args),
+        ..call.clone()
+    };
+    match action {
+        Action::Say(text) => Action::Say(scope.fill(text)),
+        Action::Think(text) => Action::Think(scope.fill(text)),
+        Action::Call(form) => Action::Call(call(form)),
+        Action::Calls(forms) => Action::Calls(forms.iter().map(call).collect()),
+        other => other.clone(),
+    }
+}
+
+/// About as many tokens as a text has.
+pub(crate) fn tokens(characters: usize) -> usize {
+    characters.div_ceil(4)
+}

@@ -1,0 +1,42 @@
+//! How much is kept, and for how long.
+
+/// Bounds of a store. Whatever is over one of them is refused or makes the oldest go, as the method that it concerns says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// How long an effect is kept after it was reserved.
+    pub effect_ms: u64,
+    /// Effects of one conversation.
+    pub effects_max: usize,
+    /// Bytes of a recorded response.
+    pub response_bytes_max: usize,
+    /// Questions of one conversation that wait for an answer.
+    pub grants_max: usize,
+    /// Bytes of a question's arguments, and of its preview.
+    pub grant_bytes_max: usize,
+    /// How long a conversation may be idle.
+    pub conversation_ms: u64,
+    /// Entries of one conversation.
+    pub entries_max: usize,
+    /// Bytes of one entry.
+    pub entry_bytes_max: usize,
+    /// Bytes of a snapshot.
+    pub snapshot_bytes_max: usize,
+}
+
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self {
+            effect_ms: 24 * HOUR_MS,
+            effects_max: 1_000,
+            response_bytes_max: 256 * 1024,
+            grants_max: 20,
+            grant_bytes_max: 64 * 1024,
+            conversation_ms: 24 * HOUR_MS,
+            entries_max: 1_000,
+            entry_bytes_max: 256 * 1024,
+            snapshot_bytes_max: 1024 * 1024,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! One step of the world: some time passes, and then somebody does something, or something breaks.
+
+use crate::count::Fault;
+use crate::world::{StoreMood, World};
+use std::time::Duration;
+use windlass_session::io::Input;
+use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
+
+const HOUR_MS: i64 = 3_600_000;
+
+impl World {
+    pub(crate) fn step(&mut self) {
+        let pause_us = match self.random.below(24) {
+            0..=7 => 0,
+            8..=13 => self.random.below(200) * 1_000,
+            14..=21 => self.random.below(2_500) * 1_000,
+            22 => self.random.below(12_000) * 1_000,
+            _ => {
+                self.fault(Fault::ClientSilent);
+                self.random.below(400_000) * 1_000
+            }
+        };
+        self.advance(self.now_us + pause_us);
+        let index = self.random.index(self.lanes.len());
+        if !self.lanes[index].is_live() {
+            return self.begin(index);
+        }
+        match self.random.below(40) {
+            0..=16 => self.model_acts(index),
+            17..=24 => self.user_acts(index),
+            25..=33 => self.client_confirms(index),
+            34..=36 => self.something_breaks(index),
+            37 => self.store_changes(),
+            _ => self.connection_acts(index),
+        }
+    }
+
+    fn something_breaks(&mut self, index: usize) {
+        match self.random.below(12) {
+            0..=3 => {
+                let outputs = u32::try_from(self.random.below(12)).unwrap_or(0);
+                self.lanes[index].crash_in = Some(outputs);
+            }
+            4 | 5 => self.crash(index),
+            6 => {
+                self.wall_offset_ms += HOUR_MS;
+                self.fault(Fault::ClockAhead);
+            }
+            7 => {
+                self.wall_offset_ms -= HOUR_MS;
+                self.fault(Fault::ClockBack);
+            }
+            8 if !self.is_reloaded => {
+                self.is_reloaded = true;
+                self.fault(Fault::RegistryReloaded);
+            }
+            9 => {
+                self.feed(index, Input::Shutdown);
+            }
+            _ => {}
+        }
+    }
+
+    fn store_changes(&mut self) {
+        self.mood = match self.random.below(8) {
+            0 => StoreMood::Slow,
+            1 => StoreMood::Down,
+            2 => StoreMood::Silent,
+            3 => StoreMood::Full,
+            _ => StoreMood::Up,
+        };
+        match self.mood {
+            StoreMood::Up => {}
+            StoreMood::Slow => self.fault(Fault::StoreSlow),
+            StoreMood::Down => self.fault(Fault::StoreDown),
+            StoreMood::Silent => self.fault(Fault::StoreSilent),
+            StoreMood::Full => self.fault(Fault::StoreFull),
+        }
+    }
+
+    fn connection_acts(&mut self, index: usize) {
+        let has_calls = !self.lanes[index].running.is_empty();
+        if !self.lanes[index].is_connected {
+            return;
+        }
+        match self.random.below(8) {
+            0 => {
+                self.fault(Fault::GoAwayIgnored);
+                let seconds = self.random.below(60);
+                let time_left = (seconds > 0).then(|| Duration::from_secs(seconds));
+                self.feed(index, Input::Model(ModelEvent::GoAway { time_left }));
+            }
+            1 | 2 => {
+                let handle = self.random.one_in(2).then(|| "handle".to_owned().into());
+                self.feed(index, Input::Model(ModelEvent::ResumptionUpdate { handle }));
+            }
+            4 => {
+                self.fault(Fault::MalformedFrame);
+                let problem = "no JSON".to_owned();
+                self.feed(index, Input::Model(ModelEvent::Malformed { problem }));
+            }
+            3 | 5 => self.lose_socket(index, has_calls),
+            6 => {
+                let fields = vec!["novelty".to_owned()];
+                self.feed(index, Input::Model(ModelEvent::Unknown { fields }));
+            }
+            _ => self.feed(index, Input::Tick),
+        }
+    }
+
+    fn lose_socket(&mut self, index: usize, has_calls: bool) {
+        self.fault(match has_calls {
+            true => Fault::SocketLostBeforeResult,
+            false => Fault::SocketLostAfterResult,
+        });
+        if self.random.one_in(2) {
+            self.fault(Fault::SocketLostMidFrame);
+            let problem = "the frame breaks off".to_owned();
+            self.feed(index, Input::Model(ModelEvent::Malformed { problem }));
+        }
+        self.lanes[index].is_connected = false;
+        let generation = self.lanes[index].generation;
+        let code = *self.random.pick(&[1006, 1008, 1011]);
+        let lost = ConnectionEvent::Lost {
+            generation,
+            reason: LostReason::Closed {
+                code,
+                reason: "gone".to_owned(),
+            },
+        };
+        self.feed(index, Input::Connection(lost));
+    }
+}

@@ -1,0 +1,189 @@
+//! One conversation of one user: the session that it is in now, what its people and programs remember, and what the rules
+//! have to know of it. Decides nothing.
+
+use crate::random::Random;
+use crate::tools;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use windlass_session::io::TokenHash;
+use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
+use windlass_session::session::Session;
+use windlass_tool::id::{CallNumber, CallRef, ConversationId, EffectId, UserId};
+use windlass_tool::kind::Mode;
+
+/// How a model behaves for the whole of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persona {
+    Ordinary,
+    /// Asks for the same thing over and over.
+    Loops,
+    /// Asks again for whatever was refused.
+    Deaf,
+    /// Makes up tools and arguments.
+    Inventive,
+}
+
+/// A call that the model has made before.
+#[derive(Clone, Debug)]
+pub(crate) struct Past {
+    pub(crate) id: Option<Arc<str>>,
+    pub(crate) name: Arc<str>,
+    pub(crate) arguments: Map<String, Value>,
+}
+
+/// An attempt that a handler is at.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) effect_id: Option<EffectId>,
+    pub(crate) writes: bool,
+    /// It has still to ask the outside service.
+    pub(crate) will_request: bool,
+    pub(crate) started_us: u64,
+}
+
+/// How far an effect of the present session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Reserved,
+    Started,
+    Requested,
+    Recorded,
+}
+
+/// What the driver was told by the store of one reservation.
+#[derive(Clone, Debug)]
+pub(crate) struct Reservation {
+    pub(crate) effect_id: EffectId,
+    pub(crate) fingerprint: [u8; 32],
+    pub(crate) grant: Option<TokenHash>,
+}
+
+/// What is known of one call of the present session.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallFacts {
+    pub(crate) asked_at_input: u64,
+    /// The model had read what others wrote when it asked.
+    pub(crate) after_external: bool,
+    pub(crate) started: u32,
+    pub(crate) ended: u32,
+    /// The user was asked, so that it may end once more.
+    pub(crate) questions: u32,
+    /// Intents that its handler brings in one result at most.
+    pub(crate) intents_brought: usize,
+    pub(crate) intents_seen: usize,
+    pub(crate) reservation: Option<Reservation>,
+}
+
+/// A provider's call id on one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) is_cancelled: bool,
+    pub(crate) answers: u32,
+}
+
+/// What the rules remember of the present session.
+#[derive(Default)]
+pub(crate) struct Watch {
+    pub(crate) calls: BTreeMap<u64, CallFacts>,
+    pub(crate) places: BTreeMap<(u64, Arc<str>), Place>,
+    /// Starts that no consent allowed: retrieval, all.
+    pub(crate) starts: BTreeMap<u64, (u32, u32)>,
+    pub(crate) external_in_context: bool,
+    pub(crate) has_unrecorded: bool,
+    pub(crate) is_closed: bool,
+    /// Over but for started changes: the model is not heard any more.
+    pub(crate) is_draining: bool,
+    pub(crate) open_turn: Option<u64>,
+    pub(crate) open_questions: BTreeSet<u64>,
+    pub(crate) stages: BTreeMap<EffectId, Stage>,
+    pub(crate) refused: Option<Past>,
+    /// Refusals of each turn.
+    pub(crate) refusals: BTreeMap<u64, u32>,
+}
+
+pub(crate) struct Lane {
+    pub(crate) user: UserId,
+    pub(crate) conversation: ConversationId,
+    pub(crate) mode: Mode,
+    pub(crate) profile: Arc<ModelProfile>,
+    pub(crate) persona: Persona,
+    pub(crate) session: Option<Session>,
+    /// Counts the sessions of the conversation.
+    pub(crate) number: u32,
+    /// Attempts of earlier sessions died with their process.
+    pub(crate) alive_from: u32,
+    pub(crate) started_us: u64,
+    pub(crate) generation: u64,
+    pub(crate) is_connected: bool,
+    /// The newest connection that was asked for.
+    pub(crate) opening: u64,
+    pub(crate) past: Vec<Past>,
+    /// Tokens that were minted, and that the client may not know yet.
+    pub(crate) minted: Vec<(CallNumber, TokenHash)>,
+    /// Tokens that the client knows.
+    pub(crate) tokens: Vec<TokenHash>,
+    /// Counts whatever the user might have said.
+    pub(crate) inputs: u64,
+    pub(crate) running: BTreeMap<(u32, CallRef), Running>,
+    /// The process dies after so many more outputs.
+    pub(crate) crash_in: Option<u32>,
+    pub(crate) is_client_here: bool,
+    pub(crate) watch: Watch,
+}
+
+impl Lane {
+    pub(crate) fn new(index: usize, shares_user: bool, random: &mut Random) -> Self {
+        let user = if shares_user { 0 } else { index };
+        let calls = *random.pick(&[
+            CallSupport::Both,
+            CallSupport::Both,
+            CallSupport::BlockingOnly,
+            CallSupport::NonBlockingOnly,
+        ]);
+        let answers = *random.pick(&[AnswerBatching::Together, AnswerBatching::AsReady]);
+        Self {
+            user: UserId::new(format!("user-{user}")),
+            conversation: ConversationId::new(format!("conversation-{index}")),
+            mode: *random.pick(&[Mode::Voice, Mode::Text]),
+            profile: Arc::new(tools::profile(calls, answers)),
+            persona: *random.pick(&[
+                Persona::Ordinary,
+                Persona::Ordinary,
+                Persona::Loops,
+                Persona::Deaf,
+                Persona::Inventive,
+            ]),
+            session: None,
+            number: 0,
+            alive_from: 1,
+            started_us: 0,
+            generation: 0,
+            is_connected: false,
+            opening: 0,
+            past: Vec::new(),
+            minted: Vec::new(),
+            tokens: Vec::new(),
+            inputs: 0,
+            running: BTreeMap::new(),
+            crash_in: None,
+            is_client_here: true,
+            watch: Watch::default(),
+        }
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.session.is_some() && !self.watch.is_closed
+    }
+
+    pub(crate) fn call(&mut self, number: CallNumber) -> &mut CallFacts {
+        self.watch.calls.entry(number.0).or_default()
+    }
+
+    /// Whether an attempt has still to ask the outside service for this effect.
+    pub(crate) fn is_in_flight(&self, effect_id: &EffectId) -> bool {
+        self.running
+            .values()
+            .any(|run| run.will_request && run.effect_id.as_ref() == Some(effect_id))
+    }
+}

@@ -1,0 +1,354 @@
+//! The driver of this world: obeys what the core says, with a store that may be down, slow, silent or full. Mints ids and
+//! tokens; decides nothing.
+
+use crate::agenda::Due;
+use crate::count::Fault;
+use crate::lane::{Reservation, Stage};
+use crate::world::{Question, StoreMood, World, written};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_session::client::{ClientUpdate, ConfirmationQuestion};
+use windlass_session::io::{
+    ConfirmationRequest, Input, OutcomeRecord, OutcomeState, Output, Proposed, RateCharge,
+    RateDecision, ReservationError, ReservationRefusal, ReserveRequest, TokenHash,
+};
+use windlass_session::model::LostReason;
+use windlass_store::{
+    Decline, GrantRefusal, Outcome, Proposal, Recorded, Renewal, Reserve, ReserveRefusal, Reserved,
+    Store, StoreUnavailable, Transaction,
+};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::EffectId;
+use windlass_tool::sensitive::Sensitive;
+
+/// Longer answers are not kept, as in the store's own default.
+const RESPONSE_BYTES_MAX: usize = 256 * 1024;
+
+impl World {
+    pub(crate) fn obey(&mut self, index: usize, output: Output) {
+        match output {
+            Output::RequestConfirmation(request) => self.propose(index, request),
+            Output::DeclineConfirmation { token_hash } => {
+                let answer = Decline {
+                    token_hash,
+                    conversation_id: self.lanes[index].conversation.clone(),
+                    user_id: self.lanes[index].user.clone(),
+                    now_unix_ms: self.unix_ms(),
+                };
+                self.tell_store(|transaction| transaction.decline(&answer).map(drop));
+            }
+            Output::WithdrawConfirmation { token_hash } => {
+                self.tell_store(|transaction| transaction.revoke(&token_hash).map(drop));
+            }
+            Output::Reserve(request) => self.reserve(index, request),
+            Output::RecordOutcome(record) => self.record(index, record),
+            Output::MarkAnswered { effect_id } => {
+                self.tell_store(|transaction| transaction.mark_answered(&effect_id).map(drop));
+            }
+            Output::Lookup(lookup) => self.look_up(index, &lookup),
+            Output::CheckRate { call, charge, .. } => {
+                let is_spent = !self.is_calm && self.random.one_in(4);
+                if is_spent && charge == RateCharge::Charge {
+                    self.fault(Fault::LimitSpent);
+                }
+                let decision = match is_spent {
+                    true => RateDecision::Refused {
+                        retry_after: Duration::from_secs(9),
+                    },
+                    false => RateDecision::Allowed,
+                };
+                self.answer(index, 0, Input::RateChecked { call, decision });
+            }
+            Output::StartCall(call) => self.start(index, &call),
+            Output::AbortCall { call, drop } => {
+                if drop {
+                    let number = self.lanes[index].number;
+                    self.lanes[index].running.remove(&(number, call));
+                }
+            }
+            Output::SendClient(ClientUpdate::ConfirmationRequest(question)) => {
+                self.hand_over_token(index, &question);
+            }
+            Output::Connect {
+                generation, handle, ..
+            } => self.open_connection(index, generation, handle.is_some()),
+            Output::Close(_) => {
+                let lane = &mut self.lanes[index];
+                lane.watch.is_closed = true;
+                lane.running.retain(|_, run| run.writes);
+            }
+            Output::SendModel(_)
+            | Output::SendClient(_)
+            | Output::DiscardAudio
+            | Output::AcceptAudio
+            | Output::SuppressAudio(_)
+            | Output::HoldMicrophone(_)
+            | Output::Event(_) => {}
+        }
+    }
+
+    /// The client is asked, and learns the token with which it can answer.
+    fn hand_over_token(&mut self, index: usize, question: &ConfirmationQuestion) {
+        let lane = &mut self.lanes[index];
+        let newest = lane
+            .minted
+            .iter()
+            .rfind(|(call, _)| *call == question.call)
+            .map(|(_, token)| *token);
+        if let Some(token) = newest {
+            lane.tokens.push(token);
+            if let Some(entry) = self.questions.get_mut(&token) {
+                entry.is_warned = question.warning.is_some();
+            }
+        }
+    }
+
+    /// Leaves the old connection, and asks the provider for a new one.
+    fn open_connection(&mut self, index: usize, generation: u64, resumes: bool) {
+        if !self.lanes[index].running.is_empty() {
+            self.fault(Fault::RotatedUnderCalls);
+        }
+        let outcome = match self.random.below(6) {
+            0 | 1 if !self.is_calm => {
+                if resumes {
+                    self.fault(Fault::ResumeRefused);
+                }
+                Err(match self.random.below(3) {
+                    0 => LostReason::Refused { status: 503 },
+                    1 => LostReason::SetupTimeout,
+                    _ => LostReason::Closed {
+                        code: 1008,
+                        reason: "refused".to_owned(),
+                    },
+                })
+            }
+            _ => Ok(resumes),
+        };
+        let lane = &mut self.lanes[index];
+        lane.is_connected = false;
+        lane.opening = generation;
+        let due = Due::Connect {
+            lane: index,
+            session: lane.number,
+            generation,
+            outcome,
+        };
+        let after_us = self.random.below(800) * 1_000;
+        self.agenda.enter(self.now_us + after_us, due);
+    }
+
+    /// Gives the session an answer of the driver's, after a while.
+    pub(crate) fn answer(&mut self, index: usize, after_us: u64, input: Input) {
+        let session = self.lanes[index].number;
+        let due = Due::Feed {
+            lane: index,
+            session,
+            input,
+        };
+        self.agenda.enter(self.now_us + after_us, due);
+    }
+
+    /// One transaction, unless the store refuses to work.
+    fn ask_store<T>(
+        &mut self,
+        request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
+    ) -> Result<T, ReservationError> {
+        match self.mood {
+            StoreMood::Up | StoreMood::Slow | StoreMood::Silent => {
+                let store: &dyn Store = &self.store;
+                store.ask(request).map_err(|error| ReservationError {
+                    problem: error.to_string(),
+                })
+            }
+            StoreMood::Down | StoreMood::Full => Err(ReservationError {
+                problem: format!("the store is {:?}", self.mood),
+            }),
+        }
+    }
+
+    /// Tells the store what nobody waits for; one that does not work never learns it.
+    fn tell_store(
+        &mut self,
+        request: impl FnMut(&mut dyn Transaction) -> Result<(), StoreUnavailable>,
+    ) {
+        if let Err(error) = self.ask_store(request) {
+            self.trace(|| error.to_string());
+        }
+    }
+
+    /// Gives the session the store's answer when the store has got round to it; perhaps never.
+    fn answer_of_store(&mut self, index: usize, input: Input) {
+        let after_us = match self.mood {
+            StoreMood::Up | StoreMood::Down | StoreMood::Full => self.random.below(3) * 1_000,
+            StoreMood::Slow => self.random.below(6_000) * 1_000,
+            StoreMood::Silent if self.random.one_in(2) => return,
+            StoreMood::Silent => 20_000_000,
+        };
+        self.answer(index, after_us, input);
+    }
+
+    fn mint_token(&mut self) -> TokenHash {
+        self.last_id += 1;
+        let mut token = [7; 32];
+        token[..8].copy_from_slice(&self.last_id.to_le_bytes());
+        token
+    }
+
+    fn propose(&mut self, index: usize, request: ConfirmationRequest) {
+        let token_hash = self.mint_token();
+        let effect_id = match &request.effect_id {
+            Some(effect_id) => effect_id.clone(),
+            None => EffectId::new(self.mint("effect")),
+        };
+        let now_unix_ms = self.unix_ms();
+        let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap_or(u64::MAX);
+        let expires_at_unix_ms = now_unix_ms + valid_ms;
+        let arguments = serde_json::Value::Object((**request.arguments.expose()).clone());
+        let lane = &mut self.lanes[index];
+        let proposal = Proposal {
+            token_hash,
+            effect_id: effect_id.clone(),
+            conversation_id: lane.conversation.clone(),
+            user_id: lane.user.clone(),
+            tool: request.tool.clone(),
+            tool_version: request.tool_version.to_string(),
+            fingerprint: request.fingerprint,
+            arguments: Sensitive(arguments.to_string()),
+            preview: request.preview.clone(),
+            expires_at_unix_ms,
+            now_unix_ms,
+        };
+        lane.minted.push((request.call, token_hash));
+        let replaces = request.replaces;
+        let stored = self.ask_store(|transaction| match replaces {
+            Some(old) => transaction
+                .renew(&Renewal {
+                    token_hash: old,
+                    new_token_hash: token_hash,
+                    expires_at_unix_ms,
+                    now_unix_ms,
+                })
+                .map(|renewed| renewed.is_some()),
+            None => transaction
+                .propose(&proposal)
+                .map(|proposed| proposed == windlass_store::Proposed::Stored),
+        });
+        let outcome = match stored {
+            Ok(true) => Ok(Proposed {
+                effect_id: effect_id.clone(),
+                token_hash,
+                expires_at_unix_ms,
+            }),
+            Ok(false) => Err(ReservationError {
+                problem: "too many questions".to_owned(),
+            }),
+            Err(error) => Err(error),
+        };
+        let question = Question {
+            lane: index,
+            effect_id,
+            fingerprint: request.fingerprint,
+            arguments: arguments.to_string(),
+            expires_at_unix_ms,
+            asked_us: self.now_us,
+            is_warned: false,
+            is_approved: false,
+            is_used: false,
+        };
+        self.questions.insert(token_hash, question);
+        let call = request.call;
+        self.answer_of_store(index, Input::Proposed { call, outcome });
+    }
+
+    fn reserve(&mut self, index: usize, request: ReserveRequest) {
+        let effect_id = match &request.effect_id {
+            Some(effect_id) => effect_id.clone(),
+            None => EffectId::new(self.mint("effect")),
+        };
+        let lane = &self.lanes[index];
+        let reserve = Reserve {
+            effect_id: effect_id.clone(),
+            conversation_id: lane.conversation.clone(),
+            user_id: lane.user.clone(),
+            tool: request.tool.clone(),
+            tool_version: request.tool_version.to_string(),
+            fingerprint: request.fingerprint,
+            grant: request.grant,
+            intent: Sensitive("{}".to_owned()),
+            now_unix_ms: self.unix_ms(),
+        };
+        let outcome = match self.ask_store(|transaction| transaction.reserve(&reserve)) {
+            Err(error) => Err(ReservationRefusal::Unavailable(error)),
+            Ok(Reserved::Refused(refusal)) => Err(self.refusal(refusal)),
+            Ok(Reserved::Reserved) => {
+                let lane = &mut self.lanes[index];
+                lane.watch.stages.insert(effect_id.clone(), Stage::Reserved);
+                lane.call(request.call).reservation = Some(Reservation {
+                    effect_id: effect_id.clone(),
+                    fingerprint: request.fingerprint,
+                    grant: request.grant,
+                });
+                self.its_own_unexpired_grant_used_once(index, &request, &effect_id);
+                Ok(effect_id)
+            }
+        };
+        let call = request.call;
+        let reservation = windlass_session::io::Reservation { call, outcome };
+        self.answer_of_store(index, Input::Reserved(reservation));
+    }
+
+    fn refusal(&self, refusal: ReserveRefusal) -> ReservationRefusal {
+        let response = |effect: &windlass_store::Effect| -> Option<Arc<ToolResponse>> {
+            let is_kept = effect.response.is_some();
+            let response = self.responses.get(&effect.effect_id);
+            response.filter(|_| is_kept).cloned()
+        };
+        match refusal {
+            ReserveRefusal::Open(effect) => ReservationRefusal::Open(effect.effect_id),
+            ReserveRefusal::Done(effect) => ReservationRefusal::Done(response(&effect)),
+            ReserveRefusal::Full => ReservationRefusal::Full,
+            ReserveRefusal::Grant(refusal) => match refusal {
+                GrantRefusal::Unknown | GrantRefusal::Foreign => ReservationRefusal::GrantUnknown,
+                GrantRefusal::Expired => ReservationRefusal::GrantExpired,
+                GrantRefusal::Declined => ReservationRefusal::GrantDeclined,
+                GrantRefusal::Consumed(effect) => ReservationRefusal::GrantConsumed(
+                    effect.as_ref().and_then(|effect| response(effect)),
+                ),
+            },
+        }
+    }
+
+    fn record(&mut self, index: usize, record: OutcomeRecord) {
+        let response = record.response.as_ref().map(Sensitive::expose);
+        let text = response
+            .and_then(|response| written(response))
+            .filter(|text| text.expose().len() <= RESPONSE_BYTES_MAX);
+        let outcome = Outcome {
+            effect_id: record.effect_id.clone(),
+            state: match record.state {
+                OutcomeState::Succeeded => windlass_store::OutcomeState::Succeeded,
+                OutcomeState::Failed => windlass_store::OutcomeState::Failed,
+                OutcomeState::Unknown => windlass_store::OutcomeState::Unknown,
+            },
+            response: text.clone(),
+            now_unix_ms: self.unix_ms(),
+        };
+        let recorded = self.ask_store(|transaction| transaction.record(&outcome));
+        if recorded == Ok(Recorded::Stored) {
+            self.the_ledger_tells_the_truth(&record);
+            let lane = &mut self.lanes[index];
+            lane.watch
+                .stages
+                .insert(record.effect_id.clone(), Stage::Recorded);
+            if let Some(response) = response.filter(|_| text.is_some()) {
+                self.responses
+                    .insert(record.effect_id.clone(), response.clone());
+            }
+        }
+        let input = Input::Recorded {
+            effect_id: record.effect_id,
+            stored: recorded.is_ok(),
+        };
+        self.answer_of_store(index, input);
+    }
+}

@@ -1,0 +1,257 @@
+//! Answers: one end for each delivered call, one answer for each provider id, intents once, and silence after the end.
+
+use crate::count::State;
+use crate::lane::Past;
+use crate::world::World;
+use windlass_session::client::ClientUpdate;
+use windlass_session::event::{CallRecord, DuplicateRule, EndReason, Resolution, SessionEvent};
+use windlass_session::io::{Input, Output};
+use windlass_session::model::{ModelCommand, ModelEvent};
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::CallNumber;
+
+impl World {
+    /// Notes what the session is told, before it answers.
+    pub(crate) fn before_input(&mut self, index: usize, input: &Input) {
+        let lane = &mut self.lanes[index];
+        let generation = lane.generation;
+        match input {
+            Input::Model(_) if lane.watch.is_draining => {}
+            Input::Model(ModelEvent::Calls(calls)) => {
+                for id in calls.iter().filter_map(|call| call.id.clone()) {
+                    lane.watch.places.entry((generation, id)).or_default();
+                }
+            }
+            Input::Model(ModelEvent::CallsCancelled(ids)) => {
+                for id in ids {
+                    let place = lane.watch.places.entry((generation, id.clone()));
+                    place.or_default().is_cancelled = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn after_input(&mut self, index: usize) {
+        if !self.is_broken() {
+            self.tables_are_bounded(index);
+        }
+    }
+
+    pub(crate) fn on_output(&mut self, index: usize, output: &Output) {
+        if self.lanes[index].watch.is_closed {
+            let what = format!("{output:?} comes after the end");
+            return self.broken("nothing_lives_after_the_end", what);
+        }
+        match output {
+            Output::StartCall(call) => {
+                self.no_tool_outside_its_mode(index, call);
+                self.a_durable_reservation_before_a_start(index, call);
+                self.no_start_without_needed_consent(index, call);
+                self.budgets_are_kept(index, call);
+                self.one_effect_per_wish(index, call);
+            }
+            Output::Reserve(request) if self.lanes[index].watch.has_unrecorded => {
+                let what = format!("{} is to begin", request.call);
+                self.broken("no_change_starts_while_outcomes_are_unrecorded", what);
+            }
+            Output::SendModel(command) => {
+                self.note_external(index, command);
+                self.one_answer_per_provider_id(index, command);
+            }
+            Output::Event(event) => self.on_event(index, event),
+            Output::SendClient(ClientUpdate::SessionComplete { .. }) => {
+                self.lanes[index].watch.is_draining = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn one_answer_per_provider_id(&mut self, index: usize, command: &ModelCommand) {
+        let rule = "one_answer_per_provider_id";
+        match command {
+            ModelCommand::Notice(_) => self.report.counts.state(State::NoticeSent),
+            ModelCommand::ToolResponses(_) if self.is_cut_off(index) => {
+                self.broken(rule, "answers are sent to nobody");
+            }
+            ModelCommand::ToolResponses(answers) => {
+                for id in answers.iter().filter_map(|answer| answer.id.clone()) {
+                    let lane = &mut self.lanes[index];
+                    let key = (lane.generation, id.clone());
+                    let Some(place) = lane.watch.places.get_mut(&key) else {
+                        self.broken(rule, format!("nobody asked under {id}"));
+                        continue;
+                    };
+                    place.answers += 1;
+                    let place = *place;
+                    if place.answers > 1 {
+                        self.broken(rule, format!("a second answer under {id}"));
+                    } else if place.is_cancelled {
+                        self.broken(rule, format!("an answer under {id}, which was taken back"));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A session that is over anyway may still speak to a provider that is gone.
+    fn is_cut_off(&self, index: usize) -> bool {
+        let lane = &self.lanes[index];
+        !lane.is_connected && !lane.watch.is_draining
+    }
+
+    fn on_event(&mut self, index: usize, event: &SessionEvent) {
+        match event {
+            SessionEvent::CallRequested { call, .. } => {
+                let lane = &mut self.lanes[index];
+                let (asked_at_input, after_external) =
+                    (lane.inputs, lane.watch.external_in_context);
+                let facts = lane.call(*call);
+                facts.asked_at_input = asked_at_input;
+                facts.after_external = after_external;
+            }
+            SessionEvent::CallFinished(record)
+            | SessionEvent::CallRejected(record)
+            | SessionEvent::CallCancelled(record) => self.on_end(index, event, record),
+            SessionEvent::CallDeduplicated { call, rule, .. } => {
+                self.report.counts.state(match rule {
+                    DuplicateRule::SameDelivery => State::SameDelivery,
+                    DuplicateRule::SameEffectRunning => State::SameEffectRunning,
+                    DuplicateRule::SameEffectAsked => State::SameEffectAsked,
+                    DuplicateRule::SameEffectFinished => State::SameEffectFinished,
+                });
+                self.one_response_per_delivered_call(index, *call);
+            }
+            SessionEvent::ConfirmationRequested { call, .. } => {
+                self.report.counts.state(State::AwaitsConsent);
+                let lane = &mut self.lanes[index];
+                lane.call(*call).questions += 1;
+                lane.watch.open_questions.insert(call.0);
+            }
+            SessionEvent::ConfirmationResolved { call, resolution } => {
+                self.on_resolution(index, *call, *resolution);
+            }
+            SessionEvent::IntentApplied { call, .. } => {
+                self.report.counts.state(State::IntentApplied);
+                self.an_intent_is_applied_once(index, *call);
+            }
+            SessionEvent::IntentRejected { call, .. } => {
+                self.report.counts.state(State::IntentRejected);
+                self.an_intent_is_applied_once(index, *call);
+            }
+            SessionEvent::TurnStarted { turn } => self.turns_do_not_overlap(index, *turn, true),
+            SessionEvent::TurnEnded { turn, .. } => self.turns_do_not_overlap(index, *turn, false),
+            other => self.count_event(index, other),
+        }
+    }
+
+    fn count_event(&mut self, index: usize, event: &SessionEvent) {
+        let state = match event {
+            SessionEvent::CallRetried { .. } => State::Retried,
+            SessionEvent::CallReturnedLate { .. } => State::ReturnedLate,
+            SessionEvent::OutcomeUnrecorded { .. } => {
+                self.lanes[index].watch.has_unrecorded = true;
+                State::OutcomeUnrecorded
+            }
+            SessionEvent::OutcomesRecorded => {
+                self.lanes[index].watch.has_unrecorded = false;
+                State::OutcomesRecorded
+            }
+            SessionEvent::EffectSettled {
+                succeeded: true, ..
+            } => State::EffectSettledDone,
+            SessionEvent::EffectSettled {
+                succeeded: false, ..
+            } => State::EffectSettledNotDone,
+            SessionEvent::SessionEnded { reason } => match reason {
+                EndReason::Stopped => State::EndedStopped,
+                EndReason::Intent(_) => State::EndedByIntent,
+                EndReason::ClientLost | EndReason::ProviderLost => State::EndedByLoss,
+                EndReason::Shutdown => State::EndedByShutdown,
+            },
+            _ => return,
+        };
+        self.report.counts.state(state);
+    }
+
+    fn on_end(&mut self, index: usize, event: &SessionEvent, record: &CallRecord) {
+        self.report.counts.state(state_of_end(event, record));
+        if matches!(event, SessionEvent::CallRejected(_)) {
+            let refusals = &mut self.lanes[index].watch.refusals;
+            *refusals.entry(record.turn).or_default() += 1;
+        }
+        if let (SessionEvent::CallRejected(_), Some(arguments)) = (event, &record.arguments) {
+            self.lanes[index].watch.refused = Some(Past {
+                id: None,
+                name: record.tool_name.clone(),
+                arguments: (**arguments.expose()).clone(),
+            });
+        }
+        self.one_response_per_delivered_call(index, record.call);
+    }
+
+    /// A call that the user was asked about ends a second time, when the user or time has answered.
+    fn one_response_per_delivered_call(&mut self, index: usize, call: CallNumber) {
+        let facts = self.lanes[index].call(call);
+        facts.ended += 1;
+        if facts.ended > 1 + facts.questions {
+            self.broken(
+                "one_response_per_delivered_call",
+                format!("{call} has ended twice"),
+            );
+        }
+    }
+
+    fn on_resolution(&mut self, index: usize, call: Option<CallNumber>, resolution: Resolution) {
+        self.report.counts.state(match resolution {
+            Resolution::Approved => State::Approved,
+            Resolution::Declined => State::Declined,
+            Resolution::Expired => State::Expired,
+            Resolution::Withdrawn => State::Withdrawn,
+            Resolution::Refused => State::TokenRefused,
+        });
+        if let (Some(call), true) = (call, resolution != Resolution::Refused) {
+            self.lanes[index].watch.open_questions.remove(&call.0);
+        }
+    }
+
+    fn an_intent_is_applied_once(&mut self, index: usize, call: CallNumber) {
+        let facts = self.lanes[index].call(call);
+        facts.intents_seen += 1;
+        if facts.intents_seen > facts.intents_brought {
+            let what = format!("{call} brought fewer intents than were applied");
+            self.broken("an_intent_is_applied_once", what);
+        }
+    }
+
+    fn turns_do_not_overlap(&mut self, index: usize, turn: u64, begins: bool) {
+        let open = &mut self.lanes[index].watch.open_turn;
+        let is_sound = match begins {
+            true => open.replace(turn).is_none(),
+            false => open.take() == Some(turn),
+        };
+        if !is_sound {
+            self.broken("turns_do_not_overlap", format!("turn {turn}"));
+        }
+    }
+}
+
+fn state_of_end(event: &SessionEvent, record: &CallRecord) -> State {
+    let error = record.error_type();
+    match (event, error) {
+        (SessionEvent::CallCancelled(_), _) | (_, Some(ErrorType::Cancelled)) => State::Cancelled,
+        (_, Some(ErrorType::OutcomeUnknown)) => State::FinishedUnknown,
+        (SessionEvent::CallFinished(_), None) => State::Finished,
+        (_, Some(ErrorType::RateLimit)) => State::RejectedRateLimit,
+        (SessionEvent::CallFinished(_), Some(ErrorType::Transient)) => State::RejectedStore,
+        (SessionEvent::CallFinished(_), Some(_)) => State::FinishedFailed,
+        (_, Some(ErrorType::Validation)) => State::RejectedValidation,
+        (_, Some(ErrorType::NotFound)) => State::RejectedNotFound,
+        (_, Some(ErrorType::ModeRestricted)) => State::RejectedMode,
+        (_, Some(ErrorType::BudgetExceeded)) => State::RejectedBudget,
+        (_, Some(ErrorType::LoopDetected)) => State::RejectedLoop,
+        (_, Some(ErrorType::Conflict)) => State::RejectedConflict,
+        (_, Some(_)) | (_, None) => State::ConfirmationAnswered,
+    }
+}

@@ -1,0 +1,86 @@
+//! Consent: what needs it has a grant of its own that was given, had not run out, and is used once.
+
+use crate::tools::EXTERNAL;
+use crate::world::World;
+use serde_json::Value;
+use windlass_session::io::{AdmittedCall, ReserveRequest};
+use windlass_session::model::ModelCommand;
+use windlass_tool::envelope::ProjectionBody;
+use windlass_tool::id::EffectId;
+
+impl World {
+    /// The store has let a reservation pass: if it used a grant, that was a good one.
+    pub(crate) fn its_own_unexpired_grant_used_once(
+        &mut self,
+        index: usize,
+        request: &ReserveRequest,
+        effect_id: &EffectId,
+    ) {
+        let Some(grant) = request.grant else {
+            return;
+        };
+        let now_unix_ms = self.unix_ms();
+        let problem = match self.questions.get_mut(&grant) {
+            None => Some("nobody was asked"),
+            Some(question) => {
+                let problem = [
+                    (question.is_used, "its grant was used before"),
+                    (!question.is_approved, "the user did not approve it"),
+                    (
+                        now_unix_ms >= question.expires_at_unix_ms,
+                        "its grant had run out",
+                    ),
+                    (question.lane != index, "its grant is somebody else's"),
+                    (
+                        question.fingerprint != request.fingerprint,
+                        "its grant is for something else",
+                    ),
+                    (
+                        question.effect_id != *effect_id,
+                        "its grant is for another effect",
+                    ),
+                ]
+                .into_iter()
+                .find(|(is_broken, _)| *is_broken)
+                .map(|(_, problem)| problem);
+                question.is_used = true;
+                problem
+            }
+        };
+        if let Some(problem) = problem {
+            let what = format!("{} was reserved, and {problem}", request.call);
+            self.broken("its_own_unexpired_grant_used_once", what);
+        }
+    }
+
+    /// A call that needs the user's word has it, and runs with the arguments that were shown.
+    pub(crate) fn no_start_without_needed_consent(&mut self, index: usize, call: &AdmittedCall) {
+        let rule = "no_start_without_needed_consent";
+        let number = call.call().call;
+        let facts = self.lanes[index].call(number).clone();
+        let is_external = facts.after_external && call.tool().writes();
+        let grant = facts.reservation.and_then(|reservation| reservation.grant);
+        let Some(grant) = grant else {
+            if call.tool().requires_confirmation || is_external {
+                self.broken(rule, format!("{number} runs without consent"));
+            }
+            return;
+        };
+        let arguments = Value::Object((**call.arguments()).clone()).to_string();
+        let shown = self.questions.get(&grant).map(|entry| &entry.arguments);
+        if shown != Some(&arguments) {
+            self.broken(rule, format!("{number} runs with {arguments}"));
+        }
+    }
+
+    /// Notes that the model has read what others wrote.
+    pub(crate) fn note_external(&mut self, index: usize, command: &ModelCommand) {
+        if let ModelCommand::ToolResponses(answers) = command {
+            let reads = answers.iter().any(|answer| {
+                &*answer.name == EXTERNAL
+                    && matches!(answer.projection.body, ProjectionBody::Success { .. })
+            });
+            self.lanes[index].watch.external_in_context |= reads;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The end of a world: nothing goes wrong any more, and everything that was begun has to come to its end.
+
+use crate::count::State;
+use crate::lane::Lane;
+use crate::world::{StoreMood, World};
+use windlass_session::client::ClientEvent;
+use windlass_session::io::Input;
+use windlass_store::{EffectState, Store};
+
+/// In this time every deadline of the core has passed.
+const SETTLING_US: u64 = 3_000 * 1_000_000;
+/// In this time started changes have ended or timed out.
+const DRAINING_US: u64 = 120 * 1_000_000;
+
+/// As many refusals and repeats as wind a turn up, together.
+const REFUSALS_MAX: u32 = 15;
+
+impl World {
+    pub(crate) fn settle(&mut self) {
+        self.is_calm = true;
+        self.mood = StoreMood::Up;
+        for lane in &mut self.lanes {
+            lane.crash_in = None;
+        }
+        self.advance(self.now_us + SETTLING_US);
+        for index in 0..self.lanes.len() {
+            self.everything_settles(index);
+        }
+        for index in 0..self.lanes.len() {
+            self.feed(index, Input::Client(ClientEvent::Stop));
+        }
+        self.advance(self.now_us + DRAINING_US);
+        for index in 0..self.lanes.len() {
+            self.nothing_lives_after_the_end(index);
+            self.one_end_per_start(index);
+        }
+        self.count_ledger();
+    }
+
+    /// After the last fault, nothing is left to be done, and nobody waits for an answer.
+    fn everything_settles(&mut self, index: usize) {
+        if !self.lanes[index].is_live() || self.is_broken() {
+            return;
+        }
+        if let Some(due_us) = self.deadline_us(index) {
+            let rule = "everything_settles";
+            return self.broken(rule, format!("something is still due at {due_us} µs"));
+        }
+        let Lane {
+            watch, generation, ..
+        } = &self.lanes[index];
+        if let Some(call) = watch.open_questions.first() {
+            let what = format!("call-{call} is still asked for");
+            return self.broken("everything_settles", what);
+        }
+        let open = watch.calls.iter().find(|(_, call)| call.ended == 0);
+        // A turn that was wound up long ago goes on being refused, but not for ever being answered.
+        let is_past_answering = watch.refusals.values().any(|count| *count > REFUSALS_MAX);
+        let unanswered = watch.places.iter().find(|((of, _), place)| {
+            of == generation && place.answers == 0 && !place.is_cancelled && !is_past_answering
+        });
+        let problem = match (open, unanswered) {
+            (Some((call, facts)), _) => Some(format!("call-{call} has no end: {facts:?}")),
+            (None, Some(((_, id), _))) => Some(format!("{id} has had no answer")),
+            (None, None) => None,
+        };
+        if let Some(problem) = problem {
+            self.broken("everything_settles", problem);
+        }
+    }
+
+    fn nothing_lives_after_the_end(&mut self, index: usize) {
+        let rule = "nothing_lives_after_the_end";
+        let Some(session) = &self.lanes[index].session else {
+            return;
+        };
+        let (is_over, deadline) = (session.is_over(), session.next_deadline());
+        if !is_over {
+            self.broken(rule, "the session does not end");
+        }
+        if deadline.is_some() {
+            self.broken(rule, "a session that is over waits for something");
+        }
+        self.feed(index, Input::Tick);
+        self.feed(index, Input::Client(ClientEvent::Connected));
+        self.feed(index, Input::Shutdown);
+    }
+
+    fn count_ledger(&mut self) {
+        for index in 0..self.lanes.len() {
+            let conversation = self.lanes[index].conversation.clone();
+            let store: &dyn Store = &self.store;
+            let effects = store
+                .ask(|transaction| transaction.effects_of(&conversation, 0))
+                .unwrap_or_default();
+            for effect in effects {
+                self.report.counts.state(match effect.state {
+                    EffectState::Reserved => State::LedgerReserved,
+                    EffectState::Succeeded => State::LedgerSucceeded,
+                    EffectState::Failed => State::LedgerFailed,
+                    EffectState::Unknown => State::LedgerUnknown,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The user and the user's program: speaks, types, interrupts, approves and declines, and does each of it once too often,
+//! too late, or with somebody else's token.
+
+use crate::count::Fault;
+use crate::world::World;
+use windlass_session::client::ClientEvent;
+use windlass_session::io::{Input, TokenHash};
+use windlass_session::model::ModelEvent;
+
+impl World {
+    pub(crate) fn user_acts(&mut self, index: usize) {
+        let text = || "please".to_owned().into();
+        match self.random.below(24) {
+            0..=4 => self.client(index, ClientEvent::Text { text: text() }),
+            5..=11 if self.lanes[index].is_connected => {
+                self.lanes[index].inputs += 1;
+                let heard = ModelEvent::InputTranscript {
+                    text: text(),
+                    finished: false,
+                };
+                self.feed(index, Input::Model(heard));
+            }
+            12 if self.lanes[index].is_connected => {
+                self.lanes[index].inputs += 1;
+                self.feed(index, Input::Model(ModelEvent::SpeechStarted));
+            }
+            13 => self.client(index, ClientEvent::TurnComplete),
+            14 | 15 => self.client(index, ClientEvent::Interrupt),
+            16 => self.client(index, ClientEvent::PlaybackDone),
+            17 => self.client_comes_back(index),
+            18 => {
+                self.fault(Fault::ClientFloods);
+                for _ in 0..40 {
+                    self.client(index, ClientEvent::Text { text: text() });
+                }
+            }
+            19 if self.random.one_in(2) => self.client(index, ClientEvent::Stop),
+            20 if self.random.one_in(3) => {
+                self.lanes[index].is_client_here = false;
+                self.client(index, ClientEvent::Lost);
+            }
+            _ => {
+                if self.lanes[index].is_connected {
+                    self.feed(index, Input::Model(ModelEvent::SpeechEnded));
+                }
+            }
+        }
+    }
+
+    fn client(&mut self, index: usize, event: ClientEvent) {
+        self.lanes[index].inputs += 1;
+        self.feed(index, Input::Client(event));
+    }
+
+    /// A client that comes back knows no token any more, and is given new ones.
+    pub(crate) fn client_comes_back(&mut self, index: usize) {
+        self.fault(Fault::ClientCameBack);
+        self.lanes[index].is_client_here = true;
+        self.feed(index, Input::Client(ClientEvent::Connected));
+    }
+
+    pub(crate) fn client_confirms(&mut self, index: usize) {
+        let Some(token) = self.lanes[index].tokens.last().copied() else {
+            return self.user_acts(index);
+        };
+        match self.random.below(12) {
+            0..=3 => self.confirm(index, token, true),
+            4 => self.confirm(index, token, false),
+            5 => {
+                self.fault(Fault::ConfirmedTwice);
+                self.confirm(index, token, true);
+                self.confirm(index, token, true);
+            }
+            6 => {
+                self.fault(Fault::ConfirmedAndDeclined);
+                let first = self.random.one_in(2);
+                self.confirm(index, token, first);
+                self.confirm(index, token, !first);
+            }
+            7 => {
+                self.fault(Fault::ConfirmedForged);
+                self.confirm(index, [9; 32], true);
+            }
+            8 if self.lanes.len() > 1 => {
+                let other = 1 - index;
+                if let Some(token) = self.lanes[other].tokens.last().copied() {
+                    self.fault(Fault::ConfirmedForeign);
+                    self.confirm(index, token, true);
+                }
+            }
+            _ => {
+                let place = self.random.index(self.lanes[index].tokens.len());
+                let token = self.lanes[index].tokens[place];
+                self.confirm(index, token, true);
+            }
+        }
+    }
+
+    fn confirm(&mut self, index: usize, token_hash: TokenHash, approved: bool) {
+        let now_unix_ms = self.unix_ms();
+        if let Some(question) = self.questions.get_mut(&token_hash) {
+            // Only the user who was asked can approve, and nobody approves what has run out.
+            let is_own = question.lane == index;
+            let is_valid = now_unix_ms < question.expires_at_unix_ms;
+            question.is_approved |= approved && is_own && is_valid;
+            if is_own && !is_valid {
+                self.fault(Fault::ConfirmedLate);
+            }
+        }
+        self.lanes[index].inputs += 1;
+        let event = ClientEvent::Confirm {
+            token_hash,
+            approved,
+        };
+        self.feed(index, Input::Client(event));
+    }
+}

@@ -1,0 +1,471 @@
+//! The world itself: virtual time, what is due, and one step after another. Who does what in a step is in the files of
+//! those who do it; what must hold is in `rules`.
+
+use crate::agenda::{Act, Agenda, Due};
+use crate::count::{Counts, Fault};
+use crate::lane::{Lane, Stage, Watch};
+use crate::outside::Outside;
+use crate::random::Random;
+use crate::tools;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use windlass_session::io::{Input, LedgerEntry, OutcomeState, Output, TokenHash};
+use windlass_session::limits::Limits;
+use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
+use windlass_session::session::{Session, SessionConfig};
+use windlass_session::time::Timestamp;
+use windlass_store::{EffectState, MemoryStore, Store};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::{CallRef, EffectId, SessionId};
+use windlass_tool::sensitive::Sensitive;
+
+/// Milliseconds since the Unix epoch at which every world begins: 2026-11-20.
+const BEGINNING_UNIX_MS: i64 = 1_795_132_800_000;
+
+/// One world that is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// Things that somebody does; what follows from them is not counted.
+    pub steps: u32,
+    /// Whether everything that happens is written down.
+    pub is_traced: bool,
+    #[cfg(feature = "planted-bugs")]
+    pub planted_bug: Option<windlass_session::planted::PlantedBug>,
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        Self {
+            seed,
+            steps: 120,
+            is_traced: false,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+}
+
+/// A rule that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule's name is that of the function that looks after it.
+    pub rule: &'static str,
+    pub what: String,
+}
+
+/// What came of a world.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub violation: Option<Violation>,
+    pub trace: Vec<String>,
+    pub counts: Counts,
+}
+
+/// How the store behaves at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreMood {
+    Up,
+    Slow,
+    /// It says that it cannot.
+    Down,
+    /// It does what it is asked, and its answer comes far too late, or never.
+    Silent,
+    Full,
+}
+
+/// What the user was asked, as the client and the rules know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) lane: usize,
+    pub(crate) effect_id: EffectId,
+    pub(crate) fingerprint: [u8; 32],
+    pub(crate) arguments: String,
+    pub(crate) expires_at_unix_ms: u64,
+    pub(crate) asked_us: u64,
+    /// It said that the change may have happened before.
+    pub(crate) is_warned: bool,
+    pub(crate) is_approved: bool,
+    pub(crate) is_used: bool,
+}
+
+pub(crate) struct World {
+    pub(crate) random: Random,
+    pub(crate) now_us: u64,
+    pub(crate) wall_offset_ms: i64,
+    pub(crate) agenda: Agenda,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) store: MemoryStore,
+    pub(crate) mood: StoreMood,
+    /// Answers as the store keeps them, read back.
+    pub(crate) responses: BTreeMap<EffectId, Arc<ToolResponse>>,
+    pub(crate) outside: Outside,
+    pub(crate) questions: BTreeMap<TokenHash, Question>,
+    /// When the outside service was last asked for an effect.
+    pub(crate) requested_us: BTreeMap<EffectId, u64>,
+    pub(crate) is_reloaded: bool,
+    /// Nothing goes wrong any more.
+    pub(crate) is_calm: bool,
+    pub(crate) last_id: u64,
+    pub(crate) report: Report,
+    is_traced: bool,
+    #[cfg(feature = "planted-bugs")]
+    planted_bug: Option<windlass_session::planted::PlantedBug>,
+}
+
+/// Runs one world to its end, or to the first rule that does not hold.
+pub fn run(plan: &Plan) -> Report {
+    let mut world = World::new(plan);
+    for _ in 0..plan.steps {
+        if world.is_broken() {
+            break;
+        }
+        world.step();
+        world.report.counts.steps += 1;
+    }
+    if !world.is_broken() {
+        world.settle();
+    }
+    world.report
+}
+
+impl World {
+    fn new(plan: &Plan) -> Self {
+        let mut random = Random::new(plan.seed);
+        let shares_user = random.one_in(2);
+        let lanes = 1 + random.index(2);
+        let lanes = (0..lanes)
+            .map(|index| Lane::new(index, shares_user, &mut random))
+            .collect();
+        Self {
+            random,
+            now_us: 0,
+            wall_offset_ms: 0,
+            agenda: Agenda::default(),
+            lanes,
+            store: MemoryStore::new(),
+            mood: StoreMood::Up,
+            responses: BTreeMap::new(),
+            outside: Outside::default(),
+            questions: BTreeMap::new(),
+            requested_us: BTreeMap::new(),
+            is_reloaded: false,
+            is_calm: false,
+            last_id: 0,
+            report: Report::default(),
+            is_traced: plan.is_traced,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: plan.planted_bug,
+        }
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.report.violation.is_some()
+    }
+
+    pub(crate) fn broken(&mut self, rule: &'static str, what: impl Into<String>) {
+        let what = what.into();
+        self.trace(|| format!("BROKEN {rule}: {what}"));
+        self.report
+            .violation
+            .get_or_insert(Violation { rule, what });
+    }
+
+    pub(crate) fn trace(&mut self, line: impl FnOnce() -> String) {
+        if self.is_traced {
+            let line: String = line().chars().take(4_000).collect();
+            let now_ms = self.now_us / 1_000;
+            self.report.trace.push(format!("{now_ms:>9} ms {line}"));
+        }
+    }
+
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        self.trace(|| format!("FAULT {fault:?}"));
+        self.report.counts.fault(fault);
+    }
+
+    pub(crate) fn unix_ms(&self) -> u64 {
+        let now_ms = i64::try_from(self.now_us / 1_000).unwrap_or(i64::MAX);
+        u64::try_from(BEGINNING_UNIX_MS + now_ms + self.wall_offset_ms).unwrap_or(0)
+    }
+
+    pub(crate) fn mint(&mut self, kind: &str) -> String {
+        self.last_id += 1;
+        format!("{kind}-{}", self.last_id)
+    }
+
+    /// Begins a session of a conversation, with what the ledger knows.
+    pub(crate) fn begin(&mut self, index: usize) {
+        if !self.lanes[index].watch.has_unrecorded && self.mood == StoreMood::Up {
+            self.one_end_per_start(index);
+        }
+        let (now_us, unix_ms) = (self.now_us, self.unix_ms());
+        let registry = tools::registry(self.is_reloaded);
+        let lane = &mut self.lanes[index];
+        lane.number += 1;
+        lane.started_us = now_us;
+        lane.generation = 0;
+        lane.is_connected = false;
+        lane.watch = Watch::default();
+        lane.minted.clear();
+        lane.is_client_here = true;
+        let number = lane.number;
+        let config = SessionConfig {
+            session_id: SessionId::new(format!("session-{index}-{number}")),
+            user_id: lane.user.clone(),
+            conversation_id: lane.conversation.clone(),
+            mode: lane.mode,
+            registry,
+            limits: Arc::new(Limits::of(lane.mode)),
+            profile: lane.profile.clone(),
+            started_unix_ms: unix_ms,
+            history: Vec::new(),
+            pending_request: None,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+        };
+        let mut outputs = Vec::new();
+        lane.session = Some(Session::new(config, &mut outputs));
+        self.trace(|| format!("lane {index} begins session {number}"));
+        for output in outputs {
+            self.take_output(index, output);
+        }
+        let entries = self.ledger_of(index);
+        self.feed(index, Input::Ledger(entries));
+        self.connect(index, 1, Ok(false));
+    }
+
+    /// The provider takes a connection, or is heard to refuse it.
+    pub(crate) fn connect(
+        &mut self,
+        index: usize,
+        generation: u64,
+        outcome: Result<bool, LostReason>,
+    ) {
+        match outcome {
+            Ok(resumed) => {
+                let lane = &mut self.lanes[index];
+                lane.generation = generation;
+                lane.is_connected = true;
+                let connected = ConnectionEvent::Connected {
+                    generation,
+                    resumed,
+                };
+                self.feed(index, Input::Connection(connected));
+                let ready = ModelEvent::Ready {
+                    provider_session_id: None,
+                };
+                self.feed(index, Input::Model(ready));
+            }
+            Err(reason) => {
+                let lost = ConnectionEvent::Lost { generation, reason };
+                self.feed(index, Input::Connection(lost));
+            }
+        }
+    }
+
+    /// What a driver gives the core at the start: the conversation's effects, those without an outcome as unknown.
+    fn ledger_of(&mut self, index: usize) -> Vec<LedgerEntry> {
+        let conversation = self.lanes[index].conversation.clone();
+        let store: &dyn Store = &self.store;
+        let effects = store
+            .ask(|transaction| transaction.effects_of(&conversation, 0))
+            .unwrap_or_default();
+        effects
+            .into_iter()
+            .map(|effect| LedgerEntry {
+                fingerprint: effect.fingerprint,
+                state: match effect.state {
+                    EffectState::Reserved | EffectState::Unknown => OutcomeState::Unknown,
+                    EffectState::Succeeded => OutcomeState::Succeeded,
+                    EffectState::Failed => OutcomeState::Failed,
+                },
+                response: effect
+                    .response
+                    .and_then(|_| self.responses.get(&effect.effect_id).cloned()),
+                effect_id: effect.effect_id,
+                tool: effect.tool,
+                is_answered: effect.is_answered,
+            })
+            .collect()
+    }
+
+    /// The process that holds a conversation's session dies: nothing of it lives, and what was requested stays requested.
+    pub(crate) fn crash(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
+        lane.crash_in = None;
+        if lane.session.take().is_none() {
+            return;
+        }
+        let stages: Vec<Stage> = lane.watch.stages.values().copied().collect();
+        let is_asking = !lane.watch.open_questions.is_empty();
+        lane.alive_from = lane.number + 1;
+        lane.running.clear();
+        self.trace(|| format!("lane {index} CRASHES"));
+        for stage in stages {
+            self.fault(match stage {
+                Stage::Reserved => Fault::CrashReserved,
+                Stage::Started => Fault::CrashStarted,
+                Stage::Requested => Fault::CrashCommitted,
+                Stage::Recorded => Fault::CrashRecorded,
+            });
+        }
+        if is_asking {
+            self.fault(Fault::CrashAsking);
+        }
+    }
+
+    /// Gives one session one input, holds what it says against the rules, and obeys it.
+    pub(crate) fn feed(&mut self, index: usize, input: Input) {
+        let now = Timestamp(self.now_us.saturating_sub(self.lanes[index].started_us));
+        if self.lanes[index].session.is_none() || self.is_broken() {
+            return;
+        }
+        self.trace(|| format!("lane {index} < {input:?}"));
+        self.before_input(index, &input);
+        let mut outputs = Vec::new();
+        if let Some(session) = &mut self.lanes[index].session {
+            session.handle(now, input, &mut outputs);
+        }
+        self.outputs_are_bounded(outputs.len());
+        for output in outputs {
+            self.take_output(index, output);
+            let lane = &mut self.lanes[index];
+            match &mut lane.crash_in {
+                Some(0) => return self.crash(index),
+                Some(left) => *left -= 1,
+                None => {}
+            }
+        }
+        self.after_input(index);
+    }
+
+    fn take_output(&mut self, index: usize, output: Output) {
+        self.trace(|| format!("lane {index}   > {}", describe(&output)));
+        self.on_output(index, &output);
+        if !self.is_broken() {
+            self.obey(index, output);
+        }
+    }
+
+    /// Lets everything happen that is due until a moment, in its order.
+    pub(crate) fn advance(&mut self, until_us: u64) {
+        while !self.is_broken() {
+            let deadline = (0..self.lanes.len())
+                .filter_map(|index| Some((self.deadline_us(index)?, index)))
+                .min();
+            let entry_us = self.agenda.next_us();
+            match (entry_us, deadline) {
+                (Some(at_us), deadline)
+                    if at_us <= until_us && deadline.is_none_or(|(due, _)| at_us <= due) =>
+                {
+                    self.now_us = self.now_us.max(at_us);
+                    if let Some(due) = self.agenda.take() {
+                        self.happen(due);
+                    }
+                }
+                (_, Some((at_us, index))) if at_us <= until_us => {
+                    self.now_us = self.now_us.max(at_us);
+                    self.feed(index, Input::Tick);
+                    self.a_tick_makes_progress(index, at_us);
+                }
+                _ => break,
+            }
+        }
+        self.now_us = self.now_us.max(until_us);
+    }
+
+    pub(crate) fn deadline_us(&self, index: usize) -> Option<u64> {
+        let lane = &self.lanes[index];
+        let deadline = lane.session.as_ref()?.next_deadline()?;
+        Some(lane.started_us.saturating_add(deadline.0))
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Feed {
+                lane,
+                session,
+                input,
+            } => {
+                if self.lanes[lane].number == session {
+                    self.feed(lane, input);
+                }
+            }
+            Due::Connect {
+                lane,
+                session,
+                generation,
+                outcome,
+            } => {
+                // A connection that was given up meanwhile is heard of no more.
+                if self.lanes[lane].number == session && self.lanes[lane].opening == generation {
+                    self.connect(lane, generation, outcome);
+                }
+            }
+            Due::Act {
+                lane,
+                session,
+                call,
+                act,
+            } => {
+                if self.lanes[lane].running.contains_key(&(session, call)) {
+                    self.go_on(lane, session, call, act);
+                }
+            }
+        }
+    }
+
+    fn go_on(&mut self, index: usize, session: u32, call: CallRef, act: Act) {
+        let is_present = self.lanes[index].number == session;
+        match act {
+            Act::Request { effect_id, commits } => {
+                self.trace(|| format!("lane {index} REQUEST {effect_id} commits: {commits}"));
+                self.at_most_one_outside_request_per_effect(index, call, &effect_id);
+                self.outside.request(&effect_id, commits);
+                self.requested_us.insert(effect_id.clone(), self.now_us);
+                let lane = &mut self.lanes[index];
+                if let Some(run) = lane.running.get_mut(&(session, call)) {
+                    run.will_request = false;
+                }
+                if is_present {
+                    lane.watch.stages.insert(effect_id, Stage::Requested);
+                }
+            }
+            Act::Say(message) => {
+                if is_present {
+                    self.feed(index, Input::HandlerMessage { call, message });
+                }
+            }
+            Act::Return(result) => self.return_result(index, session, call, result),
+        }
+    }
+}
+
+/// An output in one line.
+fn describe(output: &Output) -> String {
+    match output {
+        Output::StartCall(call) => format!(
+            "StartCall({} {} {} {:?})",
+            call.call().call,
+            call.tool().id,
+            serde_json::Value::Object((**call.arguments()).clone()),
+            call.effect_id()
+        ),
+        Output::Reserve(request) => format!(
+            "Reserve({} {} effect {:?} fingerprint {:02x}{:02x} grant {:?})",
+            request.call,
+            request.tool,
+            request.effect_id,
+            request.fingerprint[0],
+            request.fingerprint[1],
+            request.grant.map(|hash| hash[0])
+        ),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The JSON form of an answer, as a driver stores it.
+pub(crate) fn written(response: &ToolResponse) -> Option<Sensitive<String>> {
+    serde_json::to_string(response).ok().map(Sensitive)
+}

@@ -1,0 +1,195 @@
+//! A program that embeds Windlass and watches its sessions: callbacks for calls, for turns, and for an event of its own
+//! tool, whose type the tool and the callback share. Owns no model: the calls are made here.
+//!
+//! Run it with `cargo run --example subscriptions`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use windlass_knowledge::KnowledgeBase;
+use windlass_provider::gemini_live::profile::{self, DEFAULT_MODEL};
+use windlass_runtime::call_driver::Shared;
+use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_runtime::effects::DirectStore;
+use windlass_runtime::rate::MemoryRateLimiter;
+use windlass_runtime::subscriber::Subscriber;
+use windlass_runtime::subscriptions::{SessionEnd, Subscriptions};
+use windlass_session::limits::Limits;
+use windlass_session::model::IncomingCall;
+use windlass_session::session::SessionConfig;
+use windlass_store::MemoryStore;
+use windlass_tool::compile::{Source, compile};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{
+    Blocks, CustomEvent, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge,
+    Success, World,
+};
+use windlass_tool::id::{ClientId, ConversationId, SessionId, ToolId, UserId};
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Registry;
+
+/// 20 November 2026, 12:00 UTC.
+const NOW_UNIX_MS: u64 = 1_795_176_000_000;
+
+/// What the tool tells the program. A field that only one of the two knew would not compile.
+#[derive(Serialize, Deserialize)]
+struct DistanceConverted {
+    nautical_miles: f64,
+}
+
+impl CustomEvent for DistanceConverted {
+    const NAME: &'static str = "distance_converted";
+}
+
+struct ConvertDistance;
+
+impl Handler for ConvertDistance {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        Execution::Ready(convert(&invocation))
+    }
+}
+
+fn convert(invocation: &Invocation) -> HandlerResult {
+    let nautical_miles = invocation.arguments["value"].as_f64().unwrap_or_default();
+    invocation
+        .context
+        .emit_event(&DistanceConverted { nautical_miles })
+        .map_err(|error| Failure::new(FailureKind::Permanent, error.to_string()))?;
+    Ok(Success::new(
+        json!({"value": (nautical_miles * 18.52).round() / 10.0, "unit": "kilometres"}),
+    ))
+}
+
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
+    run(&mut std::io::stdout().lock())
+}
+
+/// Makes two calls, a good one and a bad one, and writes what the callbacks were told.
+pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let subscriptions: Arc<dyn Subscriber> = Arc::new(subscriptions(&heard));
+    let registry = Arc::new(registry()?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    for arguments in [json!({"value": 300}), json!({"value": "far"})] {
+        let call = IncomingCall {
+            id: Some("function-call-1".into()),
+            name: Some("convert_distance".into()),
+            arguments: Ok(arguments.as_object().cloned().unwrap_or_default()),
+        };
+        runtime.block_on(call_once(request(&registry, &subscriptions)?, call));
+    }
+    for line in heard
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .drain(..)
+    {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// The callbacks. Each keeps a line for later, because a callback must not block.
+fn subscriptions(heard: &Arc<Mutex<Vec<String>>>) -> Subscriptions {
+    let note = |line: String, heard: &Mutex<Vec<String>>| {
+        heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line);
+    };
+    let (calls, turns, converted, ends) =
+        (heard.clone(), heard.clone(), heard.clone(), heard.clone());
+    Subscriptions::new()
+        .on_tool_call(move |_, end, record| {
+            let ok = record.response.expose().is_ok();
+            note(
+                format!("call {} {end:?}, ok: {ok}", record.tool_name),
+                &calls,
+            );
+        })
+        .on_turn_complete(move |_, turn| {
+            let (number, calls) = (turn.turn, turn.summary.calls);
+            note(format!("turn {number} is over, calls: {calls}"), &turns);
+        })
+        .on_custom(move |_, event: DistanceConverted| {
+            let miles = event.nautical_miles;
+            note(format!("converted {miles} nautical miles"), &converted);
+        })
+        .on::<SessionEnd>(move |occasion, reason| {
+            let session = &occasion.session.session_id;
+            note(format!("session {session} ended: {reason:?}"), &ends);
+        })
+}
+
+/// Compiles the directory and joins the tool with its handler.
+fn registry() -> Result<Registry, Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let id = ToolId::parse("convert_distance").ok_or("the id breaks the rule for ids")?;
+    let compilation = compile(&Source {
+        tools: &root.join("examples/tools"),
+        artifact: &root.join("data/tool_registry.json"),
+        builtin: &BTreeSet::from([id.clone()]),
+        build_timestamp: "2026-11-20T12:00:00Z",
+        vocabularies: &BTreeMap::new(),
+    });
+    let artifact = compilation.artifact.ok_or("the tools do not compile")?;
+    let handler: Arc<dyn Handler> = Arc::new(ConvertDistance);
+    Ok(artifact.into_registry(&BTreeMap::from([(id, handler)]), None, &BTreeMap::new())?)
+}
+
+/// A session for one call, watched by the callbacks.
+fn request(
+    registry: &Arc<Registry>,
+    subscriptions: &Arc<dyn Subscriber>,
+) -> Result<DirectRequest, Box<dyn Error>> {
+    Ok(DirectRequest {
+        session: SessionConfig {
+            session_id: SessionId::new("session-1"),
+            user_id: UserId::new("user"),
+            conversation_id: ConversationId::new("conversation"),
+            mode: Mode::Voice,
+            registry: registry.clone(),
+            limits: Arc::new(Limits::of(Mode::Voice)),
+            profile: Arc::new(profile::find(DEFAULT_MODEL).profile),
+            started_unix_ms: NOW_UNIX_MS,
+            history: Vec::new(),
+            pending_request: None,
+        },
+        client_id: ClientId::new("client"),
+        world: Arc::new(Memory {
+            knowledge: Arc::new(KnowledgeBase::from_records(Vec::new())?),
+            blocks: Arc::new(MemoryStore::new()),
+        }),
+        shared: Shared {
+            store: Arc::new(DirectStore(Arc::new(MemoryStore::new()))),
+            rate_limiter: Arc::new(MemoryRateLimiter::default()),
+            subscribers: Arc::new([subscriptions.clone()]),
+            journal: None,
+        },
+    })
+}
+
+/// What tools may ask of the world. This one asks for nothing.
+struct Memory {
+    knowledge: Arc<KnowledgeBase>,
+    blocks: Arc<MemoryStore>,
+}
+
+impl World for Memory {
+    fn now_unix_ms(&self) -> u64 {
+        NOW_UNIX_MS
+    }
+
+    fn knowledge(&self) -> Arc<dyn Knowledge> {
+        self.knowledge.clone()
+    }
+
+    fn blocks(&self) -> Arc<dyn Blocks> {
+        self.blocks.clone()
+    }
+}

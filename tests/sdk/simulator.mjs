@@ -1,0 +1,40 @@
+// Runs the simulators for the tests with JavaScript SDKs. Needs WINDLASS_BINARY.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const WAIT_MS = 10_000;
+const servers = [];
+
+after(() => {
+  for (const server of servers) server.kill();
+});
+
+// The host and port of a new simulator of this provider; without a script the demo model answers.
+export async function serve(provider, script) {
+  const binary = process.env.WINDLASS_BINARY;
+  assert.ok(binary, 'WINDLASS_BINARY names the windlass program');
+  const arguments_ = ['sim', provider, '--listen', '127.0.0.1:0'];
+  if (script) {
+    arguments_.push('--script', fileURLToPath(new URL(`scripts/${script}`, import.meta.url)));
+  }
+  const server = spawn(binary, arguments_, { stdio: ['ignore', 'pipe', 'inherit'] });
+  servers.push(server);
+  const lines = createInterface({ input: server.stdout });
+  const [line] = await within(once(lines, 'line'), 'the simulator does not say where it listens');
+  const address = /^listening on \w+:\/\/(\S+)$/.exec(line);
+  assert.ok(address, `not an address: ${line}`);
+  return address[1];
+}
+
+export function within(promise, complaint) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${complaint} within ${WAIT_MS} ms`)), WAIT_MS);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}

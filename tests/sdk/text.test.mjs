@@ -1,0 +1,148 @@
+// The official JavaScript SDKs talk to `windlass sim openai` and `windlass sim gemini`. Owns what those SDKs must see; knows
+// nothing of the simulators beyond their scripts. Needs WINDLASS_BINARY.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { GoogleGenAI } from '@google/genai';
+import OpenAI from 'openai';
+import { serve } from './simulator.mjs';
+
+const MODEL = 'gpt-5.6';
+const PARAMETERS = {
+  type: 'object',
+  properties: { number: { type: 'string' } },
+  required: ['number'],
+  additionalProperties: false,
+};
+const TOOLS = [
+  {
+    type: 'function',
+    function: { name: 'lookup_order', description: 'Finds an order.', parameters: PARAMETERS },
+  },
+];
+
+async function openai(script, apiKey = 'test-key') {
+  const address = await serve('openai', script);
+  return new OpenAI({ apiKey, baseURL: `http://${address}/v1`, maxRetries: 0 });
+}
+
+const user = (content) => ({ role: 'user', content });
+
+test('the SDK gathers a stream with two calls, and their results bring the answer', async () => {
+  const client = await openai('look.yaml');
+  const messages = [user('Where are my orders?')];
+  const stream = client.chat.completions.stream({
+    model: MODEL,
+    messages,
+    tools: TOOLS,
+    stream_options: { include_usage: true },
+  });
+  const answer = await stream.finalChatCompletion();
+  const [choice] = answer.choices;
+  assert.equal(choice.finish_reason, 'tool_calls');
+  assert.equal(choice.message.content, 'Let me look.');
+  const calls = choice.message.tool_calls;
+  assert.deepEqual(
+    calls.map((call) => JSON.parse(call.function.arguments)),
+    [{ number: '17' }, { number: '18' }],
+  );
+  assert.ok(answer.usage.total_tokens > 0);
+  messages.push(choice.message);
+  for (const call of calls) messages.push({ role: 'tool', tool_call_id: call.id, content: '{"ok":true}' });
+  const second = await client.chat.completions.create({ model: MODEL, messages, tools: TOOLS });
+  assert.equal(second.choices[0].message.content, 'Both are on their way.');
+});
+
+test('the SDK runs tools by itself', async () => {
+  const client = await openai('look.yaml');
+  const asked = [];
+  const runner = client.chat.completions.runTools({
+    model: MODEL,
+    stream: true,
+    messages: [user('Where are my orders?')],
+    tools: [
+      {
+        type: 'function',
+        function: {
+          name: 'lookup_order',
+          description: 'Finds an order.',
+          parameters: PARAMETERS,
+          parse: JSON.parse,
+          function: ({ number }) => {
+            asked.push(number);
+            return `order ${number} is on its way`;
+          },
+        },
+      },
+    ],
+  });
+  assert.equal(await runner.finalContent(), 'Both are on their way.');
+  assert.deepEqual(asked, ['17', '18']);
+});
+
+test('failures are what the SDK takes them for', async () => {
+  const client = await openai('text_faults.yaml');
+  const ask = (text) => client.chat.completions.create({ model: MODEL, messages: [user(text)] });
+  await assert.rejects(ask('busy'), OpenAI.InternalServerError);
+  await assert.rejects(ask('limit'), (error) => {
+    assert.ok(error instanceof OpenAI.RateLimitError);
+    return error.headers.get('retry-after') === '1';
+  });
+  await assert.rejects(ask('page'), { status: 502 });
+  const stream = async (text) => {
+    let said = '';
+    const request = { model: MODEL, messages: [user(text)], stream: true };
+    try {
+      const chunks = await client.chat.completions.create(request);
+      for await (const chunk of chunks) said += chunk.choices[0]?.delta.content ?? '';
+    } catch (error) {
+      return { said, error };
+    }
+    return { said };
+  };
+  const middle = await stream('middle');
+  assert.equal(middle.said, 'Well');
+  assert.ok(middle.error instanceof OpenAI.APIError);
+  assert.ok((await stream('cut')).error);
+  const stranger = await openai('look.yaml', 'bad-key');
+  await assert.rejects(
+    stranger.chat.completions.create({ model: MODEL, messages: [user('Hi')] }),
+    OpenAI.AuthenticationError,
+  );
+});
+
+test('the demo model answers the Gemini SDK, streaming and not', async () => {
+  const address = await serve('gemini');
+  const client = new GoogleGenAI({ apiKey: 'test-key', httpOptions: { baseUrl: `http://${address}` } });
+  const request = { model: 'gemini-3.8-flash', contents: 'Hello' };
+  const whole = await client.models.generateContent(request);
+  assert.match(whole.text, /demo model/);
+  let said = '';
+  for await (const chunk of await client.models.generateContentStream(request)) said += chunk.text ?? '';
+  assert.equal(said, whole.text);
+});
+
+test('the Gemini SDK sees calls and their signature, and sends results that are taken', async () => {
+  const address = await serve('gemini', 'look.yaml');
+  const client = new GoogleGenAI({ apiKey: 'test-key', httpOptions: { baseUrl: `http://${address}` } });
+  const model = 'gemini-3.8-flash';
+  const contents = [{ role: 'user', parts: [{ text: 'Where are my orders?' }] }];
+  const config = {
+    tools: [{ functionDeclarations: [{ name: 'lookup_order', parametersJsonSchema: PARAMETERS }] }],
+  };
+  const first = await client.models.generateContent({ model, contents, config });
+  assert.equal(first.functionCalls.length, 2);
+  contents.push(first.candidates[0].content);
+  contents.push({
+    role: 'user',
+    parts: first.functionCalls.map(({ id, name }) => ({
+      functionResponse: { id, name, response: { output: { ok: true } } },
+    })),
+  });
+  const second = await client.models.generateContent({ model, contents, config });
+  assert.equal(second.text, 'Both are on their way.');
+  await assert.rejects(
+    client.models.generateContent({ model, contents: contents.slice(0, 2), config }),
+    { status: 400 },
+  );
+});

@@ -1,0 +1,75 @@
+// The chat beside voice, on a real server whose model for text is a rule: words, calls, sources, and the way to voice and back.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { startModel } from "../sdk/model.mjs";
+import { ask, launch, state, untilState, visit } from "./browser.mjs";
+import { speechFile, startServer } from "./real.mjs";
+
+let model;
+let server;
+let browser;
+let folder;
+
+before(async () => {
+  folder = mkdtempSync(join(tmpdir(), "windlass-speech-"));
+  model = await startModel();
+  server = await startServer(["--text-provider", "openai", "--text-provider-url", model.url]);
+  browser = await launch({ speechFile: speechFile(folder) });
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  model?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const untilAnswered = (page, turns = 1) =>
+  page.waitForFunction((wanted) => window.windlass.state.turnsCompleted >= wanted, turns);
+
+test("a typed question is answered in writing, with its calls and sources", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    await ask(page, "Who designed the Fram?");
+    await untilAnswered(page);
+    assert.equal((await state(page)).phase, "idle", "no voice session was needed");
+    assert.deepEqual(await page.locator(".call-name").allTextContents(), ["kb_search"]);
+    const answer = page.locator(".line.assistant").last();
+    assert.equal(await answer.locator(".words").textContent(), "Colin Archer did.");
+    assert.ok((await answer.locator(".citation").count()) >= 1);
+    await ask(page, "Thank you");
+    await untilAnswered(page, 2);
+    assert.ok(model.seen.at(-1).messages.length >= 5, "the server holds the conversation");
+  });
+});
+
+test("an answer that is stopped stays stopped", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    await ask(page, "Tell me slowly");
+    await page.getByText("One moment").waitFor();
+    await page.getByRole("button", { name: /Stop the answer/ }).click();
+    await page.getByText("interrupted", { exact: true }).waitFor();
+    await untilState(page, { generating: false });
+  });
+});
+
+test("the conversation goes on by voice, and comes back", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    await ask(page, "Let's talk");
+    await untilState(page, { phase: "live" });
+    // The voice session answers what was asked, without being asked again.
+    await page.locator(".call-name", { hasText: "kb_search" }).first().waitFor();
+    await page.locator("#end").click();
+    await untilState(page, { phase: "idle" });
+    await page.getByText("Voice ended").waitFor();
+    const asked = model.seen.length;
+    const { turnsCompleted } = await state(page);
+    await ask(page, "Where were we?");
+    await untilAnswered(page, turnsCompleted + 1);
+    const told = JSON.stringify(model.seen[asked].messages);
+    assert.match(told, /Let's talk/);
+    assert.match(told, /Who designed the Fram\?/, "what was said by voice is known");
+  });
+});

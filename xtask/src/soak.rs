@@ -1,0 +1,102 @@
+//! Worlds of faults around the session core, as many as asked for. Knows how to start them, and nothing of what they do.
+
+use crate::report::Report;
+use crate::workspace::Workspace;
+use std::time::{Duration, Instant};
+
+/// How many worlds `cargo xtask test` runs.
+const SEEDS: u64 = 10_000;
+const PROGRAM: &str = "windlass-soak";
+
+/// What a contributor asks for on the command line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// One world, with everything that happens in it.
+    Replay {
+        seed: u64,
+    },
+    Seeds {
+        seeds: u64,
+    },
+    /// One world after another for this time.
+    Minutes {
+        minutes: u64,
+    },
+}
+
+impl Request {
+    pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
+        let [name, value] = arguments else {
+            return arguments.is_empty().then_some(Self::Seeds { seeds: SEEDS });
+        };
+        let number = value.parse().ok()?;
+        match name.as_str() {
+            "--seed" => Some(Self::Replay { seed: number }),
+            "--seeds" => Some(Self::Seeds { seeds: number }),
+            "--minutes" => Some(Self::Minutes { minutes: number }),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request) {
+    let mut build = workspace.cargo(&["build", "--package", "windlass-world"]);
+    build.args(["--profile=test", "--bin", PROGRAM]);
+    if !report.run("worlds built", build) {
+        return;
+    }
+    let run = |report: &mut Report, arguments: &[(&str, u64)]| {
+        let program = workspace.target().join("debug").join(PROGRAM);
+        let mut command = workspace.command(program, "");
+        for (name, value) in arguments {
+            command.arg(name).arg(value.to_string());
+        }
+        report.run("worlds of faults", command)
+    };
+    match request {
+        Request::Replay { seed } => {
+            run(report, &[("--seed", *seed)]);
+        }
+        Request::Seeds { seeds } => {
+            run(report, &[("--seeds", *seeds)]);
+        }
+        Request::Minutes { minutes } => {
+            let started = Instant::now();
+            let time = Duration::from_secs(minutes.saturating_mul(60));
+            let mut first = 0;
+            while started.elapsed() < time && run(report, &[("--first", first), ("--seeds", SEEDS)])
+            {
+                first += SEEDS;
+            }
+        }
+    }
+}
+
+/// What `cargo xtask test` runs: enough worlds, and the core with bugs planted, each of which has to be found.
+pub(crate) fn prove(workspace: &Workspace, report: &mut Report) {
+    soak(workspace, report, &Request::Seeds { seeds: SEEDS });
+    let mut planted = workspace.cargo(&["test", "--package", "windlass-world"]);
+    planted.args(["--features", "planted-bugs", "--test", "it"]);
+    report.run("planted bugs", planted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_soak_is_asked_for_in_one_of_three_ways() {
+        for (arguments, expected) in [
+            (&[][..], Some(Request::Seeds { seeds: SEEDS })),
+            (&["--seed", "7"], Some(Request::Replay { seed: 7 })),
+            (&["--seeds", "50"], Some(Request::Seeds { seeds: 50 })),
+            (&["--minutes", "3"], Some(Request::Minutes { minutes: 3 })),
+            (&["--hours", "3"], None),
+            (&["--seed"], None),
+            (&["--seed", "x"], None),
+        ] {
+            let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(Request::parse(&arguments), expected, "{arguments:?}");
+        }
+    }
+}
