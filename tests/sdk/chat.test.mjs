@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, readUIMessageStream } from 'ai';
 import OpenAI from 'openai';
 import { startModel } from './model.mjs';
+import { ended } from './simulator.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 let model;
@@ -39,8 +40,8 @@ async function serve(name, keys = '') {
   return /http:\/\/\S+/.exec(line)[0];
 }
 
-after(() => {
-  for (const server of servers) server.kill();
+after(async () => {
+  await Promise.all(servers.map(ended));
   model?.close();
   rmSync(data, { recursive: true, force: true });
 });

@@ -10,9 +10,14 @@ import { fileURLToPath } from 'node:url';
 const WAIT_MS = 10_000;
 const servers = [];
 
-after(() => {
-  for (const server of servers) server.kill();
-});
+after(() => Promise.all(servers.map(ended)));
+
+// Ends a program, and waits until it is gone: one that still shuts down writes to the folder that a test would remove.
+export async function ended(program) {
+  const gone = program.exitCode === null && program.signalCode === null ? once(program, 'exit') : undefined;
+  program.kill();
+  await gone;
+}
 
 // The host and port of a new simulator of this provider; without a script the demo model answers.
 export async function serve(provider, script) {

@@ -1,6 +1,7 @@
 // Owns the real server that the main job is tried on: the one at WINDLASS_URL, or one started from WINDLASS_BINARY.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,9 +38,9 @@ export async function startServer(flags = []) {
     child.once("exit", (code) => reject(new Error(`the server ended with ${code}; its log:\n${log}`)));
   });
   const close = async () => {
-    const ended = new Promise((resolve) => child.once("exit", resolve));
+    const gone = child.exitCode === null && child.signalCode === null && once(child, "exit");
     child.kill("SIGTERM");
-    await ended;
+    await gone;
     rmSync(data, { recursive: true, force: true });
   };
   return { url, close };
