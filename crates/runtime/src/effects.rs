@@ -7,15 +7,15 @@ use crate::subscriber::SessionIdentity;
 use serde_json::json;
 use std::sync::Arc;
 use windlass_session::io::{
-    ConfirmationRequest, Input, LedgerEntry, OutcomeRecord, OutcomeState, Proposed, Reservation,
-    ReservationError, ReservationRefusal, ReserveRequest,
+    ConfirmationRequest, Continued, Input, LedgerEntry, OpenQuestion, OutcomeRecord, OutcomeState,
+    Proposed, Reservation, ReservationError, ReservationRefusal, ReserveRequest, TokenHash,
 };
 use windlass_store::{
-    Decline, Effect, EffectState, GrantRefusal, Outcome, Proposal, Recorded, Renewal, Reserve,
-    ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
+    Decline, Effect, EffectState, Grant, GrantRefusal, Outcome, Proposal, Recorded, Renewal,
+    Reserve, ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
 };
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::id::{CallNumber, ConversationId, EffectId, UserId};
 use windlass_tool::json;
 use windlass_tool::sensitive::Sensitive;
 
@@ -72,11 +72,73 @@ impl EffectStore for DirectStore {
 
 pub(crate) fn ledger(session: &SessionIdentity, now_unix_ms: u64) -> Work {
     let conversation = session.conversation_id.clone();
+    Box::new(move |transaction| known_effects(transaction, &conversation, now_unix_ms))
+}
+
+fn known_effects(
+    transaction: &mut dyn Transaction,
+    conversation: &ConversationId,
+    now_unix_ms: u64,
+) -> Result<Option<Input>, StoreUnavailable> {
     let since = now_unix_ms.saturating_sub(LEDGER_MS);
-    Box::new(move |transaction| {
-        let effects = transaction.effects_of(&conversation, since)?;
-        let entries: Vec<LedgerEntry> = effects.into_iter().map(entry).collect();
-        Ok((!entries.is_empty()).then_some(Input::Ledger(entries)))
+    let effects = transaction.effects_of(conversation, since)?;
+    let entries: Vec<LedgerEntry> = effects.into_iter().map(entry).collect();
+    Ok((!entries.is_empty()).then_some(Input::Ledger(entries)))
+}
+
+/// Where an earlier session of a conversation ended, as its driver wrote it down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The highest number that a call had.
+    pub last_call: CallNumber,
+    /// The numbers by which the client knows the calls of its open questions.
+    pub questions: Vec<(TokenHash, CallNumber)>,
+}
+
+/// What a session that goes on with a conversation is given before anybody is heard: what the conversation has changed, and
+/// the questions to this user that are still open.
+pub fn inherited(
+    transaction: &mut dyn Transaction,
+    conversation: &ConversationId,
+    user: &UserId,
+    ended: &Ended,
+    now_unix_ms: u64,
+) -> Result<Vec<Input>, StoreUnavailable> {
+    let ledger = known_effects(transaction, conversation, now_unix_ms)?;
+    let grants = transaction.open_grants(conversation, now_unix_ms)?;
+    let mut last_call = ended.last_call;
+    let mut questions = Vec::new();
+    for grant in grants.into_iter().filter(|grant| grant.user_id == *user) {
+        let number =
+            |(hash, call): &(TokenHash, CallNumber)| (*hash == grant.token_hash).then_some(*call);
+        let known = ended.questions.iter().find_map(number);
+        // One that was asked after the last word of its session was written down.
+        let call = known.unwrap_or(CallNumber(last_call.0.saturating_add(1)));
+        last_call = last_call.max(call);
+        questions.extend(question(grant, call));
+    }
+    let continued = Continued {
+        last_call,
+        questions,
+    };
+    Ok(ledger
+        .into_iter()
+        .chain([Input::Continued(continued)])
+        .collect())
+}
+
+/// `None` where its arguments cannot be read any more, so that nobody can approve them.
+fn question(grant: Grant, call: CallNumber) -> Option<OpenQuestion> {
+    let arguments = serde_json::from_str(grant.arguments.expose()).ok()?;
+    Some(OpenQuestion {
+        call,
+        token_hash: grant.token_hash,
+        effect_id: grant.effect_id,
+        tool: grant.tool,
+        tool_version: grant.tool_version.into(),
+        fingerprint: grant.fingerprint,
+        arguments: Sensitive(Arc::new(arguments)),
+        expires_at_unix_ms: grant.expires_at_unix_ms,
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::{Input, Output};
+use windlass_session::io::{Continued, Input, Output};
 use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Step, texts_of};
 use windlass_session::model::ModelEvent;
 use windlass_session::session::{Session, SessionConfig};
@@ -174,6 +174,7 @@ impl Recorder {
                 }))
             }
             Input::Model(ModelEvent::Calls(_)) => self.without_sensitive(&input),
+            Input::Continued(continued) => self.questions_without_sensitive(continued),
             _ => None,
         };
         if let Some(shown) = shown {
@@ -188,6 +189,31 @@ impl Recorder {
                 self.bytes_left = 0;
                 (input.clone(), input)
             }
+        }
+    }
+
+    /// The same of questions that an earlier session has asked.
+    fn questions_without_sensitive(&mut self, continued: &Continued) -> Option<Input> {
+        let mut shown = continued.clone();
+        let mut tool_of_sensitive = None;
+        for question in &mut shown.questions {
+            let arguments = question.arguments.expose();
+            if let Some(tool) = self.registry.get(question.tool.as_str()) {
+                let left = without_sensitive(arguments, &tool.sensitive).into_owned();
+                if left != **arguments {
+                    question.arguments = Sensitive(Arc::new(left));
+                    tool_of_sensitive = Some(tool.id.to_string());
+                }
+            }
+        }
+        self.become_partial(tool_of_sensitive?);
+        Some(Input::Continued(shown))
+    }
+
+    /// From here on the journal can be read, and not be compared.
+    fn become_partial(&mut self, tool: String) {
+        if !std::mem::replace(&mut self.is_partial, true) && !self.write(&Line::Partial { tool }) {
+            self.bytes_left = 0;
         }
     }
 
@@ -211,10 +237,7 @@ impl Recorder {
                 }
             }
         }
-        let tool = tool_of_sensitive?;
-        if !std::mem::replace(&mut self.is_partial, true) && !self.write(&Line::Partial { tool }) {
-            self.bytes_left = 0;
-        }
+        self.become_partial(tool_of_sensitive?);
         Some(Input::Model(ModelEvent::Calls(shown)))
     }
 

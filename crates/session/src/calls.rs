@@ -199,7 +199,17 @@ impl Calls {
     }
 
     pub(crate) fn next_number(&mut self) -> CallNumber {
-        self.last_number += 1;
+        self.last_number = self.last_number.saturating_add(1);
+        CallNumber(self.last_number)
+    }
+
+    /// Later calls get higher numbers than this one.
+    pub(crate) fn number_after(&mut self, number: CallNumber) {
+        self.last_number = self.last_number.max(number.0);
+    }
+
+    /// The highest number that a call had so far.
+    pub(crate) fn last_number(&self) -> CallNumber {
         CallNumber(self.last_number)
     }
 

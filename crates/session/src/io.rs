@@ -29,6 +29,8 @@ pub enum Input {
     Client(ClientEvent),
     /// What the ledger knows of the conversation's effects of the last day. Given once, before the model is heard.
     Ledger(Vec<LedgerEntry>),
+    /// What an earlier session of the conversation left open. Given once, after the ledger and before the client is heard.
+    Continued(Continued),
     /// The answer to [`Output::RequestConfirmation`].
     Proposed {
         call: CallNumber,
@@ -78,6 +80,30 @@ pub struct LedgerEntry {
     pub response: Option<Arc<ToolResponse>>,
     /// Whether the answer has reached the model.
     pub is_answered: bool,
+}
+
+/// Where an earlier session of the conversation ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Continued {
+    /// The highest number that a call had.
+    pub last_call: CallNumber,
+    /// What the user may still answer.
+    pub questions: Vec<OpenQuestion>,
+}
+
+/// A question to the user that is stored and waits for its answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    /// The number by which the client knows the call.
+    pub call: CallNumber,
+    pub token_hash: TokenHash,
+    pub effect_id: EffectId,
+    pub tool: ToolId,
+    pub tool_version: Arc<str>,
+    pub fingerprint: [u8; 32],
+    /// Those that were shown and will run.
+    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    pub expires_at_unix_ms: u64,
 }
 
 /// How an effect ended. One that was reserved and of which nothing more is known is unknown.

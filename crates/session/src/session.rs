@@ -5,6 +5,7 @@ mod call_input;
 mod client_input;
 mod confirmation;
 mod connection_input;
+mod continuation;
 mod delivery;
 mod ending;
 mod late_results;
@@ -20,7 +21,7 @@ use crate::confirmations::Confirmations;
 use crate::connection::Connection;
 use crate::deadlines::{Deadline, Deadlines};
 use crate::event::{EndReason, SessionEvent, StateChange};
-use crate::io::{Input, Output};
+use crate::io::{Input, Output, TokenHash};
 use crate::limits::Limits;
 use crate::model::{HistoryEntry, ModelProfile};
 use crate::policy::Deliveries;
@@ -192,6 +193,7 @@ impl Session {
                 }
             }
             Input::Ledger(entries) => self.on_ledger(entries),
+            Input::Continued(continued) => self.on_continued(continued),
             Input::Proposed { call, outcome } => self.on_proposed(call, outcome, out),
             Input::Reserved(reservation) => self.on_reserved(reservation, out),
             Input::Recorded { effect_id, stored } => self.on_recorded(&effect_id, stored, out),
@@ -229,6 +231,17 @@ impl Session {
         self.turns
             .current()
             .is_some_and(|turn| turn.summary.wound_up)
+    }
+
+    /// The highest number that a call of the conversation had so far; zero before the first.
+    pub fn last_call(&self) -> CallNumber {
+        self.calls.last_number()
+    }
+
+    /// The questions that wait for the user: the call of each, and the hash of its token.
+    pub fn open_questions(&self) -> impl Iterator<Item = (CallNumber, TokenHash)> {
+        let open = self.confirmations.iter_open();
+        open.map(|(entry, _)| (entry.question.call, entry.question.token_hash))
     }
 
     pub fn config(&self) -> &SessionConfig {

@@ -281,6 +281,7 @@ impl ChatHost {
             shared: self.shared.clone(),
             settings,
             tools: tools.text_declared.clone(),
+            inherited: None,
         }))
     }
 

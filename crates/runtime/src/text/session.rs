@@ -4,6 +4,7 @@
 use super::model::TextTools;
 use super::{TextSettings, TurnSink};
 use crate::call_driver::{CallDriver, Shared};
+use crate::effects::Ended;
 use crate::journal::RecordedSession;
 use crate::subscriber::SessionIdentity;
 use crate::transport::http::AnswerBody;
@@ -32,6 +33,9 @@ pub struct TextRequest {
     pub shared: Shared,
     pub settings: Arc<TextSettings>,
     pub tools: Arc<TextTools>,
+    /// What [`crate::effects::inherited`] has of the conversation's earlier sessions; `None` where the store is still to be
+    /// asked what the conversation has changed.
+    pub inherited: Option<Vec<Input>>,
 }
 
 /// One text session. Everything of it lives in the futures of its methods; between them nothing moves but calls that have
@@ -118,8 +122,12 @@ impl TextSession {
         for output in outputs {
             text.obey(output, &mut Nobody);
         }
-        let mut known = VecDeque::new();
-        text.calls.ask_ledger(&mut known);
+        let known = request.inherited.map(VecDeque::from);
+        let known = known.unwrap_or_else(|| {
+            let mut known = VecDeque::new();
+            text.calls.ask_ledger(&mut known);
+            known
+        });
         for input in known {
             text.feed(input, &mut Nobody);
         }
@@ -138,6 +146,18 @@ impl TextSession {
     /// Whether the core has closed the session, so that the conversation goes on in another one.
     pub fn is_over(&self) -> bool {
         self.core.is_over()
+    }
+
+    /// Where it has got to, for a session that is to go on with the conversation.
+    pub fn ended(&self) -> Ended {
+        Ended {
+            last_call: self.core.last_call(),
+            questions: self
+                .core
+                .open_questions()
+                .map(|(call, token_hash)| (token_hash, call))
+                .collect(),
+        }
     }
 
     pub fn log(&self) -> &ConversationLog {

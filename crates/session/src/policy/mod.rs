@@ -15,7 +15,7 @@ mod retry;
 
 pub(crate) use admit::Proposal;
 pub use admitted::{AdmittedCall, EffectLookup};
-pub(crate) use arguments::Clamp;
+pub(crate) use arguments::{Clamp, Completed};
 pub(crate) use idempotency::{
     Asked, Deliveries, Delivery, DeliveryState, Effect, EffectState, Settled, delivery_key,
 };

@@ -4,6 +4,7 @@
 mod asked_again;
 mod budgets;
 mod confirmations;
+mod continuation;
 mod duplicates;
 mod endings;
 mod faults;

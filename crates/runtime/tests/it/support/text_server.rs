@@ -285,6 +285,7 @@ impl Chat {
             shared: shared(subscribers),
             settings: Arc::new(TextSettings { models, limits }),
             tools: declared,
+            inherited: None,
         });
         Self { session, turns: 0 }
     }

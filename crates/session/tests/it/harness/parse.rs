@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::{Input, LedgerEntry, OutcomeState};
+use windlass_session::io::{Continued, Input, LedgerEntry, OpenQuestion, OutcomeState};
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
 };
@@ -112,6 +112,7 @@ fn parse_other(word: &str, rest: &str) -> Input {
             stored: true,
         },
         "ledger" => Input::Ledger(vec![ledger_entry(rest)]),
+        "continued" => Input::Continued(continued(rest)),
         "shutdown" => Input::Shutdown,
         "returns" => {
             let (call, result) = rest.split_once(' ').unwrap();
@@ -173,12 +174,7 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         "unknown" => (OutcomeState::Unknown, true),
         other => panic!("no such state: {other}"),
     };
-    let mut hasher = Sha256::new();
-    for part in [tool, "1.0.0", "u-1"] {
-        hasher.update(part.as_bytes());
-        hasher.update([0]);
-    }
-    hasher.update(windlass_tool::json::canonical(&arguments));
+    let fingerprint = fingerprint(tool, &arguments);
     let response = is_kept.then(|| {
         Arc::new(ToolResponse {
             outcome: Outcome::Success {
@@ -190,12 +186,47 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         })
     });
     LedgerEntry {
-        fingerprint: hasher.finalize().into(),
+        fingerprint,
         effect_id: EffectId::new(effect),
         tool: ToolId::parse(tool).unwrap(),
         state,
         response,
         is_answered,
+    }
+}
+
+/// Of user u-1.
+fn fingerprint(tool: &str, arguments: &Value) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for part in [tool, "1.0.0", "u-1"] {
+        hasher.update(part.as_bytes());
+        hasher.update([0]);
+    }
+    hasher.update(windlass_tool::json::canonical(arguments));
+    hasher.finalize().into()
+}
+
+/// `CALL TOKEN SECONDS EFFECT TOOL VERSION ARGUMENTS`: one question that has so many seconds left.
+fn continued(text: &str) -> Continued {
+    let words: Vec<&str> = text.splitn(7, ' ').collect();
+    let [call, token, seconds, effect, tool, version, arguments] = words[..] else {
+        panic!("no question: {text}");
+    };
+    let arguments: Value = serde_json::from_str(arguments).unwrap();
+    let call = CallNumber(call.parse().unwrap());
+    let seconds: u64 = seconds.parse().unwrap();
+    Continued {
+        last_call: CallNumber(call.0 + 1),
+        questions: vec![OpenQuestion {
+            call,
+            token_hash: [token.parse().unwrap(); 32],
+            effect_id: EffectId::new(effect),
+            tool: ToolId::parse(tool).unwrap(),
+            tool_version: version.into(),
+            fingerprint: fingerprint(tool, &arguments),
+            arguments: Arc::new(arguments.as_object().unwrap().clone()).into(),
+            expires_at_unix_ms: 1_795_000_000_000 + seconds * 1_000,
+        }],
     }
 }
 

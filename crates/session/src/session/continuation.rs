@@ -1,0 +1,126 @@
+//! What an earlier session of the conversation left open, taken up by this one: questions that the user may still answer,
+//! and the numbers that its calls had. Knows no store.
+
+use super::Session;
+use crate::calls::{Call, Earlier, Phase, Slot};
+use crate::confirmations::{Confirmation, ConfirmationState, Question};
+use crate::deadlines::Deadline;
+use crate::io::{Continued, OpenQuestion};
+use crate::policy::{Asked, Completed, Effect, EffectState, Settled, confirm};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::kind::Reach;
+use windlass_tool::registry::Tool;
+
+impl Session {
+    /// The client knows calls by their numbers, so that this session's go on where those of the earlier one ended.
+    pub(super) fn on_continued(&mut self, continued: Continued) {
+        self.calls.number_after(continued.last_call);
+        for question in continued.questions {
+            self.calls.number_after(question.call);
+            self.take_up(question);
+        }
+    }
+
+    /// A question counts as if this session had asked it. One whose tool is another now, or whose time is up, does not.
+    fn take_up(&mut self, question: OpenQuestion) {
+        let left_ms = question.expires_at_unix_ms.saturating_sub(self.unix_ms());
+        let tool = self.config.registry.get(question.tool.as_str()).cloned();
+        let Some(tool) = tool.filter(|tool| tool.version == question.tool_version) else {
+            return;
+        };
+        let is_full = self.confirmations.open_count() >= self.config.limits.open_confirmations_max;
+        if left_ms == 0 || is_full || self.confirmations.by_call(question.call).is_some() {
+            return;
+        }
+        let earlier = self.earlier_wish(&question.fingerprint);
+        let settled = self.answered_meanwhile(&tool);
+        let effect = Effect {
+            effect_id: Some(question.effect_id.clone()),
+            asked_at_input: self.turns.inputs(),
+            state: EffectState::Asked(settled),
+        };
+        self.deliveries
+            .remember_effect(question.fingerprint, effect);
+        let expires_at = self.now + Duration::from_millis(left_ms);
+        self.deadlines
+            .set(Deadline::Confirmation(question.call), expires_at);
+        self.confirmations.open(Confirmation {
+            question: Question {
+                call: question.call,
+                token_hash: question.token_hash,
+                effect_id: question.effect_id.clone(),
+                expires_at,
+            },
+            state: ConfirmationState::Open(Box::new(call_of(question, tool, earlier))),
+        });
+    }
+
+    /// What the ledger has said of the same wish.
+    fn earlier_wish(&mut self, fingerprint: &[u8; 32]) -> Option<Earlier> {
+        let effect = self.deliveries.effect(fingerprint)?;
+        match &effect.state {
+            EffectState::Settled { settled, .. } => Some(Earlier {
+                settled: settled.clone(),
+                effect_id: effect.effect_id.clone(),
+                asked_at_input: effect.asked_at_input,
+                is_second_wish: true,
+            }),
+            EffectState::Open(_) | EffectState::Asked(_) | EffectState::Failed => None,
+        }
+    }
+
+    /// What a model that asks for the same again is answered.
+    fn answered_meanwhile(&self, tool: &Arc<Tool>) -> Settled {
+        Settled {
+            response: Arc::new(ToolResponse {
+                outcome: Outcome::Failure(confirm::required(tool)),
+                intents: Vec::new(),
+                meta: self.meta_of(tool),
+            }),
+            turn: 0,
+            quoted: tool.reach == Reach::External,
+            is_outcome: false,
+            answered_on: None,
+        }
+    }
+}
+
+/// What runs if the user approves. No provider message of this session asked for it.
+fn call_of(question: OpenQuestion, tool: Arc<Tool>, earlier: Option<Earlier>) -> Call {
+    let arguments = question.arguments.into_inner();
+    Call {
+        slot: Slot {
+            number: question.call,
+            batch: 0,
+            provider_id: None,
+            name: tool.id.as_str().into(),
+            key: format!("question:{}", question.call).into(),
+            asked: Asked::Completed(Completed {
+                arguments: arguments.clone(),
+                defaults_applied: Arc::default(),
+                clamped: None,
+            }),
+            turn: 0,
+            generation: 0,
+        },
+        attempt: 1,
+        tool,
+        arguments,
+        defaults_applied: Arc::default(),
+        clamped: None,
+        fingerprint: Some(question.fingerprint),
+        kept_effect: Some(question.effect_id),
+        effect_id: None,
+        grant: None,
+        earlier,
+        concluded: None,
+        started: None,
+        phase: Phase::Waiting,
+        blocks: false,
+        spoken: true,
+        is_taken_back: false,
+        attached: Vec::new(),
+    }
+}

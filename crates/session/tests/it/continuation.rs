@@ -1,0 +1,111 @@
+//! Sessions that go on where an earlier one of their conversation ended: its open questions are theirs.
+
+use crate::harness::check;
+use expect_test::expect;
+use windlass_tool::kind::Mode;
+
+#[test]
+fn a_question_of_an_earlier_session_runs_once_when_it_is_approved() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > continued 3 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > confirm token-7
+            call-3 Approved
+            reserve call-3 pay as effect-9 with token-7
+            start call-3 pay (effect-9) {"text":"10"}
+            > returns 3 {"paid":10}
+            record effect-9 Succeeded
+            call-3 finished
+            client: confirmation result call-3 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+            > confirm token-7
+            client: confirmation result call-3 ok
+            > text And now?
+            turn 1 started
+            to model: text "And now?"
+            > calls function-call-1 pay {"text":"11"}
+            client: ModelGenerating
+            propose call-5 pay
+            call-5 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-5 "Pay 11"
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_that_asks_again_gets_no_second_question() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > continued 3 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            call-5 is a repeat: SameEffectAsked
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            > decline token-7
+            declined token-7
+            call-3 Declined
+            call-3 rejected ConfirmationDeclined
+            client: confirmation result call-3 CONFIRMATION_DECLINED
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_ends_at_its_own_time() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > continued 3 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > wait 60000
+            call-3 Expired
+            call-3 rejected ConfirmationExpired
+            client: confirmation result call-3 CONFIRMATION_EXPIRED
+            > confirm token-7
+            call-3 Refused
+            client: confirmation result call-3 CONFIRMATION_EXPIRED
+        "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_approved_any_more_is_not_taken_up() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > continued 3 7 0 effect-9 pay 1.0.0 {"text":"10"}
+            > confirm token-7
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+            > continued 3 7 60 effect-9 pay 0.9.0 {"text":"10"}
+            > confirm token-7
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+            > continued 3 7 60 effect-9 gone 1.0.0 {"text":"10"}
+            > confirm token-7
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_about_what_may_have_happened_says_so_again() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > ledger unknown effect-9 pay {"text":"10"}
+            > continued 3 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > back
+            propose call-3 pay in place of token-7
+            client: confirm call-3 "Pay 10" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+        "#]],
+    );
+}
