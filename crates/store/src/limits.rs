@@ -15,6 +15,8 @@ pub struct StoreLimits {
     pub grant_bytes_max: usize,
     /// How long a conversation may be idle.
     pub conversation_ms: u64,
+    /// Conversations. Those that have been idle for longest go, when what has run out is deleted.
+    pub conversations_max: usize,
     /// Entries of one conversation.
     pub entries_max: usize,
     /// Bytes of one entry.
@@ -34,6 +36,7 @@ impl Default for StoreLimits {
             grants_max: 20,
             grant_bytes_max: 64 * 1024,
             conversation_ms: 24 * HOUR_MS,
+            conversations_max: 100_000,
             entries_max: 1_000,
             entry_bytes_max: 256 * 1024,
             snapshot_bytes_max: 1024 * 1024,

@@ -137,6 +137,7 @@ const ROWS: &[(&str, Preset)] = &[
     ("store.grants_max", Whole(20)),
     ("store.grant_bytes_max", Whole(65_536)),
     ("store.conversation_hours", Whole(24)),
+    ("store.conversations_max", Whole(100_000)),
     ("store.entries_max", Whole(1_000)),
     ("store.entry_bytes_max", Whole(262_144)),
     ("store.snapshot_bytes_max", Whole(1_048_576)),

@@ -247,6 +247,7 @@ fn store(values: &Values) -> Result<StoreLimits, ConfigError> {
         grants_max: bound("store.grants_max")?,
         grant_bytes_max: bound("store.grant_bytes_max")?,
         conversation_ms: conversation_hours.get() * HOUR_MS,
+        conversations_max: bound("store.conversations_max")?,
         entries_max: bound("store.entries_max")?,
         entry_bytes_max: bound("store.entry_bytes_max")?,
         snapshot_bytes_max: bound("store.snapshot_bytes_max")?,

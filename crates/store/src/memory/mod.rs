@@ -75,6 +75,13 @@ impl Tables {
             .retain(|_, grant| grant.expires_at_unix_ms > now_unix_ms);
         self.conversations
             .retain(|_, talk| !talk.is_idle(now_unix_ms, &limits));
+        let mut used: Vec<u64> = self.conversations.values().map(Talk::used_at).collect();
+        if let Some(surplus) = used.len().checked_sub(limits.conversations_max.max(1)) {
+            used.sort_unstable();
+            let oldest_kept = used[surplus];
+            self.conversations
+                .retain(|_, talk| talk.used_at() >= oldest_kept);
+        }
         self.snapshots
             .retain(|_, snapshot| snapshot.expires_at_unix_ms > now_unix_ms);
         self.pruned_at_unix_ms = now_unix_ms;
@@ -92,6 +99,10 @@ impl Tables {
 }
 
 impl Talk {
+    fn used_at(&self) -> u64 {
+        self.conversation.used_at_unix_ms
+    }
+
     fn is_idle(&self, now_unix_ms: u64, limits: &StoreLimits) -> bool {
         self.conversation.is_idle(now_unix_ms, limits)
     }

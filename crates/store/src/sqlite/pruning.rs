@@ -54,5 +54,11 @@ pub(super) fn slice(
             .prepare_cached(&statement)?
             .execute(params![stored(end_unix_ms), bound(rows_max)])?;
     }
+    rows += connection
+        .prepare_cached(
+            "DELETE FROM conversations WHERE rowid IN
+                 (SELECT rowid FROM conversations ORDER BY used_at_unix_ms DESC LIMIT 10 OFFSET ?1)",
+        )?
+        .execute([bound(limits.conversations_max)])?;
     Ok(rows)
 }

@@ -51,6 +51,33 @@ fn pairs(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
 }
 
 #[test]
+fn the_conversations_that_rest_longest_go_where_there_are_too_many() {
+    let limits = StoreLimits {
+        conversations_max: 2,
+        ..StoreLimits::default()
+    };
+    check_with(limits, |store| {
+        let user = UserId::new("alice");
+        let ids: Vec<ConversationId> = (0..4)
+            .map(|number| ConversationId::new(format!("conversation-{number}")))
+            .collect();
+        for (at, id) in (1_000..).zip(&ids) {
+            ask(store, |tables| tables.open_conversation(id, &user, at));
+        }
+        ask(store, |tables| {
+            tables.open_conversation(&ids[0], &user, 2_000)
+        });
+        assert_eq!(store.prune(3_000), Ok(2));
+        let kept: Vec<bool> = ids
+            .iter()
+            .map(|id| ask(store, |tables| tables.conversation(id, 3_000)).is_some())
+            .collect();
+        assert_eq!(kept, [true, false, false, true]);
+        assert_eq!(store.prune(3_000), Ok(0));
+    });
+}
+
+#[test]
 fn a_conversation_belongs_to_its_user_and_ends_when_it_is_idle() {
     check(|store| {
         let day_ms = 24 * HOUR_MS;
