@@ -8,9 +8,10 @@ use crate::ids;
 use crate::transport::http::{Answer as HttpAnswer, AnswerBody};
 use futures_util::FutureExt;
 use hyper::body::Bytes;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 use windlass_provider::answer::{Answer, Ending};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::Entry;
@@ -151,16 +152,8 @@ impl TextSession {
         self.connects(sink);
         self.look_after_unfinished();
         let path = model.path();
-        let mut posting = std::pin::pin!(model.client.post(&path, body));
-        let head = loop {
-            match self.wait(posting.as_mut(), patience, sink).await {
-                Wake::Model(head) => break head,
-                Wake::Core => {}
-                Wake::Cancelled => return Err(GaveUp::Cancelled),
-                Wake::Late => return Err(GaveUp::Late),
-            }
-        };
-        match head {
+        let posting = std::pin::pin!(model.client.post(&path, body));
+        match self.wait_for(posting, patience, sink).await? {
             Err(error) => Ok(no_answer(unreachable(&error))),
             Ok(HttpAnswer {
                 status: 200, body, ..
@@ -170,7 +163,8 @@ impl TextSession {
                 headers,
                 body,
             }) => {
-                let said = body.read_up_to(REFUSAL_BYTES_MAX).await;
+                let reading = std::pin::pin!(body.read_up_to(REFUSAL_BYTES_MAX));
+                let said = self.wait_for(reading, patience, sink).await?;
                 Ok(no_answer(model.failure(status, &headers, &said)))
             }
         }
@@ -239,11 +233,20 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) -> Result<(), GaveUp> {
-        let until = Instant::now() + wait;
+        let over = std::pin::pin!(tokio::time::sleep(wait));
+        self.wait_for(over, patience, sink).await
+    }
+
+    /// Waits for what the model brings, for as long as anybody waits for the turn.
+    async fn wait_for<T>(
+        &mut self,
+        mut model: Pin<&mut impl Future<Output = T>>,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Result<T, GaveUp> {
         loop {
-            let over = tokio::time::sleep_until(until);
-            match self.wait(over, patience, sink).await {
-                Wake::Model(()) => return Ok(()),
+            match self.wait(model.as_mut(), patience, sink).await {
+                Wake::Model(brought) => return Ok(brought),
                 Wake::Core => {}
                 Wake::Cancelled => return Err(GaveUp::Cancelled),
                 Wake::Late => return Err(GaveUp::Late),

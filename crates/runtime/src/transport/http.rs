@@ -80,6 +80,13 @@ struct Line {
     is_over: bool,
 }
 
+/// A request that was not answered.
+struct Unanswered {
+    /// The request, where nothing of it was written.
+    request: Option<Request<Posted>>,
+    error: HttpError,
+}
+
 type Connection = http1::Connection<TokioIo<Box<dyn Stream>>, Posted>;
 
 impl fmt::Debug for HttpClient {
@@ -140,15 +147,21 @@ impl HttpClient {
     ///
     /// No connection, no answer within its time, or one that is no HTTP.
     pub async fn post(self: &Arc<Self>, path: &str, body: Bytes) -> Result<Answer, HttpError> {
-        // The server may have left while the connection waited for us; nothing of the request was taken then.
+        let mut request = self.request(path, body)?;
         if let Some(line) = self.take_kept().await {
-            match self.ask(line, path, body.clone()).await {
-                Err(HttpError::Broken { .. }) => {}
-                outcome => return outcome,
+            match self.ask(line, request).await {
+                Ok(answer) => return Ok(answer),
+                // The server had left before anything of the request was written, so that it cannot be served twice.
+                Err(Unanswered {
+                    request: Some(unwritten),
+                    ..
+                }) => request = unwritten,
+                Err(Unanswered { error, .. }) => return Err(error),
             }
         }
         let line = self.connect().await?;
-        self.ask(line, path, body).await
+        let answer = self.ask(line, request).await;
+        answer.map_err(|unanswered| unanswered.error)
     }
 
     async fn connect(&self) -> Result<Line, HttpError> {
@@ -176,11 +189,9 @@ impl HttpClient {
     async fn ask(
         self: &Arc<Self>,
         mut line: Line,
-        path: &str,
-        body: Bytes,
-    ) -> Result<Answer, HttpError> {
-        let request = self.request(path, body)?;
-        let mut sending = std::pin::pin!(line.sender.send_request(request));
+        request: Request<Posted>,
+    ) -> Result<Answer, Unanswered> {
+        let mut sending = std::pin::pin!(line.sender.try_send_request(request));
         let (connection, is_over) = (&mut line.connection, &mut line.is_over);
         let head = poll_fn(|context| {
             if let Poll::Ready(head) = sending.as_mut().poll(context) {
@@ -192,8 +203,16 @@ impl HttpClient {
             sending.as_mut().poll(context)
         });
         let head = match timeout(self.limits.head_timeout, head).await {
-            Ok(head) => head.map_err(|error| self.broken(&error))?,
-            Err(_) => return Err(self.silent(self.limits.head_timeout)),
+            Ok(head) => head.map_err(|mut refused| Unanswered {
+                request: refused.take_message(),
+                error: self.broken(refused.error()),
+            })?,
+            Err(_) => {
+                return Err(Unanswered {
+                    request: None,
+                    error: self.silent(self.limits.head_timeout),
+                });
+            }
         };
         let (head, incoming) = head.into_parts();
         Ok(Answer {

@@ -2,7 +2,7 @@
 
 use crate::support::Recorder;
 use crate::support::text_server::{
-    Chat, Reply, TextServer, calls, delta, finish, limits, model, refusal, text,
+    Chat, Reply, TextServer, calls, delta, finish, limits, model, model_with, refusal, text,
 };
 use crate::support::tools::{Dropped, echo, tool};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_provider::answer::AnswerLimits;
 use windlass_runtime::text::{FinishReason, TextLimits};
+use windlass_runtime::transport::http::HttpLimits;
 use windlass_tool::registry::Tool;
 
 async fn chat(replies: Vec<Reply>, tools: Vec<Tool>) -> (Chat, TextServer) {
@@ -385,4 +386,30 @@ async fn a_turn_that_is_given_up_drops_its_request_and_its_reads() {
     assert!(recorder.saw("CallCancelled"));
     assert_eq!(waiting.say("And now?").await.words(), "Here again.");
     assert_eq!(dropped.count(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_never_comes_holds_no_turn() {
+    let server = TextServer::start(vec![Reply::StalledRefusal]).await;
+    let model = model_with(&server.url, "fake", HttpLimits::default());
+    let mut chat = Chat::new(vec![model], vec![]);
+    let seen = server.clone();
+    let mut soon = std::pin::pin!(async move {
+        while seen.seen().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    let written = chat.say_until("Hello?", soon.as_mut()).await;
+    assert_eq!(written.end.reason, FinishReason::Cancelled);
+
+    let server = TextServer::start(vec![Reply::StalledRefusal]).await;
+    let model = model_with(&server.url, "fake", HttpLimits::default());
+    let limits = TextLimits {
+        turn_timeout: Duration::from_millis(50),
+        ..limits()
+    };
+    let mut chat = Chat::with(vec![model], vec![], limits, Vec::new());
+    let written = chat.say("Hello?").await;
+    let told = "the answer took too long and was given up; please ask again";
+    assert_eq!(written.errors(), [told]);
 }

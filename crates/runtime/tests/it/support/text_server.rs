@@ -34,6 +34,8 @@ pub(crate) enum Reply {
     Hanging(Vec<u8>),
     /// The same again and again.
     Endless(Vec<u8>),
+    /// The head of a refusal whose body never comes.
+    StalledRefusal,
     Refusal {
         status: u16,
         headers: &'static str,
@@ -168,6 +170,11 @@ async fn serve(
                     stream.write_all(&chunk(&bytes)).await.ok()?;
                 }
             }
+            Reply::StalledRefusal => {
+                let head = "HTTP/1.1 500 Refused\r\nContent-Length: 100\r\n\r\n{";
+                stream.write_all(head.as_bytes()).await.ok()?;
+                std::future::pending::<()>().await;
+            }
             Reply::Refusal {
                 status,
                 headers,
@@ -205,15 +212,15 @@ async fn read_request(stream: &mut TcpStream) -> Option<Value> {
 }
 
 pub(crate) fn model(url: &str, name: &str) -> Arc<TextModel> {
-    let client = HttpClient::new(
-        url,
-        Vec::new(),
-        HttpLimits {
-            idle_timeout: Duration::from_millis(300),
-            ..HttpLimits::default()
-        },
-    )
-    .unwrap();
+    let limits = HttpLimits {
+        idle_timeout: Duration::from_millis(300),
+        ..HttpLimits::default()
+    };
+    model_with(url, name, limits)
+}
+
+pub(crate) fn model_with(url: &str, name: &str, limits: HttpLimits) -> Arc<TextModel> {
+    let client = HttpClient::new(url, Vec::new(), limits).unwrap();
     let profile = openai_chat::profile::find(url, name).profile;
     Arc::new(TextModel::new(
         name,
