@@ -194,7 +194,14 @@ async fn gemini_live(
             provider.url.as_ref().map(|url| url.as_str()),
         ),
         Choice::Demo => {
-            demo_url = start_demo(shutdown).await?;
+            demo_url = start_demo(async |address| {
+                let simulator =
+                    Simulator::bind(address, Service::GeminiLive, Options::demo()).await?;
+                let url = format!("ws://{}", simulator.address()?);
+                tokio::spawn(simulator.serve(shutdown));
+                Ok(url)
+            })
+            .await?;
             let backend = Backend::DeveloperApi { version: None };
             (backend, Some(any_key()), Some(demo_url.as_str()))
         }
@@ -229,7 +236,7 @@ async fn gemini_live(
 }
 
 /// The configuration's limits lie far below.
-fn narrow(number: u64) -> u32 {
+pub(crate) fn narrow(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
@@ -277,16 +284,12 @@ fn any_key() -> Credentials {
     Credentials::ApiKey(Sensitive(ANY_KEY.to_owned()))
 }
 
-/// Starts the demo model on a loopback socket of this process, so that it is reached as a provider is.
-async fn start_demo(shutdown: watch::Receiver<bool>) -> Result<String, Failure> {
+/// Starts a demo model on a loopback socket of this process, so that it is reached as a provider is; its address.
+pub(crate) async fn start_demo(
+    serve: impl AsyncFnOnce(SocketAddr) -> std::io::Result<String>,
+) -> Result<String, Failure> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let started = async {
-        let simulator = Simulator::bind(address, Service::GeminiLive, Options::demo()).await?;
-        let url = format!("ws://{}", simulator.address()?);
-        tokio::spawn(simulator.serve(shutdown));
-        Ok::<_, std::io::Error>(url)
-    };
-    started.await.map_err(|error| {
+    serve(address).await.map_err(|error| {
         Failure::Failed(format!(
             "the demo model cannot listen on {address}: {error}"
         ))

@@ -2,16 +2,15 @@
 //! conversation.
 
 use crate::failure::Failure;
-use crate::provider::Choice;
+use crate::provider::{Choice, narrow, start_demo};
 use crate::text_simulator::TextSimulator;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_provider::gemini_live::address::Backend;
 use windlass_provider::{gemini_text, openai_chat};
-use windlass_runtime::config::{Config, Name, ProviderKind, Secret, Text, TextProvider, Vertex};
+use windlass_runtime::config::{Config, Name, Text, TextProvider, Vertex};
 use windlass_runtime::text::{ModelOptions, Protocol, TextLimits, TextModel, TextSettings};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_sim::gemini_live::Options;
@@ -48,9 +47,9 @@ pub(crate) fn model_name(text: &Text) -> String {
         .to_owned()
 }
 
-/// Starts the demo model for text on a loopback socket of this process, so that it is reached as a provider is. `None`
-/// where another model speaks by text, or by voice: rules must not answer in the place of a model that is paid for.
-async fn start_demo(
+/// The address of the demo model for text, which is started here. `None` where another model speaks by text, or by voice:
+/// rules must not answer in the place of a model that is paid for.
+async fn demo_url(
     config: &Config,
     voice: Choice,
     shutdown: watch::Receiver<bool>,
@@ -58,19 +57,14 @@ async fn start_demo(
     if (config.text.provider, voice) != (TextProvider::Demo, Choice::Demo) {
         return Ok(None);
     }
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let started = async {
+    let url = start_demo(async |address| {
         let protocol = simulator::Protocol::ChatCompletions;
         let simulator = TextSimulator::bind(address, protocol, Options::demo()).await?;
         let url = format!("http://{}/v1", simulator.address()?);
         tokio::spawn(simulator.serve(shutdown));
-        Ok::<_, std::io::Error>(Some(url))
-    };
-    started.await.map_err(|error| {
-        Failure::Failed(format!(
-            "the demo model cannot listen on {address}: {error}"
-        ))
-    })
+        Ok(url)
+    });
+    url.await.map(Some)
 }
 
 /// The settings of all text sessions; `None` where there is no model.
@@ -88,7 +82,7 @@ pub(crate) async fn settings(
     let models = match text.provider {
         TextProvider::Openai => openai(config, names())?,
         TextProvider::Gemini => gemini(config, names())?,
-        TextProvider::Demo => match start_demo(config, voice, shutdown).await? {
+        TextProvider::Demo => match demo_url(config, voice, shutdown).await? {
             Some(url) => {
                 // The demo model speaks the protocol to the letter, and so insists on a key.
                 let key = Sensitive("Bearer none".to_owned());
@@ -117,10 +111,7 @@ fn openai<'n>(
     names: impl Iterator<Item = &'n str>,
 ) -> Result<Vec<Arc<TextModel>>, Failure> {
     let text = &config.text;
-    let key = text
-        .api_key
-        .as_ref()
-        .or_else(|| voice_key(config, Company::Openai));
+    let key = text.api_key.as_ref();
     let url = text.url.as_ref().map_or(OPENAI_URL, |url| url.as_str());
     if key.is_none() && text.url.is_none() {
         return Err(Failure::Failed(
@@ -156,35 +147,12 @@ fn served<'n>(
         .collect()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Company {
-    Google,
-    Openai,
-}
-
-/// The voice sessions' key, where it is one of this company's.
-fn voice_key(config: &Config, company: Company) -> Option<&Secret> {
-    let owner = match config.provider.kind {
-        ProviderKind::OpenaiRealtime => Company::Openai,
-        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => Company::Google,
-    };
-    config
-        .provider
-        .api_key
-        .as_ref()
-        // A server of one's own is not where a company's key belongs.
-        .filter(|_| owner == company && config.text.url.is_none())
-}
-
 fn gemini<'n>(
     config: &Config,
     names: impl Iterator<Item = &'n str>,
 ) -> Result<Vec<Arc<TextModel>>, Failure> {
     let (text, vertex) = (&config.text, config.provider.vertex.as_ref());
-    let key = text
-        .api_key
-        .as_ref()
-        .or_else(|| voice_key(config, Company::Google));
+    let key = text.api_key.as_ref();
     let token = vertex
         .and_then(|vertex| vertex.access_token.as_ref())
         .filter(|_| text.url.is_none());
@@ -278,9 +246,4 @@ fn model(text: &Text, name: &str, protocol: Protocol, client: &Arc<HttpClient>) 
         thinking_budget: text.thinking_budget_tokens.map(|max| narrow(max.get())),
     };
     Arc::new(TextModel::new(name, protocol, client.clone(), options))
-}
-
-/// The configuration's limits lie far below.
-fn narrow(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -5,6 +5,9 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::simulator::{Service, Simulator};
 use crate::text_simulator::TextSimulator;
+use std::io;
+use std::net::SocketAddr;
+use tokio::sync::watch;
 use windlass_sim::gemini_live::Options;
 use windlass_sim::script::Script;
 use windlass_sim::text::Protocol;
@@ -30,41 +33,38 @@ fn options(arguments: &SimulatorArguments) -> Result<Options, Failure> {
 }
 
 fn live(arguments: &SimulatorArguments, service: Service) -> Result<(), Failure> {
-    let options = options(arguments)?;
-    block_on(async {
-        let address = arguments.listen;
-        let refuse = |error| Failure::Failed(format!("cannot listen on {address}: {error}"));
-        let simulator = Simulator::bind(address, service, options)
-            .await
-            .map_err(refuse)?;
-        let address = simulator.address().map_err(refuse)?;
-        Printer.result(&format!("listening on ws://{address}"));
-        let (_never_over, over) = tokio::sync::watch::channel(false);
-        simulator.serve(over).await;
-        Ok(())
+    run_one(arguments, "ws", async |address, options, over| {
+        let simulator = Simulator::bind(address, service, options).await?;
+        Ok((simulator.address()?, simulator.serve(over)))
     })
 }
 
 fn text(arguments: &SimulatorArguments, protocol: Protocol) -> Result<(), Failure> {
-    let options = options(arguments)?;
-    block_on(async {
-        let address = arguments.listen;
-        let refuse = |error| Failure::Failed(format!("cannot listen on {address}: {error}"));
-        let simulator = TextSimulator::bind(address, protocol, options)
-            .await
-            .map_err(refuse)?;
-        let address = simulator.address().map_err(refuse)?;
-        Printer.result(&format!("listening on http://{address}"));
-        let (_never_over, over) = tokio::sync::watch::channel(false);
-        simulator.serve(over).await;
-        Ok(())
+    run_one(arguments, "http", async |address, options, over| {
+        let simulator = TextSimulator::bind(address, protocol, options).await?;
+        Ok((simulator.address()?, simulator.serve(over)))
     })
 }
 
-fn block_on(serving: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    tokio::runtime::Builder::new_current_thread()
+/// Says where a simulator listens, and serves it for good.
+fn run_one<S: Future<Output = ()>>(
+    arguments: &SimulatorArguments,
+    scheme: &str,
+    bind: impl AsyncFnOnce(SocketAddr, Options, watch::Receiver<bool>) -> io::Result<(SocketAddr, S)>,
+) -> Result<(), Failure> {
+    let options = options(arguments)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::of)?
-        .block_on(serving)
+        .map_err(Failure::of)?;
+    runtime.block_on(async {
+        let wanted = arguments.listen;
+        let (_never_over, over) = watch::channel(false);
+        let (address, serving) = bind(wanted, options, over)
+            .await
+            .map_err(|error| Failure::Failed(format!("cannot listen on {wanted}: {error}")))?;
+        Printer.result(&format!("listening on {scheme}://{address}"));
+        serving.await;
+        Ok(())
+    })
 }

@@ -306,7 +306,7 @@ fn a_service_makes_the_vectors_and_is_asked_for_each_text_once() {
             .arg("kb")
             .args(arguments)
             .args(["--data", "data", "--embedder", "openai"])
-            .env("OPENAI_API_KEY", "sk-secret")
+            .env("WINDLASS_KNOWLEDGE_EMBEDDER_KEY", "sk-secret")
             .env("WINDLASS_KNOWLEDGE_EMBEDDER_URL", &service.address))
     };
     let stats = json_of(&kb(&["stats", "--format", "json"]));

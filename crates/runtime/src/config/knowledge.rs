@@ -91,7 +91,10 @@ impl Setting for BTreeSet<String> {
 
 pub(super) fn knowledge(values: &mut Values) -> Result<Knowledge, ConfigError> {
     let embedder = values.need("knowledge.embedder")?;
+    let embedder_url: Option<WebAddress> = set(values, "knowledge.embedder_url")?;
     let variables: &[&str] = match embedder {
+        // A service of one's own gets the key that was set for it, and no company's.
+        _ if embedder_url.is_some() => &[],
         EmbedderKind::OpenAi => &["OPENAI_API_KEY"],
         EmbedderKind::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         EmbedderKind::Auto | EmbedderKind::None | EmbedderKind::Local => &[],
@@ -102,7 +105,7 @@ pub(super) fn knowledge(values: &mut Values) -> Result<Knowledge, ConfigError> {
     Ok(Knowledge {
         embedder,
         embedder_model: set(values, "knowledge.embedder_model")?,
-        embedder_url: set(values, "knowledge.embedder_url")?,
+        embedder_url,
         embedder_dimension: set(values, "knowledge.embedder_dimension")?,
         embedder_key: set(values, "knowledge.embedder_key")?,
         wait_voice_ms: values.need("knowledge.wait_voice_ms")?,

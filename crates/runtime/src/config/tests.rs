@@ -430,3 +430,62 @@ fn a_text_server_of_ones_own_gets_no_companys_key() {
         }
     }
 }
+
+#[test]
+fn the_voice_sessions_key_serves_text_where_it_is_the_companys_own() {
+    for (file, expected) in [
+        (
+            "[provider]\napi_key = \"v\"\n",
+            (TextProvider::Gemini, Some("v")),
+        ),
+        (
+            "[provider]\nkind = \"openai-realtime\"\napi_key = \"v\"\n",
+            (TextProvider::Openai, Some("v")),
+        ),
+        (
+            "[provider]\napi_key = \"v\"\n[text]\nprovider = \"openai\"\n",
+            (TextProvider::Openai, None),
+        ),
+        (
+            "[provider]\napi_key = \"v\"\n[text]\napi_key = \"t\"\n",
+            (TextProvider::Gemini, Some("t")),
+        ),
+        // It was set for that server, and opens nothing of the company's.
+        (
+            "[provider]\napi_key = \"v\"\nurl = \"ws://127.0.0.1:9\"\n",
+            (TextProvider::Demo, None),
+        ),
+    ] {
+        let case = Case { file, ..NOTHING };
+        let text = load(&case).unwrap().config.text;
+        let key = text.api_key.map(|key| key.sensitive());
+        let key = key.as_ref().map(|key| key.expose().as_str());
+        assert_eq!((text.provider, key), expected, "{file}");
+    }
+}
+
+#[test]
+fn an_embedding_service_of_ones_own_gets_no_companys_key() {
+    let both = [("GEMINI_API_KEY", "g"), ("OPENAI_API_KEY", "o")];
+    for (embedder, companys) in [("openai", "o"), ("gemini", "g")] {
+        for (more, expected) in [
+            ("", Some(companys)),
+            ("embedder_url = \"http://127.0.0.1:9/v1\"\n", None),
+            (
+                "embedder_url = \"http://127.0.0.1:9/v1\"\nembedder_key = \"mine\"\n",
+                Some("mine"),
+            ),
+        ] {
+            let file = format!("[knowledge]\nembedder = \"{embedder}\"\n{more}");
+            let case = Case {
+                file: &file,
+                environment: &both,
+                ..NOTHING
+            };
+            let key = load(&case).unwrap().config.knowledge.embedder_key;
+            let key = key.map(|key| key.sensitive());
+            let key = key.as_ref().map(|key| key.expose().as_str());
+            assert_eq!(key, expected, "{file}");
+        }
+    }
+}

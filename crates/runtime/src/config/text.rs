@@ -4,7 +4,7 @@
 use super::error::ConfigError;
 use super::layers::Values;
 use super::settings::{ProviderKind, limits, set};
-use super::values::{Name, Problem, Secret, Setting, Temperature, Whole, choices};
+use super::values::{Name, Problem, ProviderUrl, Secret, Setting, Temperature, Whole, choices};
 use http::Uri;
 use toml::Value;
 use windlass_provider::gemini_live::ThinkingLevel;
@@ -111,7 +111,12 @@ pub(super) fn read(values: &mut Values) -> Result<Text, ConfigError> {
         values.fall_back_to_variable("text.api_key", variable.as_str())?;
     }
     let url: Option<HttpUrl> = set(values, "text.url")?;
-    let provider = provider(values, url.as_ref())?;
+    let voice = voice_key(values)?;
+    let provider = provider(
+        values,
+        url.as_ref(),
+        voice.as_ref().map(|(owner, _)| *owner),
+    )?;
     match provider {
         // A server of one's own gets the key that was set for it, and no company's.
         _ if url.is_some() => {}
@@ -123,12 +128,14 @@ pub(super) fn read(values: &mut Values) -> Result<Text, ConfigError> {
         }
         TextProvider::Demo => {}
     }
+    let voice = voice.filter(|(owner, _)| *owner == provider && url.is_none());
+    let own: Option<Secret> = set(values, "text.api_key")?;
     Ok(Text {
         provider,
         url,
         model: set(values, "text.model")?,
         fallback_models: values.need("text.fallback_models")?,
-        api_key: set(values, "text.api_key")?,
+        api_key: own.or(voice.map(|(_, key)| key)),
         temperature: set(values, "text.temperature")?,
         output_tokens_max: set(values, "text.output_tokens_max")?,
         thinking_level: set(values, "text.thinking_level")?,
@@ -145,29 +152,50 @@ pub(super) fn read(values: &mut Values) -> Result<Text, ConfigError> {
     })
 }
 
+/// The voice sessions' key, and whose text models it opens, too. One that is for a server of one's own opens no company's.
+fn voice_key(values: &Values) -> Result<Option<(TextProvider, Secret)>, ConfigError> {
+    let owner = owner(values)?;
+    if set::<ProviderUrl>(values, "provider.url")?.is_some() {
+        return Ok(None);
+    }
+    let key: Option<Secret> = set(values, "provider.api_key")?;
+    Ok(key.map(|key| (owner, key)))
+}
+
+/// The company that voice sessions speak to.
+fn owner(values: &Values) -> Result<TextProvider, ConfigError> {
+    Ok(match values.need("provider.kind")? {
+        ProviderKind::OpenaiRealtime => TextProvider::Openai,
+        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => TextProvider::Gemini,
+    })
+}
+
 /// `auto` is the one that there is an address or a key for.
-fn provider(values: &mut Values, url: Option<&HttpUrl>) -> Result<TextProvider, ConfigError> {
+fn provider(
+    values: &mut Values,
+    url: Option<&HttpUrl>,
+    voice: Option<TextProvider>,
+) -> Result<TextProvider, ConfigError> {
     if let Written::Of(provider) = values.need("text.provider")? {
         return Ok(provider);
     }
     if url.is_some() {
         return Ok(TextProvider::Openai);
     }
-    let has_key = |values: &Values, path| Ok(set::<Secret>(values, path)?.is_some());
-    // The voice sessions' key is the text sessions' too, at the company that gave it.
-    if has_key(values, "provider.api_key")? {
-        return Ok(match values.need("provider.kind")? {
-            ProviderKind::OpenaiRealtime => TextProvider::Openai,
-            ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => {
-                TextProvider::Gemini
-            }
-        });
+    if let Some(provider) = voice {
+        return Ok(provider);
     }
-    if has_key(values, "text.api_key")? {
+    let has_key = |values: &Values| Ok(set::<Secret>(values, "text.api_key")?.is_some());
+    if owner(values)? == TextProvider::Gemini {
+        for variable in ["GEMINI_API_KEY", "GOOGLE_API_KEY"] {
+            values.fall_back_to_variable("text.api_key", variable)?;
+        }
+    }
+    if has_key(values)? {
         return Ok(TextProvider::Gemini);
     }
     values.fall_back_to_variable("text.api_key", "OPENAI_API_KEY")?;
-    Ok(match has_key(values, "text.api_key")? {
+    Ok(match has_key(values)? {
         true => TextProvider::Openai,
         false => TextProvider::Demo,
     })
