@@ -2,7 +2,8 @@
 //! tests, and for programs with tools of their own.
 
 use crate::chat::ChatHost;
-use crate::chat::conversation::Conversations as TextConversations;
+use crate::chat::archive::Archive;
+use crate::chat::conversations::Conversations as TextConversations;
 use crate::clock;
 use crate::failure::Failure;
 use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report};
@@ -43,7 +44,7 @@ use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
-use windlass_store::{SqliteStore, Store};
+use windlass_store::{SqliteStore, Store, StoreLimits};
 
 pub use crate::toolbox::Handlers;
 pub use windlass_runtime::config;
@@ -125,7 +126,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
     let store: Arc<dyn Store> =
-        Arc::new(SqliteStore::open_with(&config.folders.data, config.store).map_err(Failure::of)?);
+        Arc::new(SqliteStore::open_with(&config.folders.data, kept(&config)).map_err(Failure::of)?);
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
     let (knowledge, refresher) = serve_knowledge(&config).await?;
     let workshop = Arc::new(Workshop {
@@ -143,9 +144,9 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         store: store.clone(),
     };
     let toolbox = Arc::new(ArcSwap::from_pointee(toolbox));
-    let conversations = Arc::new(TextConversations::new(&config.text));
-    let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone()];
     let records = Records::open(&config, store)?;
+    let conversations = hold_conversations(&config, &records, is_over.clone());
+    let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone()];
     let shared = records.shared(metrics.clone(), watching);
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
     let chat = chat(&config, settings, &toolbox, &world, &shared, &conversations);
@@ -192,6 +193,18 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     })
 }
 
+/// The conversations in memory, which leave it by themselves until the server is over.
+fn hold_conversations(
+    config: &Config,
+    records: &Records,
+    is_over: channel::Receiver<bool>,
+) -> Arc<TextConversations> {
+    let archive = Archive::new(records.store_thread.handle());
+    let conversations = Arc::new(TextConversations::new(&config.text, archive));
+    tokio::spawn(conversations.clone().sweep(is_over));
+    conversations
+}
+
 /// The chat, where there is a model for text.
 fn chat(
     config: &Config,
@@ -211,6 +224,15 @@ fn chat(
             conversations: conversations.clone(),
         })
     })
+}
+
+/// What the store keeps: of conversations nothing for longer than the chat knows them.
+fn kept(config: &Config) -> StoreLimits {
+    let idle_ms = config.text.conversation_idle_seconds.get() * 1_000;
+    StoreLimits {
+        conversation_ms: config.store.conversation_ms.min(idle_ms),
+        ..config.store
+    }
 }
 
 fn voice_settings(shutdown_timeout: Duration) -> VoiceSettings {

@@ -1,6 +1,6 @@
 //! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
-use crate::chat::conversation::Conversations as TextConversations;
+use crate::chat::conversations::Conversations as TextConversations;
 use crate::clock;
 use crate::provider::Settings;
 use crate::toolbox::{ModeTools, Toolbox};
@@ -135,11 +135,18 @@ impl VoiceHost {
     ) -> (Vec<HistoryEntry>, Option<String>) {
         let told = std::mem::take(&mut start.history);
         let asked = start.pending_request.take().map(|asked| asked.into_inner());
-        let (conversation, is_new) = self.text.open(id, None);
-        if is_new {
-            conversation.seed(&told);
-            return (told, asked);
-        }
+        let found = self.text.find_now(id, self.world.store.as_ref());
+        let found = found.unwrap_or_else(|error| {
+            tracing::error!(%error, "a voice session knows nothing of its conversation");
+            None
+        });
+        let conversation = found.unwrap_or_else(|| {
+            let (conversation, is_new) = self.text.open(id, Some(client_id));
+            if is_new {
+                conversation.seed(&told);
+            }
+            conversation
+        });
         if !conversation.admits(client_id) {
             return (told, asked);
         }

@@ -29,6 +29,17 @@ impl World for SharedWorld {
 }
 
 impl SharedWorld {
+    /// The world as the tools of a user see it whom an earlier session of the conversation was for.
+    pub(crate) fn of_known_user(&self, client_id: &ClientId, user_id: &UserId) -> Arc<dyn World> {
+        if client_id.as_str() == user_id.as_str() {
+            return Arc::new(self.clone());
+        }
+        Arc::new(NamedUsersWorld {
+            shared: self.clone(),
+            client_id: client_id.clone(),
+        })
+    }
+
     /// Whose session it is, and the world as that user's tools see it.
     pub(crate) fn of_user(
         &self,

@@ -208,6 +208,11 @@ impl CallDriver {
         }
     }
 
+    /// Whether no call runs, and the store has answered everything.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.asked.is_empty() && self.executor.is_idle()
+    }
+
     /// The next input that the store or a running call causes.
     pub(crate) fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Input> {
         let mut index = 0;

@@ -4,6 +4,7 @@
 use crate::ids::{self, NoRandomness};
 use crate::store_thread::{Pending, StoreHandle};
 use crate::subscriber::SessionIdentity;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
 use windlass_session::io::{
@@ -87,7 +88,7 @@ fn known_effects(
 }
 
 /// Where an earlier session of a conversation ended, as its driver wrote it down.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// The highest number that a call had.
     pub last_call: CallNumber,

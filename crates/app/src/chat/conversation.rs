@@ -1,42 +1,37 @@
-//! The conversations that the server holds: whose they are, what was said in them, which turns can be heard again. Bounded
-//! in number and in time. Knows no model and no HTTP.
+//! One conversation that the server holds: whose it is, what was said in it, which turns can be heard again. Knows no model
+//! and no HTTP.
 
-use super::record::TurnRecord;
+use super::archive::{Archive, Entry, Kept};
+use super::record::{TurnReader, TurnRecord, TurnWriter};
 use crate::clock;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use windlass_runtime::config::Text;
-use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
-use windlass_runtime::text::TextSession;
-use windlass_session::event::SessionEvent;
+use tokio::sync::watch;
+use windlass_runtime::effects::Ended;
+use windlass_runtime::text::{TextSession, ui_stream};
 use windlass_session::model::HistoryEntry;
-use windlass_tool::id::{ClientId, ConversationId};
+use windlass_tool::id::{ClientId, ConversationId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
 /// Turns of one conversation that can be heard again, and their bytes.
 const RECORDS_MAX: usize = 8;
 const RECORDED_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of what was said that a conversation hands to its next session.
+/// Bytes of one answer that the store keeps.
+const KEPT_ANSWER_BYTES_MAX: usize = 192 * 1024;
+/// Bytes of what was said that a conversation hands to its next session, and of what waits to be stored.
 const SAID_BYTES_MAX: usize = 32 * 1024;
 
-/// All of them.
-pub(crate) struct Conversations {
-    held: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
-    conversations_max: usize,
-    idle_ms: u64,
-}
-
-/// One of them.
 pub(crate) struct Conversation {
     pub(crate) id: ConversationId,
     /// Only this client may go on with it; `None` where whoever knows its id may.
     owner: Option<ClientId>,
+    archive: Archive,
     /// Taken for the length of a turn.
-    pub(crate) session: tokio::sync::Mutex<Option<TextSession>>,
-    /// Somebody waits for the session.
-    pub(crate) wanted: tokio::sync::Notify,
+    session: tokio::sync::Mutex<Option<TextSession>>,
+    /// How many wait for the session.
+    waiting: watch::Sender<usize>,
     state: Mutex<State>,
     used_unix_ms: AtomicU64,
 }
@@ -45,11 +40,21 @@ pub(crate) struct Conversation {
 struct State {
     turns: VecDeque<KnownTurn>,
     /// What was said in text and by voice, for a session that begins.
-    said: VecDeque<HistoryEntry>,
-    said_bytes: usize,
+    said: Said,
+    /// What of it the store does not have yet.
+    unsaved: Said,
     /// What of it was said by voice since the text session was last used.
     heard_by_voice: Vec<HistoryEntry>,
     pending_request: Option<String>,
+    /// For whom the last text session was, and where it had got to, where that one is gone.
+    ended: Option<(UserId, Ended)>,
+}
+
+/// What was said, within its bound; the oldest goes first.
+#[derive(Default)]
+struct Said {
+    entries: VecDeque<HistoryEntry>,
+    bytes: usize,
 }
 
 struct KnownTurn {
@@ -57,83 +62,58 @@ struct KnownTurn {
     record: Arc<TurnRecord>,
 }
 
-impl Conversations {
-    pub(crate) fn new(text: &Text) -> Self {
-        Self {
-            held: Mutex::default(),
-            conversations_max: text.conversations_max.count(),
-            idle_ms: text.conversation_idle_seconds.get() * 1_000,
-        }
-    }
-
-    pub(crate) fn get(&self, id: &ConversationId) -> Option<Arc<Conversation>> {
-        self.lock().get(id).cloned()
-    }
-
-    /// The conversation of this id, and whether it is new. Those that have to go for it are ended.
-    pub(crate) fn open(
-        &self,
-        id: &ConversationId,
-        owner: Option<&ClientId>,
-    ) -> (Arc<Conversation>, bool) {
-        let now = clock::now_unix_ms();
-        let mut held = self.lock();
-        if let Some(known) = held.get(id)
-            && !known.is_forgotten(now, self.idle_ms)
-        {
-            let known = known.clone();
-            known.touch();
-            return (known, false);
-        }
-        let mut gone: Vec<_> = held.remove(id).into_iter().collect();
-        if held.len() >= self.conversations_max {
-            gone.extend(make_room(&mut held, now, self.idle_ms));
-        }
-        let conversation = Arc::new(Conversation {
-            id: id.clone(),
-            owner: owner.cloned(),
-            session: tokio::sync::Mutex::new(None),
-            wanted: tokio::sync::Notify::new(),
-            state: Mutex::default(),
-            used_unix_ms: AtomicU64::new(now),
-        });
-        held.insert(id.clone(), conversation.clone());
-        drop(held);
-        for gone in gone {
-            tokio::spawn(gone.end());
-        }
-        (conversation, true)
-    }
-
-    /// All of them, which are forgotten here.
-    pub(crate) fn take_all(&self) -> Vec<Arc<Conversation>> {
-        self.lock().drain().map(|(_, held)| held).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Conversation>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What a message comes to.
+pub(crate) enum Claim {
+    /// It is answered, or was, and can be heard here.
+    Known(TurnReader),
+    /// Another one is being answered, to somebody who listens.
+    Busy,
+    /// Its turn is to be run, written at the one end and read at the other.
+    New(Arc<TurnRecord>, TurnWriter, TurnReader),
 }
 
-/// Lets those go whose time is up, and then those that rest longest: a tenth at a time, so that the search is paid for by
-/// many conversations.
-fn make_room(
-    held: &mut HashMap<ConversationId, Arc<Conversation>>,
-    now: u64,
-    idle_ms: u64,
-) -> Vec<Arc<Conversation>> {
-    let mut times: Vec<u64> = held.values().map(|one| one.used()).collect();
-    let (_, tenth, _) = times.select_nth_unstable(held.len() / 10);
-    let latest_gone = *tenth;
-    let leaves = |one: &Arc<Conversation>| {
-        one.is_forgotten(now, idle_ms) || (one.used() <= latest_gone && !one.is_busy())
-    };
-    held.extract_if(|_, one| leaves(one))
-        .map(|(_, one)| one)
-        .collect()
+/// A message, as far as it is told from others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delivery {
+    /// The client's id of it.
+    pub(crate) message: Option<String>,
+    /// Another answer is wanted than the one that it had.
+    pub(crate) again: bool,
+    /// It does not give way to a turn that runs, but waits for it.
+    pub(crate) waits: bool,
 }
 
 impl Conversation {
+    pub(crate) fn new(id: ConversationId, owner: Option<ClientId>, archive: Archive) -> Self {
+        Self {
+            id,
+            owner,
+            archive,
+            session: tokio::sync::Mutex::new(None),
+            waiting: watch::Sender::new(0),
+            state: Mutex::default(),
+            used_unix_ms: AtomicU64::new(clock::now_unix_ms()),
+        }
+    }
+
+    /// A conversation that goes on where the store has it.
+    pub(crate) fn kept(id: ConversationId, kept: Kept, archive: Archive) -> Self {
+        let conversation = Self::new(id, kept.owner, archive);
+        let mut state = conversation.lock();
+        state.ended = kept.ended;
+        for entry in kept.entries {
+            for said in entry.said {
+                state.said.remember(said);
+            }
+            if let (Some(message), Some(answer)) = (entry.message, entry.answer) {
+                let record = TurnRecord::of(answer.into_inner().into_bytes());
+                state.begin_turn(Some(message), record);
+            }
+        }
+        drop(state);
+        conversation
+    }
+
     /// Whether this client may go on with it.
     pub(crate) fn admits(&self, client: &ClientId) -> bool {
         self.owner.as_ref().is_none_or(|owner| owner == client)
@@ -144,68 +124,77 @@ impl Conversation {
             .store(clock::now_unix_ms(), Ordering::Relaxed);
     }
 
-    /// Ends its session and waits for the changes that are under way.
-    pub(crate) async fn end(self: Arc<Self>) {
-        self.wanted.notify_one();
-        let session = self.session.lock().await.take();
-        if let Some(session) = session {
-            session.end().await;
+    /// The session, once whoever has it lets go of it: a turn at its end, and what looks after calls between turns at once.
+    pub(crate) async fn session(&self) -> tokio::sync::MutexGuard<'_, Option<TextSession>> {
+        let _wanting = Wanting::new(&self.waiting);
+        self.session.lock().await
+    }
+
+    /// Lets changes that have begun come to their end, unless somebody wants the session, who looks after them then.
+    pub(crate) async fn look_after_calls(&self) {
+        let mut wanted = self.waiting.subscribe();
+        let mut place = self.session.lock().await;
+        let Some(session) = &mut *place else { return };
+        while session.is_working() {
+            tokio::select! {
+                // The sender is ours, so that the wait cannot fail.
+                _ = wanted.wait_for(|waiting| *waiting > 0) => return,
+                () = session.work() => {}
+            }
         }
     }
 
-    fn used(&self) -> u64 {
+    /// Lets go of its session and waits for the changes that are under way. What the store has of the conversation stays,
+    /// and what the user was asked can still be answered there.
+    pub(crate) async fn leave(self: Arc<Self>) {
+        let session = self.session().await.take();
+        if let Some(session) = session {
+            session.suspend().await;
+        }
+    }
+
+    pub(crate) fn used(&self) -> u64 {
         self.used_unix_ms.load(Ordering::Relaxed)
     }
 
-    fn is_forgotten(&self, now: u64, idle_ms: u64) -> bool {
+    pub(crate) fn is_forgotten(&self, now: u64, idle_ms: u64) -> bool {
         self.used().saturating_add(idle_ms) <= now && !self.is_busy()
     }
 
-    fn is_busy(&self) -> bool {
-        self.running().is_some()
+    pub(crate) fn is_busy(&self) -> bool {
+        self.lock().running().is_some()
     }
 
-    /// The turn that has not ended.
-    pub(crate) fn running(&self) -> Option<Arc<TurnRecord>> {
-        let state = self.lock();
-        let last = state.turns.back().map(|turn| turn.record.clone());
-        last.filter(|record| !record.is_over())
+    /// Finds the turn that a message has, or begins one, in one step: of two that bring the same message at once, one
+    /// begins its turn and the other listens to it.
+    pub(crate) fn claim(&self, delivery: Delivery) -> Claim {
+        let mut state = self.lock();
+        if let Some(message) = delivery.message.as_deref().filter(|_| !delivery.again)
+            && let Some(record) = state.turn_of(message)
+        {
+            return Claim::Known(record.reader());
+        }
+        let running = state.running();
+        if !delivery.waits && running.is_some_and(|running| running.has_readers()) {
+            return Claim::Busy;
+        }
+        let (record, writer) = TurnRecord::new();
+        let reader = record.reader();
+        state.begin_turn(delivery.message, record.clone());
+        Claim::New(record, writer, reader)
     }
 
-    /// The turn that answers, or has answered, a message of the client's.
-    pub(crate) fn turn_of(&self, message: &str) -> Option<Arc<TurnRecord>> {
-        let state = self.lock();
-        let known = |turn: &&KnownTurn| turn.message.as_deref() == Some(message);
+    /// A turn that never ran: its message may be sent again.
+    pub(crate) fn disclaim(&self, record: &Arc<TurnRecord>) {
+        let mut state = self.lock();
         state
             .turns
-            .iter()
-            .rev()
-            .find(known)
-            .map(|turn| turn.record.clone())
+            .retain(|turn| !Arc::ptr_eq(&turn.record, record));
     }
 
-    /// A turn begins. Older ones are forgotten where there are too many.
-    pub(crate) fn begin_turn(&self, message: Option<String>, record: Arc<TurnRecord>) {
-        let mut state = self.lock();
-        let mut bytes = 0;
-        let kept = state
-            .turns
-            .iter()
-            .rev()
-            .take(RECORDS_MAX - 1)
-            .take_while(|turn| {
-                bytes += turn.record.bytes();
-                bytes <= RECORDED_BYTES_MAX
-            })
-            .count();
-        let forgotten = state.turns.len() - kept;
-        state.turns.drain(..forgotten);
-        state.turns.push_back(KnownTurn { message, record });
-    }
-
-    /// What a session of the other mode is told of the conversation.
+    /// What a session that begins is told of the conversation.
     pub(crate) fn said(&self) -> Vec<HistoryEntry> {
-        self.lock().said.iter().cloned().collect()
+        self.lock().said.entries.iter().cloned().collect()
     }
 
     /// What was said by voice since the last time.
@@ -222,6 +211,16 @@ impl Conversation {
         self.lock().pending_request.take()
     }
 
+    /// Where the session before the next one had got to, once.
+    pub(crate) fn take_ended(&self) -> Option<(UserId, Ended)> {
+        self.lock().ended.take()
+    }
+
+    /// It could not be heeded now, and is to be the next time.
+    pub(crate) fn put_back_ended(&self, ended: (UserId, Ended)) {
+        self.lock().ended = Some(ended);
+    }
+
     /// The client's account of what was said before the server knew the conversation.
     pub(crate) fn seed(&self, entries: &[HistoryEntry]) {
         let mut state = self.lock();
@@ -230,7 +229,7 @@ impl Conversation {
         }
     }
 
-    fn hear(&self, mode: Mode, entry: HistoryEntry) {
+    pub(crate) fn hear(&self, mode: Mode, entry: HistoryEntry) {
         self.touch();
         let mut state = self.lock();
         if mode == Mode::Voice {
@@ -243,6 +242,39 @@ impl Conversation {
         state.remember(entry);
     }
 
+    /// Keeps what was said by voice.
+    pub(crate) fn keep_said(&self) {
+        let said = self.lock().unsaved.take();
+        if !said.is_empty() {
+            let entry = Entry {
+                said,
+                ..Entry::default()
+            };
+            self.archive.keep(&self.id, self.owner.as_ref(), entry);
+        }
+    }
+
+    /// Keeps a turn that is over.
+    pub(crate) fn keep_turn(&self, record: &Arc<TurnRecord>, ended: (UserId, Ended)) {
+        let mut state = self.lock();
+        let said = state.unsaved.take();
+        let known = |turn: &&KnownTurn| Arc::ptr_eq(&turn.record, record);
+        let message = state.turns.iter().find(known);
+        let message = message.and_then(|turn| turn.message.clone());
+        drop(state);
+        let answer = message
+            .as_ref()
+            .and_then(|_| record.text(KEPT_ANSWER_BYTES_MAX))
+            .map(|text| Sensitive(ui_stream::without_questions(&text)));
+        let entry = Entry {
+            ended: Some(ended),
+            message,
+            answer,
+            said,
+        };
+        self.archive.keep(&self.id, self.owner.as_ref(), entry);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -250,30 +282,72 @@ impl Conversation {
 
 impl State {
     fn remember(&mut self, entry: HistoryEntry) {
-        self.said_bytes += entry.text.expose().len();
-        self.said.push_back(entry);
-        while self.said_bytes > SAID_BYTES_MAX {
-            let Some(oldest) = self.said.pop_front() else {
-                break;
-            };
-            self.said_bytes -= oldest.text.expose().len();
-        }
+        self.unsaved.remember(entry.clone());
+        self.said.remember(entry);
+    }
+
+    /// The turn that has not ended.
+    fn running(&self) -> Option<Arc<TurnRecord>> {
+        let last = self.turns.back().map(|turn| turn.record.clone());
+        last.filter(|record| !record.is_over())
+    }
+
+    /// The turn that answers, or has answered, a message of the client's.
+    fn turn_of(&self, message: &str) -> Option<Arc<TurnRecord>> {
+        let known = |turn: &&KnownTurn| turn.message.as_deref() == Some(message);
+        let turn = self.turns.iter().rev().find(known);
+        turn.map(|turn| turn.record.clone())
+    }
+
+    /// A turn begins. Older ones are forgotten where there are too many.
+    fn begin_turn(&mut self, message: Option<String>, record: Arc<TurnRecord>) {
+        let mut bytes = 0;
+        let kept = self
+            .turns
+            .iter()
+            .rev()
+            .take(RECORDS_MAX - 1)
+            .take_while(|turn| {
+                bytes += turn.record.bytes();
+                bytes <= RECORDED_BYTES_MAX
+            })
+            .count();
+        let forgotten = self.turns.len() - kept;
+        self.turns.drain(..forgotten);
+        self.turns.push_back(KnownTurn { message, record });
     }
 }
 
-/// Writes down what is said, in whichever mode, for the session that follows.
-impl Subscriber for Conversations {
-    fn event(&self, session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
-        if let SessionEvent::Transcript { role, text, .. } = event
-            && let Some(conversation) = self.get(&session.conversation_id)
-            // A voice session may bear the id of somebody else's conversation; it adds nothing to that.
-            && conversation.admits(&session.client_id)
-        {
-            let entry = HistoryEntry {
-                role: *role,
-                text: Sensitive(text.expose().clone()),
+impl Said {
+    fn remember(&mut self, entry: HistoryEntry) {
+        self.bytes += entry.text.expose().len();
+        self.entries.push_back(entry);
+        while self.bytes > SAID_BYTES_MAX {
+            let Some(oldest) = self.entries.pop_front() else {
+                break;
             };
-            conversation.hear(session.mode, entry);
+            self.bytes -= oldest.text.expose().len();
         }
+    }
+
+    fn take(&mut self) -> Vec<HistoryEntry> {
+        self.bytes = 0;
+        std::mem::take(&mut self.entries).into()
+    }
+}
+
+/// Counts somebody who waits for the session, for as long as the wait lasts.
+struct Wanting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Wanting<'a> {
+    fn new(waiting: &'a watch::Sender<usize>) -> Self {
+        waiting.send_modify(|waiting| *waiting += 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Wanting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
     }
 }

@@ -1,7 +1,9 @@
 //! Text conversations as the server holds them: who may talk, which turn runs, what a repeat gets. Owns the tasks of turns;
 //! knows neither HTTP nor a model's protocol.
 
-pub(crate) mod conversation;
+pub(crate) mod archive;
+mod conversation;
+pub(crate) mod conversations;
 pub(crate) mod record;
 pub(crate) mod request;
 mod sink;
@@ -10,8 +12,9 @@ use crate::clock;
 use crate::toolbox::{ModeTools, Toolbox};
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
-use conversation::{Conversation, Conversations};
-use record::{TurnReader, TurnRecord};
+use conversation::{Claim, Conversation, Delivery};
+use conversations::Conversations;
+use record::TurnReader;
 use request::{ChatRequest, Wish};
 use sink::ChatSink;
 use std::sync::Arc;
@@ -19,14 +22,17 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use windlass_provider::log::Entry;
 use windlass_runtime::call_driver::Shared;
+use windlass_runtime::effects::Ended;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{
-    TextRequest, TextSession, TextSettings, TurnEnd, TurnInput, TurnSink, UserInput,
+    FinishReason, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput, TurnSink, UserInput,
 };
+use windlass_session::io::Input;
 use windlass_session::limits::Limits;
-use windlass_session::model::HistoryEntry;
+use windlass_session::model::{HistoryEntry, Usage};
 use windlass_session::session::SessionConfig;
+use windlass_store::StoreUnavailable;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{Block, World};
 use windlass_tool::id::{ClientId, ConversationId, UserId};
@@ -47,6 +53,7 @@ pub(crate) struct ChatHost {
 }
 
 /// Who asks.
+#[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) client_id: ClientId,
     /// The client keeps its id, so that a conversation can be its own.
@@ -75,7 +82,7 @@ pub(crate) struct Answering {
 
 impl ChatHost {
     /// Begins the turn that a request asks for, or finds the one that it had.
-    pub(crate) fn chat(
+    pub(crate) async fn chat(
         self: &Arc<Self>,
         caller: &Caller,
         request: ChatRequest,
@@ -84,49 +91,23 @@ impl ChatHost {
             .world
             .of_user(&caller.client_id, request.user.as_deref());
         refuse_blocked(&user_id, world.as_ref())?;
-        let id = match request.conversation {
-            Some(id) => ConversationId::new(id),
-            None => ids::conversation_id().map_err(|error| broken(&error))?,
-        };
-        let conversation = self.open(&id, caller, &request.earlier)?;
-        let (message, input) = match request.wish {
-            Wish::Say {
-                message,
-                input,
-                again,
-            } => {
-                if let Some(known) = message.as_deref().filter(|_| !again)
-                    && let Some(record) = conversation.turn_of(known)
-                {
-                    return Ok(answering(&conversation, &record));
-                }
-                let input = match again {
-                    true => TurnInput::Again(input),
-                    false => TurnInput::User(input),
-                };
-                (message, input)
+        let conversation = match request.conversation {
+            Some(id) => {
+                self.open(&ConversationId::new(id), caller, &request.earlier)
+                    .await?
             }
-            Wish::Approve { token, approved } => {
-                let token_hash = ids::token_hash(token.expose());
-                let input = TurnInput::Confirm {
-                    token_hash,
-                    approved,
-                };
-                (None, input)
+            None => {
+                let id = ids::conversation_id().map_err(|error| broken(&error))?;
+                self.begin(&id, caller, &request.earlier)
             }
         };
-        if conversation
-            .running()
-            .is_some_and(|running| running.has_readers())
-        {
-            return Err(ChatRefusal::Busy);
-        }
         let maker = SessionMaker {
             user_id,
             client_id: caller.client_id.clone(),
             world,
         };
-        self.begin_turn(conversation, maker, message, input, None)
+        let (delivery, input) = wanted(request.wish);
+        self.begin_turn(conversation, maker, delivery, input, None)
     }
 
     /// The user's answer to a request for consent; what came of it. The model goes on with it in its own time.
@@ -139,7 +120,8 @@ impl ChatHost {
     ) -> Result<Arc<ToolResponse>, ChatRefusal> {
         let (user_id, world) = self.world.of_user(&caller.client_id, None);
         refuse_blocked(&user_id, world.as_ref())?;
-        let known = self.conversations.get(&ConversationId::new(conversation));
+        let id = ConversationId::new(conversation);
+        let known = self.conversations.find(&id).await.map_err(unavailable)?;
         let conversation = known.ok_or(ChatRefusal::Unknown)?;
         if !conversation.admits(&caller.client_id) {
             return Err(ChatRefusal::Foreign);
@@ -153,40 +135,63 @@ impl ChatHost {
             token_hash: ids::token_hash(token.expose()),
             approved,
         };
+        let delivery = Delivery {
+            waits: true,
+            ..Delivery::default()
+        };
         let (answer, answered) = oneshot::channel();
-        self.begin_turn(conversation, maker, None, input, Some(answer))?;
+        self.begin_turn(conversation, maker, delivery, input, Some(answer))?;
         answered.await.map_err(|_| ChatRefusal::Busy)
     }
 
-    /// The conversation, with what the client says of its past where nobody here knows it.
-    fn open(
+    /// The conversation, from memory or from the store, with what the client says of its past where neither has it.
+    async fn open(
         &self,
         id: &ConversationId,
         caller: &Caller,
         earlier: &[HistoryEntry],
     ) -> Result<Arc<Conversation>, ChatRefusal> {
+        let known = self.conversations.find(id).await.map_err(unavailable)?;
+        let conversation = known.unwrap_or_else(|| self.begin(id, caller, earlier));
+        match conversation.admits(&caller.client_id) {
+            true => Ok(conversation),
+            false => Err(ChatRefusal::Foreign),
+        }
+    }
+
+    fn begin(
+        &self,
+        id: &ConversationId,
+        caller: &Caller,
+        earlier: &[HistoryEntry],
+    ) -> Arc<Conversation> {
         let owner = caller.is_known.then_some(&caller.client_id);
         let (conversation, is_new) = self.conversations.open(id, owner);
         if is_new {
             conversation.seed(earlier);
-        } else if !conversation.admits(&caller.client_id) {
-            return Err(ChatRefusal::Foreign);
         }
-        Ok(conversation)
+        conversation
     }
 
     fn begin_turn(
         self: &Arc<Self>,
         conversation: Arc<Conversation>,
         maker: SessionMaker,
-        message: Option<String>,
+        delivery: Delivery,
         input: TurnInput,
         answer: Option<oneshot::Sender<Arc<ToolResponse>>>,
     ) -> Result<Answering, ChatRefusal> {
         let message_id = ids::message_id().map_err(|error| broken(&error))?;
-        let (record, writer) = TurnRecord::new();
-        conversation.begin_turn(message, record.clone());
-        let answering = answering(&conversation, &record);
+        let id = conversation.id.clone();
+        let answering = |reader| Answering {
+            reader,
+            conversation: id,
+        };
+        let (record, writer, reader) = match conversation.claim(delivery) {
+            Claim::Known(reader) => return Ok(answering(reader)),
+            Claim::Busy => return Err(ChatRefusal::Busy),
+            Claim::New(record, writer, reader) => (record, writer, reader),
+        };
         let continues = matches!(input, TurnInput::Confirm { .. });
         let waits_for_reader = answer.is_none();
         let mut sink = ChatSink {
@@ -202,15 +207,22 @@ impl ChatHost {
                 }
                 record.abandoned().await;
             });
-            host.run_turn(&conversation, maker, input, &mut sink, given_up.as_mut())
+            let ended = host
+                .run_turn(&conversation, maker, input, &mut sink, given_up.as_mut())
                 .await;
+            // Before the client hears that nothing follows: whoever asks the store afterwards finds the turn.
+            match ended {
+                Some(ended) => conversation.keep_turn(&record, ended),
+                None => conversation.disclaim(&record),
+            }
             // The record is over, and whatever a call still does is looked after without it.
             drop(sink);
-            look_after(&conversation).await;
+            conversation.look_after_calls().await;
         });
-        Ok(answering)
+        Ok(answering(reader))
     }
 
+    /// `None` where there was no turn.
     async fn run_turn(
         &self,
         conversation: &Conversation,
@@ -218,14 +230,14 @@ impl ChatHost {
         input: TurnInput,
         sink: &mut ChatSink,
         given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
-    ) {
-        conversation.wanted.notify_one();
-        let Ok(mut place) = tokio::time::timeout(TURN_PATIENCE, conversation.session.lock()).await
+    ) -> Option<(UserId, Ended)> {
+        let Ok(mut place) = tokio::time::timeout(TURN_PATIENCE, conversation.session()).await
         else {
-            return refuse(
+            refuse(
                 sink,
-                "another message of this conversation is being answered",
+                "another message of this conversation is being answered; send this one again later",
             );
+            return None;
         };
         let toolbox = self.toolbox.load_full();
         let tools = toolbox.of(Mode::Text);
@@ -238,20 +250,49 @@ impl ChatHost {
                 }
                 session
             }
-            place => {
-                let begun =
-                    self.session(maker, conversation.id.clone(), tools, conversation.said());
-                match begun {
-                    Ok(session) => place.insert(session),
-                    Err(error) => {
-                        broken(&error);
-                        return refuse(sink, "the server cannot begin a session now");
-                    }
+            place => match self.go_on(conversation, maker, tools).await {
+                Ok(session) => place.insert(session),
+                Err(_) => {
+                    refuse(sink, "the server cannot begin a session now");
+                    return None;
                 }
-            }
+            },
         };
         session.turn(input, &instruction, sink, given_up).await;
         conversation.touch();
+        Some((session.user_id().clone(), session.ended()))
+    }
+
+    /// A session for a conversation that has none, which takes up what the one before left.
+    async fn go_on(
+        &self,
+        conversation: &Conversation,
+        maker: SessionMaker,
+        tools: &ModeTools,
+    ) -> Result<TextSession, ChatRefusal> {
+        let history = conversation.said();
+        let id = conversation.id.clone();
+        let Some((user_id, ended)) = conversation.take_ended() else {
+            return self
+                .session(maker, id, tools, history, None)
+                .map_err(|error| broken(&error));
+        };
+        let archive = self.conversations.archive();
+        let inherited = match archive.inherited(&id, &user_id, ended.clone()).await {
+            Ok(inherited) => inherited,
+            Err(error) => {
+                conversation.put_back_ended((user_id, ended));
+                return Err(unavailable(error));
+            }
+        };
+        // Effects and questions are a user's: the session is for the one whom the conversation has had.
+        let maker = SessionMaker {
+            world: self.world.of_known_user(&maker.client_id, &user_id),
+            client_id: maker.client_id,
+            user_id,
+        };
+        self.session(maker, id, tools, history, Some(inherited))
+            .map_err(|error| broken(&error))
     }
 
     fn session(
@@ -260,6 +301,7 @@ impl ChatHost {
         conversation_id: ConversationId,
         tools: &ModeTools,
         history: Vec<HistoryEntry>,
+        inherited: Option<Vec<Input>>,
     ) -> Result<TextSession, NoRandomness> {
         let settings = self.settings.clone();
         let profile = settings.models[0].profile.clone();
@@ -281,7 +323,7 @@ impl ChatHost {
             shared: self.shared.clone(),
             settings,
             tools: tools.text_declared.clone(),
-            inherited: None,
+            inherited,
         }))
     }
 
@@ -306,7 +348,7 @@ impl ChatHost {
             world,
         };
         let mut session = self
-            .session(maker, conversation_id, tools, history)
+            .session(maker, conversation_id, tools, history, None)
             .map_err(|error| broken(&error))?;
         let own = tools.instruction();
         let instruction = match instructions.trim() {
@@ -339,6 +381,7 @@ impl ChatHost {
             ids::conversation_id()?,
             toolbox.of(Mode::Text),
             Vec::new(),
+            None,
         )
     }
 
@@ -353,13 +396,13 @@ impl ChatHost {
         refuse_blocked(&user_id, world.as_ref())
     }
 
-    /// Ends every conversation and waits for the changes that are under way.
+    /// Lets go of every conversation and waits for the changes that are under way.
     pub(crate) async fn shut_down(&self) {
-        let mut ending = tokio::task::JoinSet::new();
+        let mut leaving = tokio::task::JoinSet::new();
         for conversation in self.conversations.take_all() {
-            ending.spawn(conversation.end());
+            leaving.spawn(conversation.leave());
         }
-        while ending.join_next().await.is_some() {}
+        while leaving.join_next().await.is_some() {}
     }
 }
 
@@ -370,28 +413,46 @@ struct SessionMaker {
     world: Arc<dyn World>,
 }
 
-fn answering(conversation: &Conversation, record: &Arc<TurnRecord>) -> Answering {
-    Answering {
-        reader: record.reader(),
-        conversation: conversation.id.clone(),
-    }
-}
-
-fn refuse(sink: &mut ChatSink, message: &str) {
-    sink.failed(windlass_session::client::ErrorCode::Overloaded, message);
-    sink.flush();
-}
-
-/// Lets changes that have begun come to their end, unless the next turn wants the session, which looks after them then.
-async fn look_after(conversation: &Conversation) {
-    let mut place = conversation.session.lock().await;
-    let Some(session) = &mut *place else { return };
-    while session.is_working() {
-        tokio::select! {
-            () = conversation.wanted.notified() => return,
-            () = session.work() => {}
+/// What a wish is to the conversation, and to its session.
+fn wanted(wish: Wish) -> (Delivery, TurnInput) {
+    match wish {
+        Wish::Say {
+            message,
+            input,
+            again,
+        } => {
+            let delivery = Delivery {
+                message,
+                again,
+                waits: false,
+            };
+            let input = match again {
+                true => TurnInput::Again(input),
+                false => TurnInput::User(input),
+            };
+            (delivery, input)
+        }
+        Wish::Approve { token, approved } => {
+            let token_hash = ids::token_hash(token.expose());
+            let input = TurnInput::Confirm {
+                token_hash,
+                approved,
+            };
+            (Delivery::default(), input)
         }
     }
+}
+
+/// Ends a stream of which nothing came.
+fn refuse(sink: &mut ChatSink, message: &str) {
+    sink.failed(windlass_session::client::ErrorCode::Overloaded, message);
+    sink.finished(&TurnEnd {
+        reason: FinishReason::Failed,
+        usage: Usage::default(),
+        turn: 0,
+        voice_session_start: None,
+    });
+    sink.flush();
 }
 
 fn refuse_blocked(user_id: &UserId, world: &dyn World) -> Result<(), ChatRefusal> {
@@ -404,6 +465,11 @@ fn refuse_blocked(user_id: &UserId, world: &dyn World) -> Result<(), ChatRefusal
             Err(ChatRefusal::Internal)
         }
     }
+}
+
+fn unavailable(error: StoreUnavailable) -> ChatRefusal {
+    tracing::error!(%error, "a conversation could not be looked for");
+    ChatRefusal::Internal
 }
 
 fn broken(error: &NoRandomness) -> ChatRefusal {

@@ -45,6 +45,25 @@ impl TurnRecord {
         (record.clone(), TurnWriter(record))
     }
 
+    /// The record of a turn that is long over.
+    pub(crate) fn of(bytes: Vec<u8>) -> Arc<Self> {
+        let written = Written {
+            bytes,
+            is_over: true,
+        };
+        Arc::new(Self {
+            written: Mutex::new(written),
+            changes: watch::Sender::new(()),
+        })
+    }
+
+    /// What was written so far; `None` where it is longer than so many bytes.
+    pub(crate) fn text(&self, bytes_max: usize) -> Option<String> {
+        let written = self.lock();
+        let is_short = written.bytes.len() <= bytes_max;
+        is_short.then(|| String::from_utf8_lossy(&written.bytes).into_owned())
+    }
+
     pub(crate) fn reader(self: &Arc<Self>) -> TurnReader {
         TurnReader {
             record: self.clone(),

@@ -6,6 +6,7 @@ use crate::chat::ChatHost;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::server::{self, Setup};
+use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -59,7 +60,7 @@ async fn talk(host: &Arc<ChatHost>, message: Option<&str>) -> Result<(), Failure
     let begun = host.session_of(ClientId::new(USER), UserId::new(USER));
     let mut session = begun.map_err(Failure::of)?;
     let outcome = match message {
-        Some(message) => match run_turn(host, &mut session, said(message)).await.0 {
+        Some(message) => match exchange(host, &mut session, message, &mut lines()).await {
             FinishReason::Failed => Err(Failure::Said),
             FinishReason::Stop
             | FinishReason::Length
@@ -85,10 +86,7 @@ async fn converse(host: &Arc<ChatHost>, session: &mut TextSession) -> Result<(),
         }
         match lines.recv().await {
             Some(line) if !line.trim().is_empty() => {
-                let (_, questions) = run_turn(host, session, said(line.trim())).await;
-                for question in questions {
-                    ask(host, session, question, &mut lines).await;
-                }
+                exchange(host, session, line.trim(), &mut lines).await;
             }
             Some(_) if !is_terminal => {}
             Some(_) | None => return Ok(()),
@@ -117,20 +115,33 @@ fn said(words: &str) -> TurnInput {
     })
 }
 
-/// Asks whether a call may run. Anything but a yes is a no.
-async fn ask(
+/// One message and its answer, with every question that comes of it; how the last answer ended.
+async fn exchange(
     host: &Arc<ChatHost>,
     session: &mut TextSession,
-    (preview, token_hash): (String, [u8; 32]),
+    message: &str,
     lines: &mut mpsc::Receiver<String>,
-) {
-    Printer.part(&format!("  {preview}: may the agent do this? yes or no: "));
-    let answer = lines.recv().await.unwrap_or_default();
-    let input = TurnInput::Confirm {
-        token_hash,
-        approved: matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"),
-    };
-    run_turn(host, session, input).await;
+) -> FinishReason {
+    let (mut reason, questions) = run_turn(host, session, said(message)).await;
+    let mut questions = VecDeque::from(questions);
+    while let Some((preview, token_hash)) = questions.pop_front() {
+        Printer.part(&format!("  {preview}: may the agent do this? yes or no: "));
+        let answer = lines.recv().await;
+        let has_user = answer.is_some();
+        let answer = answer.unwrap_or_default().trim().to_lowercase();
+        let input = TurnInput::Confirm {
+            token_hash,
+            // Anything but a yes is a no.
+            approved: matches!(answer.as_str(), "y" | "yes"),
+        };
+        let (ended, asked_next) = run_turn(host, session, input).await;
+        reason = ended;
+        // Where nobody answers, what was asked already is declined, and what comes of that is asked in vain.
+        if has_user {
+            questions.extend(asked_next);
+        }
+    }
+    reason
 }
 
 async fn run_turn(

@@ -14,7 +14,7 @@ use futures_util::stream;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    CONTENT_TYPE, HeaderName, ORIGIN, SET_COOKIE, VARY,
+    ACCESS_CONTROL_REQUEST_HEADERS, CONTENT_TYPE, HeaderName, ORIGIN, SET_COOKIE, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Deserialize;
@@ -47,7 +47,7 @@ pub(super) async fn chat(Extract(state): Extract<Arc<State>>, request: Request) 
     };
     let response = match request::parse(&entrance.body) {
         Err(problem) => error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()),
-        Ok(wanted) => match entrance.host.chat(&entrance.caller, wanted) {
+        Ok(wanted) => match entrance.host.chat(&entrance.caller, wanted).await {
             Ok(answering) => stream_of(answering),
             Err(refusal) => refused(&refusal),
         },
@@ -122,6 +122,22 @@ impl Entrance {
                 )
             })?,
         };
+        let entered = Self::enter(state, &head.headers, body, origin.clone(), is_secure).await;
+        entered.map_err(|mut refused| {
+            if let Some(origin) = origin {
+                allow(origin, refused.headers_mut());
+            }
+            refused
+        })
+    }
+
+    async fn enter(
+        state: &Arc<State>,
+        headers: &HeaderMap,
+        body: Body,
+        origin: Option<HeaderValue>,
+        is_secure: bool,
+    ) -> Result<Self, Response<Body>> {
         if state.is_draining() {
             return Err(busy("the server is shutting down"));
         }
@@ -132,7 +148,7 @@ impl Entrance {
                 "no model for text is configured: set GEMINI_API_KEY or OPENAI_API_KEY, or text.url",
             ));
         };
-        let (client_id, cookie) = client(state, &head.headers, is_secure).map_err(|problem| {
+        let (client_id, cookie) = client(state, headers, is_secure).map_err(|problem| {
             tracing::error!(%problem, "no client id could be minted");
             error(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -173,7 +189,7 @@ impl Entrance {
 }
 
 /// The page of this origin may read the answer.
-fn allow(origin: HeaderValue, headers: &mut HeaderMap) {
+pub(super) fn allow(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     let yes = HeaderValue::from_static("true");
     headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
@@ -192,25 +208,26 @@ pub(super) async fn preflight(
         return error(
             StatusCode::METHOD_NOT_ALLOWED,
             "bad_message",
-            "this address is posted to",
+            "this address does not know this method",
         );
     }
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    let origin = headers.get(ORIGIN).cloned();
-    if let Some(origin) = origin
-        && state.origin_rule.check(&headers).is_ok()
-    {
-        let headers = response.headers_mut();
-        allow(origin, headers);
-        for (name, value) in [
-            (ACCESS_CONTROL_ALLOW_METHODS, "POST"),
-            (ACCESS_CONTROL_ALLOW_HEADERS, "content-type, authorization"),
-            (ACCESS_CONTROL_MAX_AGE, "600"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
+    let Some(origin) = headers.get(ORIGIN).cloned() else {
+        return response;
+    };
+    if state.origin_rule.check(&headers).is_err() {
+        return response;
     }
+    // A page that may ask at all may send what headers it likes: the SDKs have many of their own.
+    let usual = HeaderValue::from_static("content-type, authorization");
+    let wished = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let answered = response.headers_mut();
+    allow(origin, answered);
+    answered.insert(ACCESS_CONTROL_ALLOW_HEADERS, wished.unwrap_or(usual));
+    let methods = HeaderValue::from_static("GET, POST");
+    answered.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+    answered.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     response
 }
 

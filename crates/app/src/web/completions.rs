@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server,
 //! whose tools run here. Each request is a session of its own. Knows that protocol's requests and statuses.
 
-use super::chat::{Entrance, events};
+use super::chat::{Entrance, allow, events};
 use super::{State, typed};
 use crate::chat::record::TurnRecord;
 use crate::chat::request::image_of_url;
@@ -10,7 +10,8 @@ use crate::clock;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::extract::State as Extract;
-use http::{Response, StatusCode};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ORIGIN};
+use http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -62,8 +63,13 @@ pub(super) async fn complete(
 ) -> Response<Body> {
     let entrance = match Entrance::of(&state, request).await {
         Ok(entrance) => entrance,
-        Err(refused) => return in_their_form(refused),
+        Err(refused) => return in_their_form(&refused),
     };
+    let response = answer(&state, &entrance).await;
+    entrance.finish(response)
+}
+
+async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
     let wanted = serde_json::from_slice::<Wanted>(&entrance.body)
         .map_err(|error| format!("the body is no request of this protocol: {error}"));
     let read = wanted.and_then(|wanted| read(&wanted).map(|asked| (wanted, asked)));
@@ -89,7 +95,7 @@ pub(super) async fn complete(
             .model
             .unwrap_or_else(|| state.info.text.model.clone()),
     };
-    let (host, caller) = (entrance.host, entrance.caller);
+    let (host, caller) = (entrance.host.clone(), entrance.caller.clone());
     if wanted.stream == Some(true) {
         let options = wanted.stream_options;
         let includes_usage = options.and_then(|options| options.include_usage);
@@ -100,12 +106,21 @@ pub(super) async fn complete(
 }
 
 /// The one model that there is, under its own name.
-pub(super) async fn models(Extract(state): Extract<Arc<State>>) -> Response<Body> {
+pub(super) async fn models(
+    Extract(state): Extract<Arc<State>>,
+    headers: HeaderMap,
+) -> Response<Body> {
     let model = json!({
         "id": state.info.text.model, "object": "model", "created": 0, "owned_by": "windlass"
     });
     let list = json!({"object": "list", "data": [model]});
-    typed("application/json", list.to_string())
+    let mut response = typed("application/json", list.to_string());
+    if let Some(origin) = headers.get(ORIGIN)
+        && state.origin_rule.check(&headers).is_ok()
+    {
+        allow(origin.clone(), response.headers_mut());
+    }
+    response
 }
 
 fn streamed(
@@ -266,7 +281,7 @@ fn refused(refusal: &ChatRefusal) -> Response<Body> {
 }
 
 /// A refusal at the entrance, with a body that clients of this protocol can read.
-fn in_their_form(refused: Response<Body>) -> Response<Body> {
+fn in_their_form(refused: &Response<Body>) -> Response<Body> {
     let status = refused.status();
     let (code, message) = match status {
         StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::TooLarge, "the request is too long"),
@@ -279,7 +294,11 @@ fn in_their_form(refused: Response<Body>) -> Response<Body> {
             "no model answers here now: the server is shutting down, or has none for text",
         ),
     };
-    failure(status, code, message)
+    let mut response = failure(status, code, message);
+    if let Some(origin) = refused.headers().get(ACCESS_CONTROL_ALLOW_ORIGIN) {
+        allow(origin.clone(), response.headers_mut());
+    }
+    response
 }
 
 fn failure(status: StatusCode, code: ErrorCode, message: &str) -> Response<Body> {

@@ -90,7 +90,10 @@ pub(crate) fn router(state: Arc<State>) -> Router {
             "/v1/chat/completions",
             post(completions::complete).fallback(chat::preflight),
         )
-        .route("/v1/models", get(completions::models))
+        .route(
+            "/v1/models",
+            get(completions::models).fallback(chat::preflight),
+        )
         .route("/api/info", get(info))
         .route("/health", get(health))
         .route("/ready", get(ready))

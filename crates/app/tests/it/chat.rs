@@ -3,23 +3,30 @@
 use crate::support::config;
 use crate::support::http::{Answer, post, post_with};
 use crate::support::model_server::{ModelServer, Says};
-use crate::support::program;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use windlass_app::server::{Server, Setup, start};
+use windlass_app::server::{Handlers, Server, Setup, start};
 
-struct Chat {
-    address: String,
-    model: ModelServer,
+pub(crate) struct Chat {
+    pub(crate) address: String,
+    pub(crate) model: ModelServer,
     _server: Server,
-    _data: tempfile::TempDir,
+    pub(crate) data: tempfile::TempDir,
 }
 
-async fn chat(
+pub(crate) async fn chat(
     rule: impl Fn(&Value) -> Says + Send + Sync + 'static,
     keys: &[(&'static str, &str)],
+) -> Chat {
+    chat_with(rule, keys, windlass_handlers::builtin()).await
+}
+
+pub(crate) async fn chat_with(
+    rule: impl Fn(&Value) -> Says + Send + Sync + 'static,
+    keys: &[(&'static str, &str)],
+    handlers: Handlers,
 ) -> Chat {
     let model = ModelServer::start(rule);
     let data = tempfile::tempdir().unwrap();
@@ -28,7 +35,7 @@ async fn chat(
     all.extend_from_slice(keys);
     let server = start(Setup {
         config: config(data.path(), &all),
-        handlers: windlass_handlers::builtin(),
+        handlers,
         watch: false,
     })
     .await
@@ -37,17 +44,38 @@ async fn chat(
         address: server.address().to_string(),
         model,
         _server: server,
-        _data: data,
+        data,
     }
 }
 
 impl Chat {
-    fn ask(&self, body: &Value) -> Answer {
+    pub(crate) fn ask(&self, body: &Value) -> Answer {
         post(&self.address, "/api/chat", body.to_string().as_bytes())
+    }
+
+    /// Asks, reads until the answer holds a text, and gives the connection back, which breaks it off when it is dropped.
+    pub(crate) fn read_until(&self, body: &Value, text: &str) -> TcpStream {
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(
+            stream,
+            "POST /api/chat HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .unwrap();
+        let mut read = Vec::new();
+        let mut piece = [0; 4096];
+        while !String::from_utf8_lossy(&read).contains(text) {
+            let count = stream.read(&mut piece).unwrap();
+            assert!(count > 0, "{}", String::from_utf8_lossy(&read));
+            read.extend_from_slice(&piece[..count]);
+        }
+        stream
     }
 }
 
-fn words(answer: &Answer) -> String {
+pub(crate) fn words(answer: &Answer) -> String {
     chunks(answer)
         .iter()
         .filter(|chunk| chunk["type"] == "text-delta")
@@ -55,7 +83,7 @@ fn words(answer: &Answer) -> String {
         .collect()
 }
 
-fn chunks(answer: &Answer) -> Vec<Value> {
+pub(crate) fn chunks(answer: &Answer) -> Vec<Value> {
     answer
         .body
         .lines()
@@ -63,11 +91,11 @@ fn chunks(answer: &Answer) -> Vec<Value> {
         .collect()
 }
 
-fn user(id: &str, text: &str) -> Value {
+pub(crate) fn user(id: &str, text: &str) -> Value {
     json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]})
 }
 
-fn echo(last: &Value) -> Says {
+pub(crate) fn echo(last: &Value) -> Says {
     if last["role"] == "tool" {
         return Says::Words("Found.");
     }
@@ -175,7 +203,7 @@ async fn the_way_to_voice_ends_the_turn() {
 }
 
 /// What the stream asks the user, with its token.
-fn question(answer: &Answer) -> Value {
+pub(crate) fn question(answer: &Answer) -> Value {
     let chunks = chunks(answer);
     let asked = |kind: &str| chunks.iter().find(|chunk| chunk["type"] == kind).cloned();
     let part = asked("tool-approval-request").expect("a request for approval");
@@ -185,7 +213,7 @@ fn question(answer: &Answer) -> Value {
     request
 }
 
-fn approval(token: &str, approved: bool) -> Value {
+pub(crate) fn approval(token: &str, approved: bool) -> Value {
     json!({"id": "m", "role": "assistant", "parts": [
         {"type": "dynamic-tool", "toolName": "start_voice_session", "toolCallId": "call-1",
          "state": "approval-responded", "input": {}, "approval": {"id": token, "approved": approved}}
@@ -330,21 +358,7 @@ async fn a_conversation_of_a_browser_is_that_browsers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_message_at_a_time_and_who_leaves_gives_up() {
     let chat = chat(echo, &[]).await;
-    let body = json!({"id": "c", "message": "Wait."}).to_string();
-    let mut stream = TcpStream::connect(&chat.address).unwrap();
-    write!(
-        stream,
-        "POST /api/chat HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{body}",
-        chat.address,
-        body.len()
-    )
-    .unwrap();
-    let mut read = Vec::new();
-    let mut piece = [0; 4096];
-    while !String::from_utf8_lossy(&read).contains("One moment") {
-        let count = stream.read(&mut piece).unwrap();
-        read.extend_from_slice(&piece[..count]);
-    }
+    let stream = chat.read_until(&json!({"id": "c", "message": "Wait."}), "One moment");
     let busy = chat.ask(&json!({"id": "c", "message": "Who?"}));
     assert_eq!(busy.status, 409);
     drop(stream);
@@ -459,42 +473,4 @@ async fn without_a_key_the_demo_model_answers_with_tools() {
         .collect();
     assert_eq!(tools, ["kb_search", "kb_get"], "{}", answer.body);
     assert!(words(&answer).contains("Colin Archer"), "{}", answer.body);
-}
-
-#[test]
-fn a_terminal_gets_one_answer_or_one_after_the_other() {
-    let model = ModelServer::start(echo);
-    let data = tempfile::tempdir().unwrap();
-    let chat = |message: &[&str], lines: &'static str| {
-        let mut command = program::command(data.path());
-        command
-            .arg("chat")
-            .args(program::folders(data.path()))
-            .args(["--text-provider-url", &model.url])
-            .args(message);
-        if !lines.is_empty() {
-            std::fs::write(data.path().join("lines"), lines).unwrap();
-            command.stdin(std::fs::File::open(data.path().join("lines")).unwrap());
-        }
-        program::run(&mut command)
-    };
-    let one = chat(&["Search."], "");
-    assert_eq!(one.code, 0, "{:?}", one.problems);
-    assert!(
-        one.output.starts_with("  (Searching for Fram)\nFound.\n"),
-        "{}",
-        one.output
-    );
-    assert!(
-        one.output.contains("  [The polar ship Fram"),
-        "{}",
-        one.output
-    );
-    let both = chat(&[], "Who?\n\nHello.\n");
-    assert_eq!((both.code, both.output.as_str()), (0, "It is me.\nYes.\n"));
-    assert!(
-        model.seen().last().unwrap()["messages"]
-            .to_string()
-            .contains("It is me.")
-    );
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod chat;
+mod chat_lasting;
+mod chat_turns;
 mod command_line;
 mod knowledge;
 mod knowledge_served;

@@ -22,7 +22,7 @@ use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::World;
-use windlass_tool::id::{ClientId, SessionId};
+use windlass_tool::id::{ClientId, SessionId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What a text session is made of.
@@ -119,8 +119,14 @@ impl TextSession {
             outputs: Vec::new(),
             inputs: VecDeque::new(),
         };
+        let mut asked = VecDeque::new();
         for output in outputs {
-            text.obey(output, &mut Nobody);
+            if let Some(output) = text.calls.obey(output, &mut asked) {
+                text.obey(output, &mut Nobody);
+            }
+        }
+        for input in asked {
+            text.feed(input, &mut Nobody);
         }
         let known = request.inherited.map(VecDeque::from);
         let known = known.unwrap_or_else(|| {
@@ -141,6 +147,10 @@ impl TextSession {
 
     pub fn id(&self) -> &SessionId {
         &self.core.config().session_id
+    }
+
+    pub fn user_id(&self) -> &UserId {
+        &self.core.config().user_id
     }
 
     /// Whether the core has closed the session, so that the conversation goes on in another one.
@@ -169,9 +179,9 @@ impl TextSession {
         self.note(entry);
     }
 
-    /// Whether calls run for which no turn waits.
+    /// Whether calls run, or are being stored, for which no turn waits.
     pub fn is_working(&self) -> bool {
-        !self.calls.executor.is_idle()
+        !self.calls.is_idle()
     }
 
     /// Waits for the next thing that a call without a turn brings, or for a deadline.
@@ -187,8 +197,17 @@ impl TextSession {
     }
 
     /// Ends the session and waits for the changes that it has begun.
-    pub async fn end(mut self) {
-        self.feed(Input::Client(ClientEvent::Stop), &mut Nobody);
+    pub async fn end(self) {
+        self.end_by(Input::Client(ClientEvent::Stop)).await;
+    }
+
+    /// The same for a session whose conversation goes on in another one: what the user was asked stays open.
+    pub async fn suspend(self) {
+        self.end_by(Input::Shutdown).await;
+    }
+
+    async fn end_by(mut self, input: Input) {
+        self.feed(input, &mut Nobody);
         while !self.core.is_over() {
             self.work().await;
         }

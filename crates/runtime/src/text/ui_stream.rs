@@ -310,6 +310,17 @@ pub fn notice(kind: &str, data: &Value, words: &str) -> Vec<u8> {
     bytes
 }
 
+/// A stream without what was asked of the user in it: the tokens in those requests are nobody's but the client's.
+pub fn without_questions(stream: &str) -> String {
+    const QUESTIONS: [&str; 2] = [
+        "\"type\":\"tool-approval-request\"",
+        "\"type\":\"data-confirmation-request\"",
+    ];
+    let asks = |event: &&str| QUESTIONS.iter().any(|question| event.contains(question));
+    let events = stream.split_inclusive("\n\n");
+    events.filter(|event| !asks(event)).collect()
+}
+
 impl<O: Outlet> TurnSink for UiStream<O> {
     fn step(&mut self) {
         self.begin();

@@ -10,6 +10,7 @@ use crate::transcript::Utterance;
 use std::time::Duration;
 use windlass_tool::id::CallNumber;
 use windlass_tool::intent::EndAfter;
+use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
 impl Session {
@@ -162,7 +163,11 @@ impl Session {
         if reason == EndReason::Stopped {
             out.push(Output::SendClient(ClientUpdate::Stopped));
         }
-        self.withdraw_all(out);
+        // A conversation by text goes on after a restart, and what the user was asked can be answered there.
+        let goes_on = reason == EndReason::Shutdown && self.config.mode == Mode::Text;
+        if !goes_on {
+            self.withdraw_all(out);
+        }
         self.lifecycle = Lifecycle::Draining(reason);
         let open: Vec<CallNumber> = self.calls.iter().map(|call| call.slot.number).collect();
         for number in open {

@@ -3,15 +3,40 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 /// One answer of the model.
 pub(crate) enum Says {
     Words(&'static str),
     Calls(&'static str, Value),
+    /// Words, once the gate is open.
+    Waits(Arc<Gate>, &'static str),
     /// Words, and then nothing more for as long as the client stays.
     Hangs(&'static str),
+}
+
+/// Closed until somebody opens it, for good.
+#[derive(Default)]
+pub(crate) struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    pub(crate) fn pass(&self) {
+        let is_open = self.is_open.lock().unwrap();
+        drop(
+            self.opened
+                .wait_while(is_open, |is_open| !*is_open)
+                .unwrap(),
+        );
+    }
 }
 
 pub(crate) struct ModelServer {
@@ -54,6 +79,10 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Sa
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
         let (delta, reason) = match rule(&last) {
             Says::Words(words) => (json!({"content": words}), "stop"),
+            Says::Waits(gate, words) => {
+                gate.pass();
+                (json!({"content": words}), "stop")
+            }
             Says::Calls(name, arguments) => {
                 let function = json!({"name": name, "arguments": arguments.to_string()});
                 let id = format!("call_{number:012}");

@@ -1,0 +1,148 @@
+//! What the store has of conversations, so that they go on after a restart: what was said, which messages were answered how,
+//! and where the calls had got to. Owns the form of an entry; knows no turn.
+
+use crate::clock;
+use serde::{Deserialize, Serialize};
+use windlass_runtime::effects::{Ended, inherited};
+use windlass_runtime::store_thread::StoreHandle;
+use windlass_session::io::Input;
+use windlass_session::model::HistoryEntry;
+use windlass_store::{Appended, NewEntry, Opened, StoreUnavailable, Transaction};
+use windlass_tool::id::{ClientId, ConversationId, UserId};
+use windlass_tool::sensitive::Sensitive;
+
+/// The version of an entry's form. Entries of another one are passed over.
+const VERSION: u32 = 1;
+/// Entries that are read of a conversation: more than memory keeps the answers of.
+const ENTRIES_MAX: usize = 64;
+/// What stands in the place of an owner where whoever knows a conversation's id may go on with it. No client has this id.
+const ANYBODY: &str = "*";
+
+/// Writes to the store without waiting for it, and reads from it.
+#[derive(Clone)]
+pub(crate) struct Archive {
+    store: StoreHandle,
+}
+
+/// A conversation as the store has it.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) owner: Option<ClientId>,
+    /// For whom its text session was, and where that one had got to.
+    pub(crate) ended: Option<(UserId, Ended)>,
+    /// Oldest first.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// What happened in one turn.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// Of a turn by text: whose it was, and where its session had got to then.
+    pub(crate) ended: Option<(UserId, Ended)>,
+    /// The client's id of the message that was answered.
+    pub(crate) message: Option<String>,
+    /// What the client was sent, without tokens.
+    pub(crate) answer: Option<Sensitive<String>>,
+    /// What was said since the last entry, by text or by voice.
+    pub(crate) said: Vec<HistoryEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written<E> {
+    version: u32,
+    entry: E,
+}
+
+impl Archive {
+    pub(crate) fn new(store: StoreHandle) -> Self {
+        Self { store }
+    }
+
+    /// Keeps what happened. Nobody waits for it; where the store fails, it says so in the log.
+    pub(crate) fn keep(&self, id: &ConversationId, owner: Option<&ClientId>, entry: Entry) {
+        let (id, owner, now) = (id.clone(), owner_id(owner), clock::now_unix_ms());
+        let bodies = bodies(entry);
+        drop(self.store.ask(move |transaction| {
+            if transaction.open_conversation(&id, &owner, now)? == Opened::Foreign {
+                tracing::error!(conversation = %id, "a conversation of another owner has this id in the store");
+                return Ok(());
+            }
+            for body in &bodies {
+                let entry = NewEntry {
+                    key: None,
+                    body: body.clone(),
+                };
+                match transaction.append(&id, &[entry], now)? {
+                    Appended::Stored(_) | Appended::Missing => return Ok(()),
+                    Appended::TooLong => {}
+                }
+            }
+            tracing::warn!(conversation = %id, "a turn is longer than store.entry_bytes_max and is not kept");
+            Ok(())
+        }));
+    }
+
+    /// The conversation of this id, if the store has one that has not been idle for too long.
+    pub(crate) async fn find(&self, id: &ConversationId) -> Result<Option<Kept>, StoreUnavailable> {
+        let (id, now) = (id.clone(), clock::now_unix_ms());
+        self.store
+            .ask(move |transaction| find(transaction, &id, now))
+            .await
+    }
+
+    /// What a text session that goes on with a conversation is told first.
+    pub(crate) async fn inherited(
+        &self,
+        id: &ConversationId,
+        user: &UserId,
+        ended: Ended,
+    ) -> Result<Vec<Input>, StoreUnavailable> {
+        let (id, user, now) = (id.clone(), user.clone(), clock::now_unix_ms());
+        self.store
+            .ask(move |transaction| inherited(transaction, &id, &user, &ended, now))
+            .await
+    }
+}
+
+/// Reads a conversation within a transaction.
+pub(crate) fn find(
+    transaction: &mut dyn Transaction,
+    id: &ConversationId,
+    now_unix_ms: u64,
+) -> Result<Option<Kept>, StoreUnavailable> {
+    let Some(known) = transaction.conversation(id, now_unix_ms)? else {
+        return Ok(None);
+    };
+    let entries: Vec<Entry> = transaction
+        .entries(id, ENTRIES_MAX)?
+        .iter()
+        .filter_map(|entry| serde_json::from_str::<Written<Entry>>(entry.body.expose()).ok())
+        .filter(|written| written.version == VERSION)
+        .map(|written| written.entry)
+        .collect();
+    Ok(Some(Kept {
+        owner: (known.user_id.as_str() != ANYBODY).then(|| ClientId::new(known.user_id.as_str())),
+        ended: entries.iter().rev().find_map(|entry| entry.ended.clone()),
+        entries,
+    }))
+}
+
+fn owner_id(owner: Option<&ClientId>) -> UserId {
+    UserId::new(owner.map_or(ANYBODY, ClientId::as_str))
+}
+
+/// The entry as it is stored, and with ever less where the store takes no more.
+fn bodies(mut entry: Entry) -> Vec<Sensitive<String>> {
+    let text = |entry: &Entry| {
+        let version = VERSION;
+        let written = serde_json::to_string(&Written { version, entry });
+        Sensitive(written.expect("an entry has text keys and whole numbers"))
+    };
+    let mut bodies = vec![text(&entry)];
+    if entry.answer.take().is_some() {
+        bodies.push(text(&entry));
+    }
+    entry.said.clear();
+    bodies.push(text(&entry));
+    bodies
+}

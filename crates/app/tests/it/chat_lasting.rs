@@ -1,0 +1,230 @@
+//! Conversations that outlast their process: the program is killed or told to end, started again on the same data, and goes
+//! on where it was.
+
+use crate::chat::{approval, chat, chunks, echo, question, user, words};
+use crate::support::http::{Answer, get, post, post_with};
+use crate::support::model_server::ModelServer;
+use crate::support::program::{Running, command, folders};
+use crate::support::voice_client::VoiceClient;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The two ways in which a server goes.
+const ENDS: [&str; 2] = ["-KILL", "-TERM"];
+/// How long what must come may take; only a broken server takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Process {
+    running: Running,
+    address: String,
+}
+
+fn serve(folder: &Path, model: &ModelServer) -> Process {
+    let mut command = command(folder);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(folders(&folder.join("data")))
+        .args(["--text-provider-url", &model.url]);
+    let mut running = Running::start(&mut command);
+    let address = running.address();
+    Process { running, address }
+}
+
+impl Process {
+    fn ask(&self, body: &Value) -> Answer {
+        post(&self.address, "/api/chat", body.to_string().as_bytes())
+    }
+
+    fn confirm(&self, conversation: &str, token: &Value) -> Answer {
+        let body = json!({"conversationId": conversation, "token": token, "approved": true});
+        post(&self.address, "/api/confirm", body.to_string().as_bytes())
+    }
+
+    /// Ends it once all that it has kept is on the disk: the store takes one request after the other, and one that looks for a
+    /// conversation is answered.
+    fn end(self, signal: &str) {
+        assert_eq!(self.confirm("nobody", &json!("none")).status, 410);
+        self.running.signal(signal);
+        self.running.end();
+    }
+}
+
+fn require_consent(folder: &Path, tool: &str) {
+    let text = format!("[tools.{tool}]\nrequires_confirmation = true\n");
+    std::fs::write(folder.join("windlass.toml"), text).unwrap();
+}
+
+#[test]
+fn a_conversation_goes_on_and_a_known_message_is_not_answered_anew() {
+    for signal in ENDS {
+        let folder = tempfile::tempdir().unwrap();
+        let model = ModelServer::start(echo);
+        let server = serve(folder.path(), &model);
+        let first = json!({"id": "c", "messages": [user("a", "Who?")]});
+        let answer = server.ask(&first);
+        assert_eq!(words(&answer), "It is me.");
+        assert_eq!(
+            words(&server.ask(&json!({"id": "c", "messages": [user("b", "Search.")]}))),
+            "Found."
+        );
+        server.end(signal);
+
+        let server = serve(folder.path(), &model);
+        let requests = model.seen().len();
+        let again = server.ask(&first);
+        assert_eq!(again.body, answer.body, "{signal}");
+        assert_eq!(model.seen().len(), requests, "{signal}");
+        // What the client says of the past counts for nothing where the server knows it.
+        let next = server.ask(&json!({"id": "c", "messages": [
+            user("z", "I was never said"), user("d", "And then?")
+        ]}));
+        assert_eq!(words(&next), "Yes.");
+        let told = model.seen().pop().unwrap()["messages"].to_string();
+        for said in ["Who?", "It is me.", "Search.", "Found."] {
+            assert!(told.contains(said), "{signal}: {said} in {told}");
+        }
+        assert!(!told.contains("never said"));
+        server.end("-KILL");
+    }
+}
+
+#[test]
+fn what_the_user_was_asked_can_be_answered_after_a_restart() {
+    for signal in ENDS {
+        let folder = tempfile::tempdir().unwrap();
+        require_consent(folder.path(), "start_voice_session");
+        let model = ModelServer::start(echo);
+        let server = serve(folder.path(), &model);
+        let asked = server.ask(&json!({"id": "c", "messages": [user("a", "Talk.")]}));
+        let request = question(&asked);
+        let token = request["token"].as_str().unwrap().to_owned();
+        server.end(signal);
+
+        let data = folder.path().join("data");
+        for file in std::fs::read_dir(&data).unwrap().flatten() {
+            if file.file_type().unwrap().is_file() {
+                let bytes = std::fs::read(file.path()).unwrap();
+                let found = bytes
+                    .windows(token.len())
+                    .any(|part| part == token.as_bytes());
+                assert!(!found, "the token is in {:?}", file.path());
+            }
+        }
+        let server = serve(folder.path(), &model);
+        let forged = server.ask(&json!({"id": "c", "messages": [approval("made-up", true)]}));
+        assert!(forged.body.contains("not valid"), "{}", forged.body);
+        let elsewhere = server.ask(&json!({"id": "d", "messages": [approval(&token, true)]}));
+        assert!(elsewhere.body.contains("not valid"), "{}", elsewhere.body);
+        let answer = server.ask(&json!({"id": "c", "messages": [approval(&token, true)]}));
+        let done = chunks(&answer)
+            .into_iter()
+            .find(|chunk| chunk["type"] == "tool-output-available")
+            .unwrap_or_else(|| panic!("{signal}: {}", answer.body));
+        assert_eq!(done["toolCallId"], request["toolCallId"]);
+        assert!(answer.body.contains("data-voice-session-start"));
+        // It runs once, and whoever approves again hears the same.
+        let again = server.confirm("c", &json!(token));
+        assert_eq!(again.status, 200, "{}", again.body);
+        server.end("-KILL");
+    }
+}
+
+#[test]
+fn a_conversation_of_a_browser_stays_that_browsers() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(echo);
+    let server = serve(folder.path(), &model);
+    let body = json!({"id": "c", "messages": [user("a", "Who?")]}).to_string();
+    let origin = format!("http://{}", server.address);
+    let mine = post_with(
+        &server.address,
+        "/api/chat",
+        &[("Origin", &origin)],
+        body.as_bytes(),
+    );
+    let cookie = mine.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    server.end("-KILL");
+    let server = serve(folder.path(), &model);
+    for (headers, status) in [(vec![], 403), (vec![("Cookie", cookie.as_str())], 200)] {
+        let answer = post_with(&server.address, "/api/chat", &headers, body.as_bytes());
+        assert_eq!(answer.status, status, "{headers:?}");
+    }
+    server.end("-KILL");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_said_by_voice_is_known_after_a_restart_and_to_its_client_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(echo);
+    let start = |folder: &Path| {
+        let mut command = command(folder);
+        command
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--text-provider",
+                "openai",
+            ])
+            .args(folders(&folder.join("data")))
+            .args(["--text-provider-url", &model.url]);
+        let mut running = Running::start(&mut command);
+        let address = running.address();
+        Process { running, address }
+    };
+    let server = start(folder.path());
+    // The client's id comes with the answer to any first request.
+    let origin = format!("http://{}", server.address);
+    let hello = json!({"message": "Hello."}).to_string();
+    let met = post_with(
+        &server.address,
+        "/api/chat",
+        &[("Origin", &origin)],
+        hello.as_bytes(),
+    );
+    let cookie = met.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let headers = [("Cookie", cookie.as_str())];
+    let mut client = VoiceClient::connect(&server.address, &headers)
+        .await
+        .unwrap();
+    client
+        .send(json!({"type": "start", "conversationId": "v"}))
+        .await;
+    client.expect("started").await;
+    client.say("Who designed the ship Fram?").await;
+    client.expect("turn_complete").await;
+    server.end("-KILL");
+
+    let server = start(folder.path());
+    let body = json!({"id": "v", "messages": [user("a", "Where were we?")]}).to_string();
+    let stranger = post(&server.address, "/api/chat", body.as_bytes());
+    assert_eq!(stranger.status, 403, "{}", stranger.body);
+    let mine = post_with(&server.address, "/api/chat", &headers, body.as_bytes());
+    assert_eq!(mine.status, 200, "{}", mine.body);
+    let told = model.seen().pop().unwrap()["messages"].to_string();
+    assert!(told.contains("Who designed the ship Fram?"), "{told}");
+    server.end("-KILL");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_conversation_leaves_memory_by_itself_and_is_forgotten() {
+    let chat = chat(echo, &[("text.conversation_idle_seconds", "1")]).await;
+    let body = json!({"id": "c", "messages": [user("a", "Who?")]});
+    assert_eq!(words(&chat.ask(&body)), "It is me.");
+    let sessions = || -> Value {
+        let metrics = get(&chat.address, "/metrics").body;
+        serde_json::from_str::<Value>(&metrics).unwrap()["loopDetection"]["activeSessions"].clone()
+    };
+    let begun = Instant::now();
+    while sessions() != json!(0) {
+        assert!(begun.elapsed() < PATIENCE, "it is still held");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let requests = chat.model.seen().len();
+    chat.ask(&json!({"id": "c", "messages": [user("b", "And?")]}));
+    let told = chat.model.seen()[requests]["messages"].to_string();
+    assert!(!told.contains("It is me."), "it is still known");
+}
