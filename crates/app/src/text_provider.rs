@@ -77,9 +77,10 @@ pub(crate) async fn settings(
     let first = model_name(text);
     let names = || {
         let fallbacks = text.fallback_models.iter().map(Name::as_str);
-        [first.as_str()].into_iter().chain(fallbacks)
+        let summary = text.summary_model.iter().map(Name::as_str);
+        [first.as_str()].into_iter().chain(fallbacks).chain(summary)
     };
-    let models = match text.provider {
+    let mut models = match text.provider {
         TextProvider::Openai => openai(config, names())?,
         TextProvider::Gemini => gemini(config, names())?,
         TextProvider::Demo => match demo_url(config, voice, shutdown).await? {
@@ -103,7 +104,13 @@ pub(crate) async fn settings(
         turn_timeout: Duration::from_secs(text.turn_seconds.get()),
         ..TextLimits::default()
     };
-    Ok(Some(Arc::new(TextSettings { models, limits })))
+    // It is named last, and asked for nothing else.
+    let summary_model = text.summary_model.as_ref().and_then(|_| models.pop());
+    Ok(Some(Arc::new(TextSettings {
+        models,
+        summary_model,
+        limits,
+    })))
 }
 
 fn openai<'n>(

@@ -230,6 +230,18 @@ impl ConversationLog {
         Window::newest(&self.messages, tokens_max)
     }
 
+    /// How many turns were begun before those of a window of this log, the forgotten ones among them.
+    pub fn turns_before(&self, window: &Window<'_>) -> u64 {
+        let left_out = u64::try_from(window.turns_left_out()).unwrap_or(u64::MAX);
+        self.turns_forgotten.saturating_add(left_out)
+    }
+
+    /// What a window of this log leaves out, but for so many turns of the whole conversation at the front.
+    pub fn older_from<'a>(&self, window: &Window<'a>, turns: u64) -> Window<'a> {
+        let known = turns.saturating_sub(self.turns_forgotten);
+        window.older_but(usize::try_from(known).unwrap_or(usize::MAX))
+    }
+
     fn check_text(&self, what: &'static str, text: &Sensitive<String>) -> Result<(), AppendError> {
         if text.expose().trim().is_empty() {
             return Err(AppendError::Blank);

@@ -35,7 +35,11 @@ const INTERRUPTED: &str =
 const NOTICE: &str = "(Notice of the system, not of the user:)";
 const SUMMARY: &str = "(Summary of the conversation before this, as context only:)";
 
-pub(super) fn of<'a>(messages: &'a [Message], summary: Option<&'a str>) -> Vec<Step<'a>> {
+pub(super) fn of<'a>(
+    messages: &'a [Message],
+    summary: Option<&'a str>,
+    request: Option<&'a str>,
+) -> Vec<Step<'a>> {
     let mut steps = Vec::with_capacity(messages.len() + 2);
     if let Some(summary) = summary {
         user(&mut steps, titled(SUMMARY, summary));
@@ -49,6 +53,9 @@ pub(super) fn of<'a>(messages: &'a [Message], summary: Option<&'a str>) -> Vec<S
             }
             Body::Answer(answer) => answer_of(&mut steps, answer),
         }
+    }
+    if let Some(request) = request {
+        user(&mut steps, UserItem::Text(request.into()));
     }
     match steps.last() {
         Some(Step::User(_)) => {}

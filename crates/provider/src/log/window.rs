@@ -10,6 +10,7 @@ pub struct Window<'a> {
     older: &'a [Message],
     messages: &'a [Message],
     summary: Option<&'a str>,
+    request: Option<&'a str>,
 }
 
 impl<'a> Window<'a> {
@@ -37,6 +38,26 @@ impl<'a> Window<'a> {
             older,
             messages,
             summary: None,
+            request: None,
+        }
+    }
+
+    /// The newest turns of this window that fit into so many tokens; the newest in any case.
+    #[must_use]
+    pub fn newest_of(self, tokens_max: u64) -> Self {
+        Self {
+            summary: self.summary,
+            request: self.request,
+            ..Self::newest(self.messages, tokens_max)
+        }
+    }
+
+    /// Has the model asked for something at the end that is none of the conversation.
+    #[must_use]
+    pub fn with_request(self, request: &'a str) -> Self {
+        Self {
+            request: Some(request),
+            ..self
         }
     }
 
@@ -56,7 +77,25 @@ impl<'a> Window<'a> {
             older: &[],
             messages: self.older,
             summary: None,
+            request: None,
         }
+    }
+
+    /// How many turns it leaves out.
+    pub(super) fn turns_left_out(&self) -> usize {
+        let older = self.older.iter();
+        older.filter(|message| message.begins_turn()).count()
+    }
+
+    /// What it leaves out, but for so many turns at the front.
+    pub(super) fn older_but(&self, turns: usize) -> Self {
+        let mut older = self.older();
+        let begins = |(at, message): (usize, &Message)| message.begins_turn().then_some(at);
+        let start = self.older.iter().enumerate().filter_map(begins).nth(turns);
+        // What stands before the first turn goes with it.
+        let start = if turns == 0 { Some(0) } else { start };
+        older.messages = &self.older[start.unwrap_or(self.older.len())..];
+        older
     }
 
     pub fn is_empty(&self) -> bool {
@@ -73,7 +112,7 @@ impl<'a> Window<'a> {
 
     /// The conversation as any provider takes it: see [`steps::of`].
     pub(crate) fn steps(&self) -> Vec<Step<'a>> {
-        steps::of(self.messages, self.summary)
+        steps::of(self.messages, self.summary, self.request)
     }
 }
 

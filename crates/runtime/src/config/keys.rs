@@ -96,6 +96,7 @@ const ROWS: &[(&str, Preset)] = &[
     ("text.provider", Text("auto")),
     ("text.model", Unset(Kind::Text)),
     ("text.fallback_models", EmptyList),
+    ("text.summary_model", Unset(Kind::Text)),
     ("text.url", Unset(Kind::Text)),
     ("text.api_key", Secret),
     ("text.api_key_env", Unset(Kind::Text)),

@@ -17,6 +17,8 @@ pub struct Text {
     pub model: Option<Name>,
     /// Asked in this order where the model fails.
     pub fallback_models: Vec<Name>,
+    /// Of the same server, too; `None` where older turns are left out unsummarised.
+    pub summary_model: Option<Name>,
     pub url: Option<HttpUrl>,
     pub api_key: Option<Secret>,
     pub temperature: Option<Temperature>,
@@ -135,6 +137,7 @@ pub(super) fn read(values: &mut Values) -> Result<Text, ConfigError> {
         url,
         model: set(values, "text.model")?,
         fallback_models: values.need("text.fallback_models")?,
+        summary_model: set(values, "text.summary_model")?,
         api_key: own.or(voice.map(|(_, key)| key)),
         temperature: set(values, "text.temperature")?,
         output_tokens_max: set(values, "text.output_tokens_max")?,

@@ -134,7 +134,7 @@ impl TextSession {
     ) -> Bytes {
         let body = model.encode(&Question {
             system_instruction,
-            window: self.log.window(history_tokens_max),
+            window: self.summaries.window(&self.log, history_tokens_max),
             tools: &self.tools,
             tool_use,
         });

@@ -6,6 +6,7 @@ mod ask;
 pub mod completions;
 mod model;
 mod session;
+mod summary;
 mod turn;
 pub mod ui_stream;
 
@@ -26,6 +27,8 @@ use windlass_tool::sensitive::Sensitive;
 pub struct TextSettings {
     /// The first is asked; each of the others where those before it fail.
     pub models: Vec<Arc<TextModel>>,
+    /// Summarises what the window leaves out; `None` where that is just left out.
+    pub summary_model: Option<Arc<TextModel>>,
     pub limits: TextLimits,
 }
 

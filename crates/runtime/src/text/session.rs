@@ -2,6 +2,7 @@
 //! no model's protocol and no client's.
 
 use super::model::TextTools;
+use super::summary::Summaries;
 use super::{TextSettings, TurnSink};
 use crate::call_driver::{CallDriver, Shared};
 use crate::effects::Ended;
@@ -44,6 +45,7 @@ pub struct TextSession {
     pub(super) core: RecordedSession,
     pub(super) calls: CallDriver,
     pub(super) log: ConversationLog,
+    pub(super) summaries: Summaries,
     pub(super) settings: Arc<TextSettings>,
     pub(super) tools: Arc<TextTools>,
     pub(super) flow: Flow,
@@ -110,6 +112,7 @@ impl TextSession {
             core,
             calls: CallDriver::new(identity, request.world, request.shared),
             log: ConversationLog::new(request.settings.limits.log),
+            summaries: Summaries::default(),
             settings: request.settings,
             tools: request.tools,
             flow: Flow::default(),

@@ -57,6 +57,7 @@ impl TextSession {
             until: Instant::now() + self.settings.limits.turn_timeout,
         };
         self.flow = Flow::default();
+        self.summaries.take_finished();
         let mut reason = FinishReason::Stop;
         if self.take_input(input, &mut patience, sink).await {
             reason = self.answer(system_instruction, &mut patience, sink).await;
@@ -71,6 +72,10 @@ impl TextSession {
         };
         sink.finished(&end);
         sink.flush();
+        if let Some(model) = &self.settings.summary_model {
+            self.summaries
+                .begin(model, &self.log, &self.settings.limits);
+        }
         end
     }
 

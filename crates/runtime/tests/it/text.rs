@@ -413,3 +413,58 @@ async fn a_refusal_whose_body_never_comes_holds_no_turn() {
     let told = "the answer took too long and was given up; please ask again";
     assert_eq!(written.errors(), [told]);
 }
+
+fn has(body: &Value, text: &str) -> bool {
+    body["messages"].to_string().contains(text)
+}
+
+#[tokio::test]
+async fn what_the_window_leaves_out_is_summarised_beside_the_turns() {
+    let long = |word: &str| format!("{word} {}", "x".repeat(1_000));
+    for (summary, is_told) in [
+        (text("They spoke of ships."), true),
+        (refusal(500, ""), false),
+    ] {
+        let server = TextServer::start(vec![text(&long("Noted."))]).await;
+        let cheap = TextServer::start(vec![summary]).await;
+        let limits = TextLimits {
+            history_tokens_max: 800,
+            ..limits()
+        };
+        let mut chat = Chat::summarised(
+            vec![model(&server.url, "dear")],
+            Some(model(&cheap.url, "cheap")),
+            vec![echo()],
+            limits,
+            Vec::new(),
+        );
+        let begun = std::time::Instant::now();
+        chat.say(&long("First.")).await;
+        loop {
+            let written = chat.say(&long("Next.")).await;
+            assert_eq!(written.errors(), Vec::<&str>::new());
+            let asked = server.seen().pop().unwrap();
+            assert!(asked["messages"].as_array().unwrap().len() <= 4);
+            if has(&asked, "They spoke of ships.") {
+                break;
+            }
+            if !is_told && cheap.seen().len() > 1 {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            tokio::task::yield_now().await;
+        }
+        let seen = cheap.seen();
+        assert!(has(&seen[0], "First.") && has(&seen[0], "Write the notes"));
+        assert!(seen[0].get("tools").is_none(), "it is given no tools");
+        if is_told {
+            // The next one goes on from the one before.
+            while cheap.seen().len() < 2 {
+                chat.say(&long("More.")).await;
+                assert!(begun.elapsed() < Duration::from_secs(60));
+            }
+            let second = &cheap.seen()[1];
+            assert!(has(second, "They spoke of ships.") && !has(second, "First."));
+        }
+    }
+}

@@ -274,6 +274,16 @@ impl Chat {
         limits: TextLimits,
         subscribers: Vec<Arc<dyn Subscriber>>,
     ) -> Self {
+        Self::summarised(models, None, tools, limits, subscribers)
+    }
+
+    pub(crate) fn summarised(
+        models: Vec<Arc<TextModel>>,
+        summary_model: Option<Arc<TextModel>>,
+        tools: Vec<Tool>,
+        limits: TextLimits,
+        subscribers: Vec<Arc<dyn Subscriber>>,
+    ) -> Self {
         let registry = tools::registry(tools);
         let declared = Arc::new(TextTools::new(
             registry
@@ -290,7 +300,11 @@ impl Chat {
             client_id: ClientId::new("client"),
             world: Arc::new(StillWorld),
             shared: shared(subscribers),
-            settings: Arc::new(TextSettings { models, limits }),
+            settings: Arc::new(TextSettings {
+                models,
+                summary_model,
+                limits,
+            }),
             tools: declared,
             inherited: None,
         });
