@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 
 const RULES = [
+  [/approved the call/, { words: ['It', ' was', ' looked', ' up.'] }],
   [/talk/i, { call: 'start_voice_session', arguments: { pending_request: 'Who designed the Fram?' } }],
   [/Fram/, { call: 'kb_search', arguments: { query: 'Fram designer' } }],
   [/slowly/, { words: ['One', ' moment'], hangs: true }],

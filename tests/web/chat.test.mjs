@@ -1,6 +1,6 @@
 // The chat beside voice, on a real server whose model for text is a rule: words, calls, sources, and the way to voice and back.
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -53,6 +53,34 @@ test("an answer that is stopped stays stopped", async () => {
     await page.getByText("interrupted", { exact: true }).waitFor();
     await untilState(page, { generating: false });
   });
+});
+
+test("a call that needs consent asks in a dialog, and runs where the user says yes", async () => {
+  const config = join(folder, "windlass.toml");
+  writeFileSync(config, "[tools.kb_search]\nrequires_confirmation = true\n");
+  const careful = await startServer(["--config", config, "--text-provider", "openai", "--text-provider-url", model.url]);
+  try {
+    for (const [button, ended, words] of [
+      ["Yes", "It was looked up.", /approved the call/],
+      ["No", "Colin Archer did.", /said no/],
+    ]) {
+      await visit(browser, careful.url, {}, async (page) => {
+        await ask(page, "Who designed the Fram?");
+        const dialog = page.locator("#confirmation[open]");
+        await dialog.waitFor();
+        assert.match(await page.locator("#confirmation-preview").textContent(), /kb_search|Fram/);
+        await untilState(page, { generating: false });
+        const { turnsCompleted } = await state(page);
+        await dialog.getByRole("button", { name: new RegExp(`^${button}`) }).click();
+        await page.locator("#confirmation").waitFor({ state: "hidden" });
+        await untilAnswered(page, turnsCompleted + 1);
+        assert.equal(await page.locator(".line.assistant").last().locator(".words").textContent(), ended);
+        assert.match(JSON.stringify(model.seen.at(-1).messages), words);
+      });
+    }
+  } finally {
+    await careful.close();
+  }
 });
 
 test("the conversation goes on by voice, and comes back", async () => {

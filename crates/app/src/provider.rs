@@ -95,7 +95,7 @@ pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
     let id = model.strip_prefix("models/").unwrap_or(model);
     let change = config.models.get(model).or_else(|| config.models.get(id));
     Arc::new(match change {
-        Some(change) => change.apply(found.profile),
+        Some(change) => change.live.apply(found.profile),
         None => found.profile,
     })
 }

@@ -88,7 +88,7 @@ pub(crate) async fn settings(
                 // The demo model speaks the protocol to the letter, and so insists on a key.
                 let key = Sensitive("Bearer none".to_owned());
                 served(
-                    text,
+                    config,
                     &url,
                     client(&url, Some((AUTHORIZATION, key)))?,
                     names(),
@@ -130,12 +130,12 @@ fn openai<'n>(
     let key = key.map(|key| key.sensitive());
     let bearer = key.map(|key| Sensitive(format!("Bearer {}", key.expose())));
     let client = client(url, bearer.map(|bearer| (AUTHORIZATION, bearer)))?;
-    Ok(served(text, url, client, names))
+    Ok(served(config, url, client, names))
 }
 
 /// Models of a server that speaks Chat Completions.
 fn served<'n>(
-    text: &Text,
+    config: &Config,
     url: &str,
     client: Arc<HttpClient>,
     names: impl Iterator<Item = &'n str>,
@@ -146,10 +146,11 @@ fn served<'n>(
             if let Some(note) = found.note {
                 tracing::warn!(model = name, note, "a note on this server");
             }
-            let protocol = Protocol::Openai {
-                profile: found.profile,
+            let profile = match config.models.get(name) {
+                Some(change) => change.chat.apply(found.profile),
+                None => found.profile,
             };
-            model(text, name, protocol, &client)
+            model(&config.text, name, Protocol::Openai { profile }, &client)
         })
         .collect()
 }
@@ -193,8 +194,14 @@ fn gemini<'n>(
             if let Some(note) = &found.note {
                 tracing::warn!(model = name, note, "a note on this model");
             }
+            let id = name.strip_prefix("models/").unwrap_or(name);
+            let change = config.models.get(name).or_else(|| config.models.get(id));
+            let profile = match change {
+                Some(change) => change.gemini.apply(found.profile),
+                None => found.profile,
+            };
             let protocol = Protocol::Gemini {
-                profile: found.profile,
+                profile,
                 resource: backend.model_name(name),
             };
             model(text, name, protocol, &client)

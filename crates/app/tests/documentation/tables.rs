@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use toml::Table;
 use windlass_provider::gemini_live::profile;
+use windlass_provider::{gemini_text, openai_chat};
 use windlass_session::limits::Limits;
 use windlass_tool::error::ErrorType;
 use windlass_tool::kind::Mode;
@@ -93,6 +94,62 @@ fn the_model_profiles_are_those_in_force() {
         shown += 1;
     }
     assert_eq!(shown, fields.len(), "every field has its row");
+}
+
+/// Each cell behind a field's name is the profile's value; every field has its row.
+fn check_profiles(header: &[String], profiles: &[Value]) {
+    let rows = rows("docs/providers.md");
+    let at = rows.iter().position(|row| row == header).unwrap();
+    let fields = profiles[0].as_object().unwrap();
+    let mut shown = 0;
+    for row in rows[at + 1..]
+        .iter()
+        .take_while(|row| row.len() == header.len())
+    {
+        let field = code(&row[0]).unwrap();
+        for (cell, profile) in row[1..].iter().zip(profiles) {
+            let value = &profile[field];
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            assert_eq!(code(cell), Some(text.as_str()), "{field} in {header:?}");
+        }
+        shown += 1;
+    }
+    assert_eq!(shown, fields.len(), "every field has its row");
+}
+
+#[test]
+fn the_profiles_of_text_models_are_those_in_force() {
+    let rows = rows("docs/providers.md");
+    let headers: Vec<_> = rows.iter().filter(|row| row[0].is_empty()).collect();
+    let named = |cell: &str| {
+        cell.split('`')
+            .nth(1)
+            .unwrap_or("nobody-knows-it")
+            .to_owned()
+    };
+    for header in headers {
+        let names: Vec<String> = header[1..].iter().map(|cell| named(cell)).collect();
+        let is_chat = names[0].starts_with("https://");
+        let is_gemini = names[0] == "gemini-3";
+        if !is_chat && !is_gemini {
+            continue;
+        }
+        let profiles: Vec<Value> = names
+            .iter()
+            .map(|name| match is_chat {
+                true => serde_json::to_value(openai_chat::profile::find(name, "any").profile),
+                false => serde_json::to_value(gemini_text::profile::find(name).profile),
+            })
+            .map(Result::unwrap)
+            .collect();
+        check_profiles(header, &profiles);
+    }
+    let texts = read("docs/providers.md");
+    assert!(
+        texts.contains("| | `gemini-3` |") && texts.contains("| | `https://api.openai.com/v1` |")
+    );
 }
 
 #[test]

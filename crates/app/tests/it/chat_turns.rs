@@ -196,19 +196,33 @@ async fn pages_of_allowed_origins_may_read_every_text_endpoint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_is_read_up_to_ten_million_bytes_and_no_further() {
-    const MOST: usize = 10_000_000;
-    let chat = chat(echo, &[("text.request_bytes_max", "10000000")]).await;
+async fn a_body_is_read_up_to_its_limit_and_no_further() {
+    const MOST: usize = 6 << 20;
+    let chat = chat(echo, &[]).await;
     let body = |bytes: usize| {
         let frame = json!({"message": "Who?", "padding": ""}).to_string();
         let padding = "x".repeat(bytes - frame.len());
         json!({"message": "Who?", "padding": padding}).to_string()
     };
-    for (bytes, status) in [(MOST, 200), (MOST + 1, 413)] {
+    for (bytes, status) in [(MOST, 200), (MOST + 1, 413), (10_000_000, 413)] {
         let body = body(bytes);
         assert_eq!(body.len(), bytes);
         let answer = post(&chat.address, "/api/chat", body.as_bytes());
         assert_eq!(answer.status, status, "{bytes}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_models_profile_is_corrected_field_by_field() {
+    for (stream_usage, is_asked) in [("true", true), ("false", false)] {
+        let keys = [
+            ("text.model", "mine"),
+            ("models.mine.stream_usage", stream_usage),
+        ];
+        let chat = chat(echo, &keys).await;
+        assert_eq!(words(&chat.ask(&json!({"message": "Who?"}))), "It is me.");
+        let seen = chat.model.seen().pop().unwrap();
+        assert_eq!(seen.get("stream_options").is_some(), is_asked, "{seen}");
     }
 }
 

@@ -5,6 +5,7 @@ mod error;
 mod keys;
 mod knowledge;
 mod layers;
+mod models;
 mod path;
 mod print;
 mod settings;
@@ -15,6 +16,7 @@ pub use error::{BadValue, ConfigError};
 pub use keys::{Key, Kind, keys};
 pub use knowledge::{EmbedderKind, Knowledge, KnowledgeLimits, NamespaceReaders};
 pub use layers::{Environment, Flag, Origin, Sources};
+pub use models::ModelChange;
 pub use path::KeyPath;
 pub use settings::{
     Audit, Config, Folders, Log, LogFormat, LogLevel, Provider, ProviderKind, Server,

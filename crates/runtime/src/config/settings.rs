@@ -4,6 +4,7 @@
 use super::error::ConfigError;
 use super::knowledge::{Knowledge, knowledge};
 use super::layers::Values;
+use super::models::{ModelChange, models};
 use super::path::KeyPath;
 use super::text::Text;
 use super::values::{
@@ -14,7 +15,6 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use toml::{Table, Value};
-use windlass_provider::gemini_live::profile::ProfileOverride;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_session::limits::Limits;
 use windlass_store::StoreLimits;
@@ -32,7 +32,7 @@ pub struct Config {
     pub voice: Voice,
     pub text: Text,
     /// By model id.
-    pub models: BTreeMap<String, ProfileOverride>,
+    pub models: BTreeMap<String, ModelChange>,
     /// Makes tools stricter.
     pub tools: BTreeMap<ToolId, Tightening>,
     pub audit: Audit,
@@ -387,44 +387,6 @@ pub(super) fn limits(values: &Values, section: &str) -> Result<Limits, ConfigErr
     }
     Ok(Limits::deserialize(Value::Table(whole))
         .expect("the keys of the limits are those of the core, each with a small whole number"))
-}
-
-fn models(values: &Values) -> Result<BTreeMap<String, ProfileOverride>, ConfigError> {
-    let mut models = BTreeMap::new();
-    for model in values.names("models") {
-        let section = KeyPath::from("models").child(&model);
-        let mut change = ProfileOverride::default();
-        for (path, found) in values.found() {
-            let Some([field]) = path.behind(&section) else {
-                continue;
-            };
-            let one = Table::from_iter([(field.clone(), found.value.clone())]);
-            let read = ProfileOverride::deserialize(Value::Table(one)).map_err(|error| {
-                let cause = error.message().trim().replace('\n', ", ");
-                let cause = format!("does not fit: {cause}");
-                values.refuse_at(path, Problem::new(cause, "see docs/configuration.md"))
-            })?;
-            change = merged(change, read);
-        }
-        models.insert(model, change);
-    }
-    Ok(models)
-}
-
-fn merged(one: ProfileOverride, other: ProfileOverride) -> ProfileOverride {
-    ProfileOverride {
-        calls: other.calls.or(one.calls),
-        scheduling: other.scheduling.or(one.scheduling),
-        declaration: other.declaration.or(one.declaration),
-        answers: other.answers.or(one.answers),
-        text_input: other.text_input.or(one.text_input),
-        history: other.history.or(one.history),
-        resumption: other.resumption.or(one.resumption),
-        hold_microphone: other.hold_microphone.or(one.hold_microphone),
-        thinking: other.thinking.or(one.thinking),
-        vision: other.vision.or(one.vision),
-        context_tokens_max: other.context_tokens_max.or(one.context_tokens_max),
-    }
 }
 
 fn tools(values: &Values) -> Result<BTreeMap<ToolId, Tightening>, ConfigError> {

@@ -233,7 +233,7 @@ fn tools_models_and_limits_take_their_tables() {
         tightening.rate_limit.map(|limit| limit.window_ms),
         Some(1000)
     );
-    let change = &config.models["gemini-3.8-live"];
+    let change = &config.models["gemini-3.8-live"].live;
     assert_eq!(
         (change.scheduling, change.context_tokens_max),
         (Some(false), Some(1000))
