@@ -18,7 +18,7 @@ use windlass_provider::gemini_live::{
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{
-    AdmittedCall, Input, Output, RateDecision, Reservation, ReservationError,
+    AdmittedCall, Input, Output, RateDecision, Reservation, ReservationError, ReservationRefusal,
 };
 use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, ModelEvent, ModelProfile};
@@ -196,6 +196,7 @@ impl<'a> Conversation<'a> {
                     let call = call.call();
                     self.inputs.push_back(Input::CallFinished { call, result });
                 }
+                Output::ReadLedger => self.inputs.push_back(Input::Ledger(Ok(Vec::new()))),
                 Output::Reserve(request) => {
                     self.effects += 1;
                     let minted = EffectId::new(format!("effect-{}", self.effects));
@@ -217,7 +218,9 @@ impl<'a> Conversation<'a> {
                     let problem = "nobody is there to be asked".to_owned();
                     self.inputs.push_back(Input::Proposed {
                         call: request.call,
-                        outcome: Err(ReservationError { problem }),
+                        outcome: Err(ReservationRefusal::Unavailable(ReservationError {
+                            problem,
+                        })),
                     });
                 }
                 Output::CheckRate { call, .. } => self.inputs.push_back(Input::RateChecked {

@@ -219,7 +219,8 @@ impl CallPath {
                 std::hint::black_box(&update);
                 self.notices += 1;
             }
-            Output::RequestConfirmation(_)
+            Output::ReadLedger
+            | Output::RequestConfirmation(_)
             | Output::DeclineConfirmation { .. }
             | Output::WithdrawConfirmation { .. }
             | Output::Reserve(_)

@@ -13,11 +13,10 @@ use std::task::{Context, Poll};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{
     ConfirmationRequest, Input, OutcomeRecord, Output, Reservation, ReservationRefusal,
-    ReserveRequest,
+    ReserveRequest, TokenHash,
 };
 use windlass_store::StoreUnavailable;
 use windlass_tool::handler::World;
-use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
 /// What all sessions of one process share.
@@ -30,6 +29,10 @@ pub struct Shared {
     pub journal: Option<Arc<Journal>>,
 }
 
+/// Tokens of questions that the store has not taken yet, or never takes; the oldest make room. A session has fewer open
+/// questions than this.
+const TOKENS_MAX: usize = 64;
+
 type Asked = Pin<Box<dyn Future<Output = Option<Input>> + Send>>;
 
 pub(crate) struct CallDriver {
@@ -40,7 +43,7 @@ pub(crate) struct CallDriver {
     /// What the store was asked and has not answered.
     asked: Vec<Asked>,
     /// Of confirmations that are stored, and that the client does not know yet.
-    tokens: Vec<(CallNumber, Sensitive<String>)>,
+    tokens: VecDeque<(TokenHash, Sensitive<String>)>,
 }
 
 impl CallDriver {
@@ -51,15 +54,20 @@ impl CallDriver {
             world,
             shared,
             asked: Vec::new(),
-            tokens: Vec::new(),
+            tokens: VecDeque::new(),
         }
     }
 
-    /// Asks what the conversation has changed before, for the core to know before the model is heard.
-    pub(crate) fn ask_ledger(&mut self, inputs: &mut VecDeque<Input>) {
+    fn read_ledger(&mut self, inputs: &mut VecDeque<Input>) {
         let work = effects::ledger(&self.identity, self.now_unix_ms());
         let answer = self.shared.store.ask(work);
-        self.expect(answer, told("the ledger could not be read"), inputs);
+        let become_input = |answer: Result<Option<Input>, StoreUnavailable>| {
+            answer.unwrap_or_else(|error| {
+                tracing::error!(%error, "the ledger could not be read, so that no change can start");
+                Some(effects::unread(&error))
+            })
+        };
+        self.expect(answer, become_input, inputs);
     }
 
     /// Turns an answer of the store into an input, now or when it comes.
@@ -90,6 +98,7 @@ impl CallDriver {
     /// back where it, or what it says, concerns a client or a provider too.
     pub(crate) fn obey(&mut self, output: Output, inputs: &mut VecDeque<Input>) -> Option<Output> {
         match output {
+            Output::ReadLedger => self.read_ledger(inputs),
             Output::RequestConfirmation(request) => self.propose(&request, inputs),
             Output::DeclineConfirmation { token_hash } => {
                 let work = effects::decline(&self.identity, token_hash, self.now_unix_ms());
@@ -147,10 +156,13 @@ impl CallDriver {
         match effects::propose(&self.identity, request, self.now_unix_ms()) {
             Err(error) => inputs.push_back(Input::Proposed {
                 call,
-                outcome: Err(error),
+                outcome: Err(ReservationRefusal::Unavailable(error)),
             }),
             Ok(minted) => {
-                self.tokens.push((call, minted.token));
+                if self.tokens.len() >= TOKENS_MAX {
+                    self.tokens.pop_front();
+                }
+                self.tokens.push_back((minted.token_hash, minted.token));
                 let answer = self.shared.store.ask(minted.work);
                 let become_input = move |answer: Result<Option<Input>, StoreUnavailable>| {
                     answer.unwrap_or_else(|error| Some(effects::not_proposed(call, &error)))
@@ -185,11 +197,9 @@ impl CallDriver {
     }
 
     /// The token of a confirmation that the client is being asked for, once.
-    pub(crate) fn take_token(&mut self, call: CallNumber) -> Option<Sensitive<String>> {
-        let newest = self.tokens.iter().rposition(|(own, _)| *own == call)?;
-        let (_, token) = self.tokens.swap_remove(newest);
-        self.tokens.retain(|(own, _)| *own != call);
-        Some(token)
+    pub(crate) fn take_token(&mut self, token_hash: &TokenHash) -> Option<Sensitive<String>> {
+        let index = self.tokens.iter().position(|(own, _)| own == token_hash)?;
+        self.tokens.remove(index).map(|(_, token)| token)
     }
 
     pub(crate) fn publish(&self, event: &SessionEvent) {

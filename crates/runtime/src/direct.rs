@@ -102,7 +102,6 @@ impl DirectSession {
             provider_session_id: None,
         };
         let mut inputs = VecDeque::from([Input::Connection(connected), Input::Model(ready)]);
-        direct.calls.ask_ledger(&mut inputs);
         direct.obey(outputs, &mut inputs);
         direct.feed(inputs);
         direct
@@ -192,7 +191,7 @@ impl DirectSession {
     fn tell_client(&mut self, update: ClientUpdate) {
         match update {
             ClientUpdate::ConfirmationRequest(question) => {
-                if let Some(token) = self.calls.take_token(question.call) {
+                if let Some(token) = self.calls.take_token(&question.token_hash) {
                     self.question = Some((question, token_hash(token.expose())));
                 }
             }

@@ -84,7 +84,7 @@ fn known_effects(
     let since = now_unix_ms.saturating_sub(LEDGER_MS);
     let effects = transaction.effects_of(conversation, since)?;
     let entries: Vec<LedgerEntry> = effects.into_iter().map(entry).collect();
-    Ok((!entries.is_empty()).then_some(Input::Ledger(entries)))
+    Ok(Some(Input::Ledger(Ok(entries))))
 }
 
 /// Where an earlier session of a conversation ended, as its driver wrote it down.
@@ -143,6 +143,11 @@ fn question(grant: Grant, call: CallNumber) -> Option<OpenQuestion> {
     })
 }
 
+/// What is told to the core where the ledger cannot be read.
+pub(crate) fn unread(error: &StoreUnavailable) -> Input {
+    Input::Ledger(Err(unavailable(error)))
+}
+
 fn entry(effect: Effect) -> LedgerEntry {
     LedgerEntry {
         response: response_of(&effect),
@@ -167,6 +172,7 @@ fn response_of(effect: &Effect) -> Option<Arc<ToolResponse>> {
 /// A confirmation as it is minted: what the store keeps, and the token that only the client gets.
 pub(crate) struct Minted {
     pub(crate) token: Sensitive<String>,
+    pub(crate) token_hash: TokenHash,
     pub(crate) work: Work,
 }
 
@@ -199,23 +205,20 @@ pub(crate) fn propose(
     let replaced = request.replaces;
     let work: Work = Box::new(move |transaction| {
         let refusal = match replaced {
-            Some(token_hash) => {
+            Some(replaced) => {
                 let renewal = Renewal {
-                    token_hash,
+                    token_hash: replaced,
                     new_token_hash: proposal.token_hash,
                     expires_at_unix_ms,
                     now_unix_ms,
                 };
                 let is_renewed = transaction.renew(&renewal)?.is_some();
-                (!is_renewed).then(|| "the question is not open any more".to_owned())
+                (!is_renewed).then_some(ReservationRefusal::GrantUnknown)
             }
-            None => match transaction.propose(&proposal)? {
-                windlass_store::Proposed::Stored => None,
-                refusal => Some(format!("the question is refused: {refusal:?}")),
-            },
+            None => unasked(&transaction.propose(&proposal)?),
         };
         let outcome = match refusal {
-            Some(problem) => Err(ReservationError { problem }),
+            Some(refusal) => Err(refusal),
             None => Ok(Proposed {
                 effect_id: effect_id.clone(),
                 token_hash,
@@ -224,14 +227,33 @@ pub(crate) fn propose(
         };
         Ok(Some(Input::Proposed { call, outcome }))
     });
-    Ok(Minted { token, work })
+    Ok(Minted {
+        token,
+        token_hash,
+        work,
+    })
+}
+
+/// Why a question is not put, if it is not.
+fn unasked(answer: &windlass_store::Proposed) -> Option<ReservationRefusal> {
+    match answer {
+        windlass_store::Proposed::Stored => None,
+        windlass_store::Proposed::TooLong => Some(ReservationRefusal::QuestionTooLong),
+        windlass_store::Proposed::TooMany => Some(ReservationRefusal::TooManyQuestions),
+        windlass_store::Proposed::TokenTaken => {
+            let problem = "the store has this token already".to_owned();
+            Some(ReservationRefusal::Unavailable(ReservationError {
+                problem,
+            }))
+        }
+    }
 }
 
 /// What is told to the core where the store does not answer about a confirmation.
 pub(crate) fn not_proposed(call: CallNumber, error: &StoreUnavailable) -> Input {
     Input::Proposed {
         call,
-        outcome: Err(unavailable(error)),
+        outcome: Err(ReservationRefusal::Unavailable(unavailable(error))),
     }
 }
 

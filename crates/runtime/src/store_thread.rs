@@ -20,7 +20,8 @@ use windlass_store::{
 /// How the thread works.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreSettings {
-    /// Requests that wait for the disk; more are refused at once.
+    /// Requests that wait for the disk; more are refused at once. Outcomes never are: there are no more of them than changes
+    /// that were let start.
     pub waiting_max: usize,
     /// Requests that share one transaction. The more there are, the longer the first of them waits.
     pub batch_max: usize,
@@ -203,7 +204,7 @@ impl StoreHandle {
             Some(StoreUnavailable::Failed {
                 cause: "it is closed already".to_owned(),
             })
-        } else if state.jobs.len() >= self.queue.waiting_max {
+        } else if state.jobs.len() >= self.queue.waiting_max && job.outcome().is_none() {
             Some(StoreUnavailable::Overloaded)
         } else {
             None

@@ -92,6 +92,8 @@ impl Earlier {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// It is not known yet what the conversation has changed before.
+    Remembering,
     /// Its handler is asked what became of the earlier attempt.
     LookingUp,
     /// The shared limits are asked.
@@ -139,6 +141,7 @@ impl Call {
         match self.phase {
             Phase::Running | Phase::BackingOff | Phase::Recording => true,
             Phase::LookingUp
+            | Phase::Remembering
             | Phase::CheckingRate
             | Phase::Proposing
             | Phase::Waiting
@@ -246,6 +249,15 @@ impl Calls {
 
     pub(crate) fn any_blocks(&self) -> bool {
         self.open.iter().any(|call| call.blocks && call.spoken)
+    }
+
+    /// The first call that waits for the ledger.
+    pub(crate) fn take_remembering(&mut self) -> Option<Call> {
+        let index = self
+            .open
+            .iter()
+            .position(|call| call.phase == Phase::Remembering)?;
+        Some(self.open.remove(index))
     }
 
     /// The call whose outcome is being stored.

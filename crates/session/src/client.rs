@@ -1,6 +1,7 @@
 //! The vocabulary between the core and a client: what the user's program sends, and what it is told. The endpoint maps it
 //! to the messages of the voice protocol and to the chat stream.
 
+use crate::io::TokenHash;
 use crate::model::{Role, TranscriptEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -93,6 +94,8 @@ pub enum ClientUpdate {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfirmationQuestion {
     pub call: CallNumber,
+    /// Of the token with which it can be answered.
+    pub token_hash: TokenHash,
     pub tool: ToolId,
     /// Those that will run, all of them.
     pub arguments: Sensitive<Arc<Map<String, Value>>>,

@@ -8,6 +8,7 @@ use crate::policy::{Reconnect, Settled};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::EffectId;
 
 /// The provider's connection, and what is under way on it.
 #[derive(Debug, Default)]
@@ -37,6 +38,18 @@ pub(crate) struct Connection {
     pub(crate) nudges_left: u32,
     /// The client was told that the provider is gone.
     pub(crate) is_told_lost: bool,
+}
+
+impl Connection {
+    /// What is known of this effect now was in no answer yet: whoever hears of those has not heard of it.
+    pub(crate) fn outdate(&mut self, effect_id: &EffectId) {
+        for answer in self.unconfirmed.iter_mut().chain(&mut self.late) {
+            let of = &mut answer.settled.effect_id;
+            if of.as_ref() == Some(effect_id) {
+                *of = None;
+            }
+        }
+    }
 }
 
 /// A result that its connection may never have carried.

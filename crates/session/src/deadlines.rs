@@ -15,6 +15,8 @@ pub(crate) enum Deadline {
     Store(CallNumber),
     /// Outcomes that could not be stored are tried again.
     RecordAgain,
+    /// A ledger that could not be read is asked for again.
+    LedgerAgain,
     /// The user has had as long to answer as there is.
     Confirmation(CallNumber),
     /// An answer is owed, and nothing was heard.

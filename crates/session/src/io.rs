@@ -27,14 +27,14 @@ pub enum Input {
     Model(ModelEvent),
     Connection(ConnectionEvent),
     Client(ClientEvent),
-    /// What the ledger knows of the conversation's effects of the last day. Given once, before the model is heard.
-    Ledger(Vec<LedgerEntry>),
+    /// The answer to [`Output::ReadLedger`]. Until it has come no change starts.
+    Ledger(Result<Vec<LedgerEntry>, ReservationError>),
     /// What an earlier session of the conversation left open. Given once, after the ledger and before the client is heard.
     Continued(Continued),
     /// The answer to [`Output::RequestConfirmation`].
     Proposed {
         call: CallNumber,
-        outcome: Result<Proposed, ReservationError>,
+        outcome: Result<Proposed, ReservationRefusal>,
     },
     /// The answer to [`Output::Reserve`].
     Reserved(Reservation),
@@ -149,6 +149,10 @@ pub enum ReservationRefusal {
     Done(Option<Arc<ToolResponse>>),
     /// The conversation has as many effects as the store keeps.
     Full,
+    /// The store does not keep arguments of this length, so that nobody can be asked about them.
+    QuestionTooLong,
+    /// The conversation has as many open questions as the store keeps.
+    TooManyQuestions,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -168,6 +172,8 @@ pub enum RateDecision {
 /// What the driver is to do, in this order.
 #[derive(Debug)]
 pub enum Output {
+    /// Read what the ledger knows of the conversation's effects of the last day, and answer with [`Input::Ledger`].
+    ReadLedger,
     /// Mint a token, store what the user is to be asked, durably, and answer with [`Input::Proposed`].
     RequestConfirmation(ConfirmationRequest),
     /// The user said no: the token must never count, not even after a restart.

@@ -152,6 +152,7 @@ impl Session {
     /// Begins the session. Its first outputs go into `out`.
     pub fn new(config: SessionConfig, out: &mut Vec<Output>) -> Self {
         out.push(Output::Event(SessionEvent::SessionStarted));
+        out.push(Output::ReadLedger);
         Self {
             now: Timestamp::default(),
             state: StateController::new(config.mode, config.limits.trail_entries_max),
@@ -192,7 +193,7 @@ impl Session {
                     self.on_client(event, out);
                 }
             }
-            Input::Ledger(entries) => self.on_ledger(entries),
+            Input::Ledger(ledger) => self.on_ledger(ledger, out),
             Input::Continued(continued) => self.on_continued(continued),
             Input::Proposed { call, outcome } => self.on_proposed(call, outcome, out),
             Input::Reserved(reservation) => self.on_reserved(reservation, out),
@@ -270,6 +271,7 @@ impl Session {
                 Deadline::Retry(call) => self.on_retry_due(call, out),
                 Deadline::Store(call) => self.on_store_timeout(call, out),
                 Deadline::RecordAgain => self.record_again(out),
+                Deadline::LedgerAgain => out.push(Output::ReadLedger),
                 Deadline::Confirmation(call) => self.on_confirmation_expired(call, out),
                 Deadline::ProviderSilence => self.on_provider_silence(out),
                 Deadline::ResultSilence => {

@@ -27,6 +27,7 @@ const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 impl World {
     pub(crate) fn obey(&mut self, index: usize, output: Output) {
         match output {
+            Output::ReadLedger => self.read_ledger(index),
             Output::RequestConfirmation(request) => self.propose(index, request),
             Output::DeclineConfirmation { token_hash } => {
                 let answer = Decline {
@@ -194,6 +195,13 @@ impl World {
         token
     }
 
+    fn read_ledger(&mut self, index: usize) {
+        let conversation = self.lanes[index].conversation.clone();
+        let effects = self.ask_store(|transaction| transaction.effects_of(&conversation, 0));
+        let ledger = effects.map(|effects| self.ledger_of(effects));
+        self.answer_of_store(index, Input::Ledger(ledger));
+    }
+
     fn propose(&mut self, index: usize, request: ConfirmationRequest) {
         let token_hash = self.mint_token();
         let effect_id = match &request.effect_id {
@@ -239,10 +247,8 @@ impl World {
                 token_hash,
                 expires_at_unix_ms,
             }),
-            Ok(false) => Err(ReservationError {
-                problem: "too many questions".to_owned(),
-            }),
-            Err(error) => Err(error),
+            Ok(false) => Err(ReservationRefusal::TooManyQuestions),
+            Err(error) => Err(ReservationRefusal::Unavailable(error)),
         };
         let question = Question {
             lane: index,

@@ -14,7 +14,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
-use windlass_store::{EffectState, MemoryStore, Store};
+use windlass_store::{EffectState, MemoryStore};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallRef, EffectId, SessionId};
 use windlass_tool::sensitive::Sensitive;
@@ -230,8 +230,6 @@ impl World {
         for output in outputs {
             self.take_output(index, output);
         }
-        let entries = self.ledger_of(index);
-        self.feed(index, Input::Ledger(entries));
         self.connect(index, 1, Ok(false));
     }
 
@@ -265,12 +263,7 @@ impl World {
     }
 
     /// What a driver gives the core at the start: the conversation's effects, those without an outcome as unknown.
-    fn ledger_of(&mut self, index: usize) -> Vec<LedgerEntry> {
-        let conversation = self.lanes[index].conversation.clone();
-        let store: &dyn Store = &self.store;
-        let effects = store
-            .ask(|transaction| transaction.effects_of(&conversation, 0))
-            .unwrap_or_default();
+    pub(crate) fn ledger_of(&self, effects: Vec<windlass_store::Effect>) -> Vec<LedgerEntry> {
         effects
             .into_iter()
             .map(|effect| LedgerEntry {

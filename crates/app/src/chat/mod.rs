@@ -274,7 +274,7 @@ impl ChatHost {
         let id = conversation.id.clone();
         let Some((user_id, ended)) = conversation.take_ended() else {
             return self
-                .session(maker, id, tools, history, None)
+                .session(maker, id, tools, history, Vec::new())
                 .map_err(|error| broken(&error));
         };
         let archive = self.conversations.archive();
@@ -291,7 +291,7 @@ impl ChatHost {
             client_id: maker.client_id,
             user_id,
         };
-        self.session(maker, id, tools, history, Some(inherited))
+        self.session(maker, id, tools, history, inherited)
             .map_err(|error| broken(&error))
     }
 
@@ -301,7 +301,7 @@ impl ChatHost {
         conversation_id: ConversationId,
         tools: &ModeTools,
         history: Vec<HistoryEntry>,
-        inherited: Option<Vec<Input>>,
+        inherited: Vec<Input>,
     ) -> Result<TextSession, NoRandomness> {
         let settings = self.settings.clone();
         let profile = settings.models[0].profile.clone();
@@ -348,7 +348,7 @@ impl ChatHost {
             world,
         };
         let mut session = self
-            .session(maker, conversation_id, tools, history, None)
+            .session(maker, conversation_id, tools, history, Vec::new())
             .map_err(|error| broken(&error))?;
         let own = tools.instruction();
         let instruction = match instructions.trim() {
@@ -381,7 +381,7 @@ impl ChatHost {
             ids::conversation_id()?,
             toolbox.of(Mode::Text),
             Vec::new(),
-            None,
+            Vec::new(),
         )
     }
 

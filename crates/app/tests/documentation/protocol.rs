@@ -186,6 +186,7 @@ fn call_messages() -> Vec<Value> {
         written(&ServerMessage::ToolsComplete { tool_count: 1 }),
         written(&of_question(
             &ConfirmationQuestion {
+                token_hash: [7; 32],
                 call: CallNumber(4),
                 tool: ToolId::parse("pay").unwrap(),
                 arguments: Sensitive(Arc::new(json!({"text": "10"}).as_object().unwrap().clone())),

@@ -34,9 +34,8 @@ pub struct TextRequest {
     pub shared: Shared,
     pub settings: Arc<TextSettings>,
     pub tools: Arc<TextTools>,
-    /// What [`crate::effects::inherited`] has of the conversation's earlier sessions; `None` where the store is still to be
-    /// asked what the conversation has changed.
-    pub inherited: Option<Vec<Input>>,
+    /// What [`crate::effects::inherited`] has of the conversation's earlier sessions; nothing where there are none.
+    pub inherited: Vec<Input>,
 }
 
 /// One text session. Everything of it lives in the futures of its methods; between them nothing moves but calls that have
@@ -128,16 +127,7 @@ impl TextSession {
                 text.obey(output, &mut Nobody);
             }
         }
-        for input in asked {
-            text.feed(input, &mut Nobody);
-        }
-        let known = request.inherited.map(VecDeque::from);
-        let known = known.unwrap_or_else(|| {
-            let mut known = VecDeque::new();
-            text.calls.ask_ledger(&mut known);
-            known
-        });
-        for input in known {
+        for input in request.inherited.into_iter().chain(asked) {
             text.feed(input, &mut Nobody);
         }
         text.connects(&mut Nobody);
@@ -262,6 +252,7 @@ impl TextSession {
             | Output::AcceptAudio
             | Output::SuppressAudio(_)
             | Output::HoldMicrophone(_)
+            | Output::ReadLedger
             | Output::RequestConfirmation(_)
             | Output::DeclineConfirmation { .. }
             | Output::WithdrawConfirmation { .. }
@@ -308,7 +299,7 @@ impl TextSession {
             ClientUpdate::ToolsComplete { .. } => self.flow.tools_complete = true,
             ClientUpdate::ConfirmationResult { .. } => self.flow.is_confirmed = true,
             ClientUpdate::ConfirmationRequest(question) => {
-                if let Some(token) = self.calls.take_token(question.call) {
+                if let Some(token) = self.calls.take_token(&question.token_hash) {
                     sink.asks(&question, &token);
                 }
                 return;

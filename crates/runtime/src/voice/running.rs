@@ -98,7 +98,6 @@ impl Running {
             service,
         });
         let mut inputs = VecDeque::from([Input::Client(ClientEvent::Connected)]);
-        running.calls.ask_ledger(&mut inputs);
         running.obey(outputs, &mut inputs, client, now);
         running.feed(inputs, client, now);
         running
@@ -165,7 +164,8 @@ impl Running {
                 Some(Output::HoldMicrophone(is_held)) => self.pump.hold_microphone(is_held),
                 Some(Output::Close(reason)) => self.ended = Some(reason),
                 Some(
-                    Output::RequestConfirmation(_)
+                    Output::ReadLedger
+                    | Output::RequestConfirmation(_)
                     | Output::DeclineConfirmation { .. }
                     | Output::WithdrawConfirmation { .. }
                     | Output::Reserve(_)
@@ -192,7 +192,7 @@ impl Running {
 
     fn tell_client(&mut self, update: &ClientUpdate, client: &mut ClientSide) {
         if let ClientUpdate::ConfirmationRequest(question) = update
-            && let Some(token) = self.calls.take_token(question.call)
+            && let Some(token) = self.calls.take_token(&question.token_hash)
         {
             self.say(&of_question(question, &token), client);
         } else if let Some(message) = of_update(update) {

@@ -155,10 +155,16 @@ fn a_full_queue_refuses_at_once() {
     let waiting = [handle.reserve(reserve("a")), handle.reserve(reserve("b"))];
     let refused = handle.reserve(reserve("c"));
     assert_eq!(refused.wait(), Err(StoreUnavailable::Overloaded));
+    let outcome = handle.record(succeeded("a"));
     drop(release);
     for pending in waiting {
         assert_eq!(pending.wait(), Ok(Reserved::Reserved));
     }
+    assert_eq!(
+        outcome.wait(),
+        Ok(Recorded::Stored),
+        "what has happened is not refused"
+    );
 }
 
 #[test]

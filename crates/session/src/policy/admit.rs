@@ -99,7 +99,15 @@ impl Session {
             is_taken_back: false,
             attached: Vec::new(),
         };
-        // Step 7: the same effect.
+        // Step 7: the same effect. Before the ledger is read nobody knows whether there was one.
+        if call.tool.writes() && !self.is_ledger_read() {
+            return self.await_ledger(call);
+        }
+        self.recall(call, out);
+    }
+
+    /// Step 7 on: whether the same was wished before, and what follows.
+    pub(crate) fn recall(&mut self, call: Call, out: &mut Vec<Output>) {
         if let Some(call) = self.recognise_effect(call, out) {
             self.charge(call, out);
         }

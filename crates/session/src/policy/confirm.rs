@@ -47,6 +47,17 @@ pub(crate) fn required(tool: &Tool) -> CallError {
     )
 }
 
+/// The user cannot be asked: questions enough are open.
+pub(crate) fn too_many(tool: &Tool) -> CallError {
+    CallError::new(
+        ErrorType::ConfirmationRequired,
+        format!(
+            "{} cannot be asked for now: too many questions wait for the user already",
+            tool.id
+        ),
+    )
+}
+
 /// What the user should know of an earlier wish of the same kind.
 pub(crate) fn warning(earlier: &Earlier) -> String {
     if earlier.is_unknown() {

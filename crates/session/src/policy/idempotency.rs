@@ -107,6 +107,8 @@ pub(crate) struct Settled {
     pub(crate) is_outcome: bool,
     /// The connection on which the id has had its answer.
     pub(crate) answered_on: Option<u64>,
+    /// The effect whose outcome this is.
+    pub(crate) effect_id: Option<EffectId>,
 }
 
 #[derive(Clone, Debug)]
@@ -175,14 +177,14 @@ impl Deliveries {
         }
     }
 
-    /// Whether the model has this answer, where it is known better than when it was recorded.
-    pub(crate) fn note_reach(&mut self, response: &Arc<ToolResponse>, reached: bool) {
+    /// Whether the model has this effect's answer, where it is known better than when it was recorded.
+    pub(crate) fn note_reach(&mut self, effect_id: &EffectId, reached: bool) {
         for (_, effect) in self.effects.iter_mut() {
             if let EffectState::Settled {
-                settled,
                 answer_reached_model,
+                ..
             } = &mut effect.state
-                && Arc::ptr_eq(&settled.response, response)
+                && effect.effect_id.as_ref() == Some(effect_id)
             {
                 *answer_reached_model = reached;
             }

@@ -185,7 +185,6 @@ impl Session {
         let rule = DuplicateRule::SameEffectFinished;
         self.replay(&call.slot, &earlier.settled, true, rule, out);
         self.forget_notice(call.fingerprint);
-        out.extend(effect_id.map(|effect_id| Output::MarkAnswered { effect_id }));
         None
     }
 }

@@ -207,7 +207,11 @@ impl Session {
             Phase::Running => call.tool.writes(),
             // The store's answer comes, and with it what is to be done about it.
             Phase::Proposing | Phase::Reserving | Phase::Recording => true,
-            Phase::LookingUp | Phase::CheckingRate | Phase::Waiting | Phase::BackingOff => false,
+            Phase::Remembering
+            | Phase::LookingUp
+            | Phase::CheckingRate
+            | Phase::Waiting
+            | Phase::BackingOff => false,
         };
         if runs_on {
             call.spoken &= call.phase != Phase::Running;
@@ -223,7 +227,8 @@ impl Session {
                 call: number,
                 attempt: LOOKUP_ATTEMPT,
             }),
-            Phase::CheckingRate
+            Phase::Remembering
+            | Phase::CheckingRate
             | Phase::Proposing
             | Phase::Waiting
             | Phase::Reserving
@@ -232,6 +237,7 @@ impl Session {
         };
         self.deadlines.clear(Deadline::Attempt(call.call_ref()));
         self.deadlines.clear(Deadline::Lookup(number));
+        self.deadlines.clear(Deadline::Store(number));
         self.deadlines.clear(Deadline::Retry(number));
         if let Some(call) = attempt {
             out.push(Output::AbortCall { call, drop: true });

@@ -8,7 +8,7 @@ use crate::client::{ClientUpdate, ConfirmationQuestion};
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
-use crate::io::{ConfirmationRequest, Output, Proposed, RateCharge, ReservationError, TokenHash};
+use crate::io::{ConfirmationRequest, Output, Proposed, RateCharge, ReservationRefusal, TokenHash};
 use crate::policy::{Effect, EffectState, Settled, confirm};
 use crate::session::settlement::call_record;
 use crate::time::Timestamp;
@@ -24,11 +24,7 @@ impl Session {
     /// Step 10: has the question stored. The call is answered when it is.
     pub(crate) fn ask(&mut self, mut call: Call, out: &mut Vec<Output>) {
         if self.confirmations.open_count() >= self.config.limits.open_confirmations_max {
-            let message = format!(
-                "{} cannot be asked for now: too many questions wait for the user already",
-                call.tool.id
-            );
-            let error = CallError::new(ErrorType::ConfirmationRequired, message);
+            let error = confirm::too_many(&call.tool);
             return self.refuse_call(call, error, Charge::Already, out);
         }
         call.phase = Phase::Proposing;
@@ -57,7 +53,7 @@ impl Session {
     pub(super) fn on_proposed(
         &mut self,
         number: CallNumber,
-        outcome: Result<Proposed, ReservationError>,
+        outcome: Result<Proposed, ReservationRefusal>,
         out: &mut Vec<Output>,
     ) {
         let Some(call) = self.calls.take_in(number, Phase::Proposing) else {
@@ -70,14 +66,7 @@ impl Session {
                 out.push(Output::WithdrawConfirmation { token_hash });
                 self.cancel_unstarted(call, out);
             }
-            Err(error) => {
-                out.push(Output::Event(SessionEvent::HandlerProblem {
-                    call: number,
-                    tool: call.tool.id.clone(),
-                    problem: error.to_string(),
-                }));
-                self.refuse_without_store(call, out);
-            }
+            Err(refusal) => self.on_reservation_refused(call, refusal, out),
         }
     }
 
@@ -108,7 +97,11 @@ impl Session {
             tool: waiting.tool.id.clone(),
             expires_at_unix_ms,
         }));
-        out.push(Output::SendClient(question(&waiting, expires_at_unix_ms)));
+        out.push(Output::SendClient(question(
+            &waiting,
+            token_hash,
+            expires_at_unix_ms,
+        )));
         self.reserve_next(waiting.slot.batch, out);
         let expires_at = self.expire_later(number);
         self.confirmations.open(Confirmation {
@@ -148,7 +141,7 @@ impl Session {
     fn on_renewed(
         &mut self,
         number: CallNumber,
-        outcome: Result<Proposed, ReservationError>,
+        outcome: Result<Proposed, ReservationRefusal>,
         out: &mut Vec<Output>,
     ) {
         let Ok(proposed) = outcome else {
@@ -169,6 +162,7 @@ impl Session {
         if let ConfirmationState::Open(call) = &entry.state {
             out.push(Output::SendClient(question(
                 call,
+                proposed.token_hash,
                 proposed.expires_at_unix_ms,
             )));
         }
@@ -358,6 +352,7 @@ impl Session {
             quoted: false,
             is_outcome: false,
             answered_on: None,
+            effect_id: None,
         };
         let effect = Effect {
             effect_id: None,
@@ -447,9 +442,10 @@ fn preview(call: &Call) -> String {
     }
 }
 
-fn question(call: &Call, expires_at_unix_ms: u64) -> ClientUpdate {
+fn question(call: &Call, token_hash: TokenHash, expires_at_unix_ms: u64) -> ClientUpdate {
     ClientUpdate::ConfirmationRequest(ConfirmationQuestion {
         call: call.slot.number,
+        token_hash,
         tool: call.tool.id.clone(),
         arguments: Sensitive(call.arguments.clone()),
         preview: Sensitive(preview(call)),

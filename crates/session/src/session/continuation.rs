@@ -83,6 +83,7 @@ impl Session {
             quoted: tool.reach == Reach::External,
             is_outcome: false,
             answered_on: None,
+            effect_id: None,
         }
     }
 }

@@ -71,6 +71,7 @@ impl Session {
             quoted: false,
             is_outcome: false,
             answered_on: Some(slot.generation),
+            effect_id: None,
         };
         let delivery = Delivery::of(&slot, DeliveryState::Settled(settled.clone()));
         self.deliveries.remember(slot.key.clone(), delivery);

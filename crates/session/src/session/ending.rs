@@ -184,6 +184,8 @@ impl Session {
             return;
         }
         let reason = reason.clone();
+        // The last chance: nobody tries again after the end.
+        out.extend(self.unsettled.records());
         out.push(Output::Event(SessionEvent::SessionEnded {
             reason: reason.clone(),
         }));

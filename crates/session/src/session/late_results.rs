@@ -47,19 +47,27 @@ impl Session {
     /// Nothing was heard after these answers, so that nobody knows whether the provider took them.
     pub(super) fn keep_unconfirmed(&mut self) {
         for Late { slot, settled } in std::mem::take(&mut self.connection.unconfirmed) {
-            self.deliveries.note_reach(&settled.response, false);
+            if let Some(effect_id) = &settled.effect_id {
+                self.deliveries.note_reach(effect_id, false);
+            }
             self.keep_late(&slot, &settled, None);
         }
     }
 
     /// The model reacted: whatever was sent has arrived. Answers that still wait for others of their message were not sent.
-    pub(super) fn confirm_answers(&mut self) {
-        if !self.connection.unconfirmed.is_empty() {
-            let calls = &self.calls;
-            self.connection
-                .unconfirmed
-                .retain(|late| calls.is_open(late.slot.batch));
+    /// What was done and told is told in the ledger, too, and not before: after a crash the model may have to hear it again.
+    pub(super) fn confirm_answers(&mut self, out: &mut Vec<Output>) {
+        if self.connection.unconfirmed.is_empty() {
+            return;
         }
+        let calls = &self.calls;
+        self.connection.unconfirmed.retain(|late| {
+            let is_open = calls.is_open(late.slot.batch);
+            if let (false, Some(effect_id)) = (is_open, late.settled.effect_id.clone()) {
+                out.push(Output::MarkAnswered { effect_id });
+            }
+            is_open
+        });
     }
 
     /// The model asked again and has its answer: what was asked on an earlier connection is not spoken of any more.
@@ -82,15 +90,18 @@ impl Session {
         let characters_max = self.config.limits.projection_characters_max;
         let mut responses = Vec::with_capacity(late.len());
         for Late { slot, settled } in late {
-            self.deliveries.note_reach(&settled.response, true);
+            if let Some(effect_id) = &settled.effect_id {
+                self.deliveries.note_reach(effect_id, true);
+            }
             self.external_in_context |= settled.quoted && settled.response.is_ok();
             self.turns.expect_continuation(slot.turn);
             responses.push(ModelToolResponse {
                 id: None,
-                name: slot.name,
+                name: slot.name.clone(),
                 projection: envelope::project(&settled.response, settled.quoted, characters_max),
                 scheduling: None,
             });
+            self.connection.unconfirmed.push(Late { slot, settled });
         }
         out.push(Output::SendModel(ModelCommand::LateResults(responses)));
         self.connection.plan.said();

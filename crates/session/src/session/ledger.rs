@@ -9,7 +9,9 @@ use crate::event::{DuplicateRule, SessionEvent};
 use crate::io::{
     LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
 };
-use crate::policy::{EffectState, Settled, judge, outcome_unknown, state_of};
+use crate::policy::{
+    Delivery, DeliveryState, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +34,16 @@ pub(super) struct Unsettled {
     /// Outcomes that could not be stored. As long as there is one, no change starts.
     unrecorded: Vec<OutcomeRecord>,
     late: VecDeque<Started>,
+    /// It is known what earlier sessions of the conversation did.
+    pub(super) is_ledger_read: bool,
+}
+
+impl Unsettled {
+    /// What has yet to be stored, once more.
+    pub(super) fn records(&self) -> impl Iterator<Item = Output> {
+        let records = self.unrecorded.iter().cloned();
+        records.map(Output::RecordOutcome)
+    }
 }
 
 /// A change that was started, and how it ended is not known.
@@ -42,8 +54,8 @@ struct Started {
     turn: u64,
     fingerprint: Option<[u8; 32]>,
     effect_id: EffectId,
-    /// An earlier run of the same effect may have done it, whatever becomes of this one.
-    follows_unknown: bool,
+    /// Another run of the same effect may have done it, or may do it yet, whatever becomes of this one.
+    is_one_of_several: bool,
 }
 
 impl Session {
@@ -73,6 +85,10 @@ impl Session {
                 {
                     effect.effect_id = Some(effect_id.clone());
                 }
+                // An attempt that was given up may still do it, so that a failure of either says nothing alone.
+                for started in &mut self.unsettled.late {
+                    started.is_one_of_several |= started.effect_id == effect_id;
+                }
                 call.effect_id = Some(effect_id);
                 if !call.is_taken_back {
                     self.start(call, out);
@@ -84,7 +100,7 @@ impl Session {
         }
     }
 
-    fn on_reservation_refused(
+    pub(super) fn on_reservation_refused(
         &mut self,
         call: Call,
         refusal: ReservationRefusal,
@@ -119,6 +135,13 @@ impl Session {
                     format!("{id} was not started: this conversation has changed too much today");
                 (CallError::new(ErrorType::BudgetExceeded, message), None)
             }
+            ReservationRefusal::QuestionTooLong => {
+                let message = format!(
+                    "the arguments of {id} are too long to ask the user about: use shorter ones"
+                );
+                (CallError::new(ErrorType::Validation, message), None)
+            }
+            ReservationRefusal::TooManyQuestions => (confirm::too_many(&call.tool), None),
         };
         self.settle(call, failure(error, problem), out);
     }
@@ -143,6 +166,22 @@ impl Session {
         );
         let error = CallError::new(ErrorType::Transient, message);
         self.settle(call, failure(error, None), out);
+    }
+
+    pub(crate) fn is_ledger_read(&self) -> bool {
+        self.unsettled.is_ledger_read
+    }
+
+    /// Keeps a change back until it is known what was done before.
+    pub(crate) fn await_ledger(&mut self, mut call: Call) {
+        call.phase = Phase::Remembering;
+        let number = call.slot.number;
+        let delivery = Delivery::of(&call.slot, DeliveryState::Open(number));
+        self.deliveries.remember(call.slot.key.clone(), delivery);
+        let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
+        self.deadlines
+            .set(Deadline::Store(number), self.now + patience);
+        self.calls.open(call);
     }
 
     pub(crate) fn has_unrecorded_outcomes(&self) -> bool {
@@ -221,8 +260,7 @@ impl Session {
     }
 
     pub(super) fn record_again(&mut self, out: &mut Vec<Output>) {
-        let records = self.unsettled.unrecorded.iter().cloned();
-        out.extend(records.map(Output::RecordOutcome));
+        out.extend(self.unsettled.records());
         self.deadlines
             .set(Deadline::RecordAgain, self.now + RECORD_AGAIN);
     }
@@ -232,12 +270,11 @@ impl Session {
         if let Some(call) = self.calls.take_in(number, Phase::Recording) {
             return self.recorded(call, false, out);
         }
-        let call = match self.calls.take_in(number, Phase::Reserving) {
-            Some(call) => Some(call),
-            None => self.calls.take_in(number, Phase::Proposing),
-        };
-        if let Some(call) = call {
-            self.refuse_without_store(call, out);
+        let waits = [Phase::Remembering, Phase::Proposing, Phase::Reserving];
+        for phase in waits {
+            if let Some(call) = self.calls.take_in(number, phase) {
+                self.refuse_without_store(call, out);
+            }
         }
     }
 
@@ -252,7 +289,13 @@ impl Session {
             return;
         };
         self.deadlines.clear(Deadline::Lookup(number));
+        let runs_still = call
+            .kept_effect
+            .as_ref()
+            .is_some_and(|effect_id| self.runs_still(effect_id));
         match finding {
+            // It has not happened yet, which says nothing while an attempt may still do it.
+            Finding::NotHappened if runs_still => self.stay_unknown(call, out),
             Finding::Happened(success) => {
                 let judged = judge(&call.tool, Ok(*success));
                 let response = self.concluded(&call, judged).response;
@@ -263,7 +306,7 @@ impl Session {
                         turn: call.slot.turn,
                         fingerprint: call.fingerprint,
                         effect_id,
-                        follows_unknown: false,
+                        is_one_of_several: false,
                     };
                     self.settle_effect(known, response, out);
                 }
@@ -286,19 +329,25 @@ impl Session {
                 call.earlier = None;
                 self.charge(call, out);
             }
-            Finding::Unknown => {
-                let is_second_wish = call
-                    .earlier
-                    .as_ref()
-                    .is_some_and(|earlier| earlier.is_second_wish);
-                if is_second_wish {
-                    self.charge(call, out);
-                } else {
-                    self.restore_effect(&call);
-                    self.answer_repeat(call, out);
-                }
-            }
+            Finding::Unknown => self.stay_unknown(call, out),
         }
+    }
+
+    /// The lookup has settled nothing: a second wish may run with the user's consent, a repeat is answered as before.
+    fn stay_unknown(&mut self, call: Call, out: &mut Vec<Output>) {
+        let earlier = call.earlier.as_ref();
+        if earlier.is_some_and(|earlier| earlier.is_second_wish) {
+            self.charge(call, out);
+        } else {
+            self.restore_effect(&call);
+            self.answer_repeat(call, out);
+        }
+    }
+
+    /// An attempt at this effect was given up and has not ended.
+    fn runs_still(&self, effect_id: &EffectId) -> bool {
+        let late = &self.unsettled.late;
+        late.iter().any(|started| started.effect_id == *effect_id)
     }
 
     pub(super) fn on_lookup_timeout(&mut self, number: CallNumber, out: &mut Vec<Output>) {
@@ -329,10 +378,6 @@ impl Session {
         for (slot, rule) in &call.attached {
             self.replay(slot, &settled, true, *rule, out);
         }
-        out.extend(
-            call.kept_effect
-                .map(|effect_id| Output::MarkAnswered { effect_id }),
-        );
         self.reserve_next(call.slot.batch, out);
     }
 
@@ -351,7 +396,7 @@ impl Session {
             turn: call.slot.turn,
             fingerprint: call.fingerprint,
             effect_id,
-            follows_unknown: call.earlier.as_ref().is_some_and(Earlier::is_unknown),
+            is_one_of_several: call.earlier.as_ref().is_some_and(Earlier::is_unknown),
         });
     }
 
@@ -378,7 +423,7 @@ impl Session {
         });
         let is_certain = match state_of(&response) {
             OutcomeState::Succeeded => true,
-            OutcomeState::Failed => !late.follows_unknown,
+            OutcomeState::Failed => !late.is_one_of_several,
             OutcomeState::Unknown => false,
         };
         if is_certain {
@@ -393,6 +438,7 @@ impl Session {
         response: Arc<ToolResponse>,
         out: &mut Vec<Output>,
     ) {
+        self.connection.outdate(&known.effect_id);
         let state = state_of(&response);
         out.push(Output::RecordOutcome(OutcomeRecord {
             effect_id: known.effect_id.clone(),
@@ -420,6 +466,7 @@ impl Session {
                     quoted: known.tool.reach == Reach::External,
                     is_outcome: true,
                     answered_on: None,
+                    effect_id: Some(known.effect_id),
                 },
                 answer_reached_model: false,
             };

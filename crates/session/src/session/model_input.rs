@@ -33,7 +33,7 @@ impl Session {
                 self.model_output(out);
             }
             ModelEvent::GenerationComplete => {
-                self.heard_provider();
+                self.heard_provider(out);
                 self.connection.owes_turn_end = false;
                 self.stop_discarding(out);
                 if let Some(turn) = self.turns.current_mut() {
@@ -195,7 +195,7 @@ impl Session {
         if self.turns.current().is_some() {
             self.model_output(out);
         } else {
-            self.heard_provider();
+            self.heard_provider(out);
         }
         self.transcript.append(Role::Assistant, piece);
         self.show_piece(Role::Assistant, piece, out);
@@ -216,7 +216,7 @@ impl Session {
 
     /// The model produces. Returns false where what it produces is void.
     fn model_output(&mut self, out: &mut Vec<Output>) -> bool {
-        self.heard_provider();
+        self.heard_provider(out);
         self.connection.plan.heard();
         if self.connection.discarding {
             return false;
@@ -231,8 +231,8 @@ impl Session {
         true
     }
 
-    fn heard_provider(&mut self) {
-        self.confirm_answers();
+    fn heard_provider(&mut self, out: &mut Vec<Output>) {
+        self.confirm_answers(out);
         self.deadlines.clear(Deadline::ProviderSilence);
         self.deadlines.clear(Deadline::ResultSilence);
     }
@@ -246,7 +246,7 @@ impl Session {
     }
 
     fn on_turn_complete(&mut self, idle: bool, unplayed: Duration, out: &mut Vec<Output>) {
-        self.heard_provider();
+        self.heard_provider(out);
         self.state.set_generating(false);
         if std::mem::take(&mut self.connection.owes_turn_end) {
             self.stop_discarding(out);
@@ -262,7 +262,7 @@ impl Session {
     }
 
     fn on_interrupted(&mut self, out: &mut Vec<Output>) {
-        self.heard_provider();
+        self.heard_provider(out);
         if self.connection.owes_turn_end {
             // The answer that it ends was thrown away before, when the user said so here.
             return;

@@ -2,30 +2,54 @@
 //! are remembered. Knows no store.
 
 use super::Session;
-use crate::io::{LedgerEntry, OutcomeState};
+use crate::calls::Call;
+use crate::deadlines::Deadline;
+use crate::io::{LedgerEntry, OutcomeState, Output, ReservationError};
 use crate::policy::{Effect, EffectState, Settled};
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_tool::envelope::{self, Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::ToolId;
+use windlass_tool::id::{EffectId, ToolId};
 use windlass_tool::kind::Reach;
+
+/// How often a store is asked again that could not say what the conversation has changed.
+const LEDGER_AGAIN: Duration = Duration::from_secs(1);
 
 impl Session {
     /// What earlier sessions of the conversation, or this one before a crash, left in the ledger.
-    pub(super) fn on_ledger(&mut self, entries: Vec<LedgerEntry>) {
+    pub(super) fn on_ledger(
+        &mut self,
+        ledger: Result<Vec<LedgerEntry>, ReservationError>,
+        out: &mut Vec<Output>,
+    ) {
+        let Ok(entries) = ledger else {
+            let again = self.now + LEDGER_AGAIN;
+            self.deadlines.set(Deadline::LedgerAgain, again);
+            while let Some(call) = self.take_remembering() {
+                self.refuse_without_store(call, out);
+            }
+            return;
+        };
+        self.unsettled.is_ledger_read = true;
         for entry in entries {
+            // What this session did itself it knows better.
+            if self.deliveries.effect(&entry.fingerprint).is_some() {
+                continue;
+            }
+            let id = &entry.effect_id;
             let state = match (entry.state, entry.response) {
                 (OutcomeState::Failed, _) => EffectState::Failed,
                 (OutcomeState::Succeeded, Some(response)) => {
-                    self.remembered(&entry.tool, response, entry.is_answered)
+                    self.remembered(&entry.tool, id, response, entry.is_answered)
                 }
                 (OutcomeState::Succeeded, None) => {
                     let response = self.kept_without_details(&entry.tool);
-                    self.remembered(&entry.tool, response, entry.is_answered)
+                    self.remembered(&entry.tool, id, response, entry.is_answered)
                 }
                 (OutcomeState::Unknown, response) => {
                     let response = response.unwrap_or_else(|| self.lost_answer(&entry.tool));
-                    self.remembered(&entry.tool, response, entry.is_answered)
+                    self.remembered(&entry.tool, id, response, entry.is_answered)
                 }
             };
             let effect = Effect {
@@ -35,11 +59,22 @@ impl Session {
             };
             self.deliveries.remember_effect(entry.fingerprint, effect);
         }
+        while let Some(call) = self.take_remembering() {
+            self.recall(call, out);
+        }
+    }
+
+    /// The first change that waits to learn what was done before.
+    fn take_remembering(&mut self) -> Option<Call> {
+        let call = self.calls.take_remembering()?;
+        self.deadlines.clear(Deadline::Store(call.slot.number));
+        Some(call)
     }
 
     fn remembered(
         &self,
         tool: &ToolId,
+        effect_id: &EffectId,
         response: Arc<ToolResponse>,
         answer_reached_model: bool,
     ) -> EffectState {
@@ -51,6 +86,7 @@ impl Session {
                 turn: 0,
                 is_outcome: true,
                 answered_on: None,
+                effect_id: Some(effect_id.clone()),
             },
             answer_reached_model,
         }

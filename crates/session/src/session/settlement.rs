@@ -74,6 +74,7 @@ impl Session {
             turn: call.slot.turn,
             quoted: call.tool.reach == Reach::External,
             answered_on: is_speakable.then_some(call.slot.generation),
+            effect_id: call.effect_id.clone(),
         };
         self.record(&call, &settled, is_speakable);
         self.note_loops(&call, &settled.response);
@@ -95,7 +96,7 @@ impl Session {
         self.report(&call, &settled.response, out);
         self.apply_intents(number, &settled.response.intents, out);
         self.collect_citations(&call.tool, &settled.response);
-        self.answer_all(&call, &settled, scheduling, is_speakable, out);
+        self.answer_all(&call, &settled, scheduling, out);
         self.hold_microphone(out);
         self.reserve_next(call.slot.batch, out);
         self.end_if_due(out);
@@ -107,7 +108,6 @@ impl Session {
         call: &Call,
         settled: &Settled,
         scheduling: Option<Scheduling>,
-        is_speakable: bool,
         out: &mut Vec<Output>,
     ) {
         let (scheduling, blocks) = match call.grant {
@@ -126,11 +126,6 @@ impl Session {
         for (slot, rule) in &call.attached {
             self.deduplicated(slot, *rule, out);
             self.answer(slot, settled, scheduling, true, blocks, out);
-        }
-        if (is_speakable || !call.attached.is_empty())
-            && let Some(effect_id) = call.effect_id.clone()
-        {
-            out.push(Output::MarkAnswered { effect_id });
         }
     }
 

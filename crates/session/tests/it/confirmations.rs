@@ -35,6 +35,7 @@ fn an_approved_call_runs_once_and_the_model_is_told_when_nobody_speaks() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
+            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > says Paid.
             client: Assistant piece "Paid."
@@ -75,6 +76,7 @@ fn the_model_is_told_only_once_it_has_stopped_speaking() {
             client: Assistant said "Pleaseconfirm."
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
+            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
@@ -162,6 +164,7 @@ fn every_click_gets_the_one_answer() {
             client: confirmation result call-1 ok
             client: confirmation result call-1 ok
             client: confirmation result call-1 ok
+            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-1
             client: confirmation result call-1 ok
@@ -205,6 +208,7 @@ fn approval_runs_outside_all_budgets() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
+            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
@@ -243,6 +247,7 @@ fn a_grant_lifts_the_rule_on_what_others_wrote() {
             record effect-1 Succeeded
             call-2 finished
             client: confirmation result call-2 ok
+            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of write, and it has run. Its result: {\"data\":{\"x\":1},\"status\":\"success\"}"
         "#]],
     );
@@ -316,6 +321,7 @@ fn a_client_that_comes_back_gets_a_new_token_and_the_old_one_dies() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
+            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );

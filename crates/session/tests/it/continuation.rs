@@ -18,6 +18,7 @@ fn a_question_of_an_earlier_session_runs_once_when_it_is_approved() {
             record effect-9 Succeeded
             call-3 finished
             client: confirmation result call-3 ok
+            answered effect-9
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-7
             client: confirmation result call-3 ok

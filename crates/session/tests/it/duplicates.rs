@@ -89,6 +89,7 @@ fn d1_a_replay_over_a_new_connection_is_answered_from_the_record() {
             > connected 2
             > ready
             > calls function-call-1 write {"text":"a"}
+            answered effect-1
             call-2 is a repeat: SameDelivery
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -266,10 +267,12 @@ fn d4_a_write_asked_again_without_a_word_of_the_user_is_answered_from_the_record
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says done
+            answered effect-1
             client: Assistant piece "done"
             > done
             client: Assistant said "done"
@@ -341,6 +344,7 @@ fn d5_a_second_wish_of_the_user_runs_again() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says done
+            answered effect-1
             client: Assistant piece "done"
             > done
             client: Assistant said "done"
@@ -378,6 +382,7 @@ fn d6_what_may_have_happened_is_not_done_again() {
             to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > done
+            answered effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > hears try again
@@ -438,6 +443,7 @@ fn the_tail_of_the_first_question_is_no_second_wish() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             client: User said "it down"
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}

@@ -203,7 +203,10 @@ fn what_the_store_and_the_limits_answer_comes_back() {
         is_answered: true,
     };
     check(vec![
-        Input::Ledger(vec![entry(None), entry(Some(response()))]),
+        Input::Ledger(Ok(vec![entry(None), entry(Some(response()))])),
+        Input::Ledger(Err(ReservationError {
+            problem: "down".to_owned(),
+        })),
         Input::Proposed {
             call: CallNumber(1),
             outcome: Ok(Proposed {
@@ -214,7 +217,7 @@ fn what_the_store_and_the_limits_answer_comes_back() {
         },
         Input::Proposed {
             call: CallNumber(1),
-            outcome: Err(unavailable()),
+            outcome: Err(ReservationRefusal::Unavailable(unavailable())),
         },
         Input::RateChecked {
             call: CallNumber(1),

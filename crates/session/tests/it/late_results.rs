@@ -117,6 +117,7 @@ fn a_change_that_was_begun_before_a_loss_happens_once_and_answers_the_new_call()
             to model: function-call-2 ok {"id":7}
             client: ToolsComplete { tool_count: 1 }
             > says Written.
+            answered effect-1
             client: Assistant piece "Written."
             > generated
             > done
@@ -158,6 +159,7 @@ fn a_change_that_was_finished_before_the_model_asks_again_is_answered_from_the_r
             to model: function-call-2 ok {"id":7}
             client: ToolsComplete { tool_count: 1 }
             > says Written.
+            answered effect-1
             client: Assistant piece "Written."
             > generated
             > done

@@ -1,7 +1,8 @@
 //! Changes and the ledger: stored before they are told, looked up where nobody knows, settled when it becomes known.
 
-use crate::harness::check;
+use crate::harness::{Bench, check};
 use expect_test::expect;
+use windlass_session::io::{Input, ReservationError};
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -48,6 +49,7 @@ fn an_outcome_that_is_not_stored_in_time_is_said_so_and_no_change_starts_until_i
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"b"}
+            answered effect-1
             call-2 finished Transient
             to model: function-call-2 TRANSIENT write was not started: the store does not answer
             client: ToolsComplete { tool_count: 1 }
@@ -86,6 +88,7 @@ fn d6_what_the_lookup_finds_is_the_answer() {
             client: ToolsComplete { tool_count: 1 }
             > lookup finds it happened {"found":true}
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             look up effect-1 of write
             record effect-1 Succeeded
             call-2 settled effect-1: true
@@ -93,6 +96,7 @@ fn d6_what_the_lookup_finds_is_the_answer() {
             to model: function-call-2 ok {"found":true}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 write {"text":"a"}
+            answered effect-1
             call-3 is a repeat: SameEffectFinished
             to model: function-call-3 ok {"found":true}
             client: ToolsComplete { tool_count: 1 }
@@ -122,11 +126,11 @@ fn d6_what_the_lookup_rules_out_runs_under_its_own_key() {
             client: ToolsComplete { tool_count: 1 }
             > lookup finds nothing happened
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             look up effect-1 of write
-            record effect-1 Failed
-            call-2 settled effect-1: false
-            reserve call-2 write as effect-1
-            start call-2 write (effect-1) {"text":"a"}
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
         "#]],
     );
 }
@@ -153,6 +157,7 @@ fn d6_a_lookup_that_does_not_answer_leaves_it_unknown() {
             client: ToolsComplete { tool_count: 1 }
             > lookup finds no answer
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             look up effect-1 of write
             > calls function-call-3 write {"text":"a"}
             > wait 5000
@@ -224,6 +229,7 @@ fn a_definite_failure_keeps_its_effect_when_it_is_asked_again() {
             to model: function-call-1 PERMANENT it failed
             client: ToolsComplete { tool_count: 1 }
             > done
+            answered effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > text again
@@ -325,6 +331,160 @@ fn what_an_earlier_session_failed_at_runs_under_its_own_key() {
             client: ModelGenerating
             reserve call-1 write as effect-7
             start call-1 write (effect-7) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn no_change_starts_before_it_is_known_what_was_done_already() {
+    let (mut bench, began) = Bench::unread(Mode::Voice, |_| {});
+    assert!(began.contains("read ledger"), "{began}");
+    for line in ["connected 1", "ready", "text go", "store down"] {
+        bench.line(line);
+    }
+    let waits = bench.line(r#"calls function-call-1 write {"text":"a"}"#);
+    assert_eq!(waits, "client: ModelGenerating\n");
+    let read = bench.line(r#"calls function-call-2 search {"query":"a"}"#);
+    assert!(read.contains("start call-2 search"), "{read}");
+    let failed = Err(ReservationError {
+        problem: "down".to_owned(),
+    });
+    let refused = bench.step(Input::Ledger(failed));
+    assert!(refused.contains("function-call-1 TRANSIENT"), "{refused}");
+    bench.line(r#"calls function-call-3 write {"text":"a"}"#);
+    bench.line(r#"calls function-call-4 write {"text":"b"}"#);
+    let asked_again = bench.line("wait 1000");
+    assert!(asked_again.starts_with("read ledger\n"), "{asked_again}");
+    assert_eq!(asked_again.matches("TRANSIENT").count(), 2, "{asked_again}");
+    bench.line(r#"calls function-call-5 write {"text":"a"}"#);
+    bench.line("store up");
+    let known = bench.line("wait 1000");
+    assert!(known.contains("start call-5 write"), "{known}");
+}
+
+#[test]
+fn a_change_that_came_before_the_ledger_was_read_is_recognised_in_it() {
+    let (mut bench, _) = Bench::unread(Mode::Voice, |_| {});
+    for line in ["connected 1", "ready", "text go"] {
+        bench.line(line);
+    }
+    bench.line(r#"calls function-call-1 write {"text":"a"}"#);
+    let known = bench.line(r#"ledger unheard effect-7 write {"text":"a"}"#);
+    assert!(
+        known.contains("function-call-1 ok {\"kept\":true}"),
+        "{known}"
+    );
+    assert!(!known.contains("start"), "{known}");
+}
+
+#[test]
+fn a_lookup_that_finds_nothing_is_not_believed_while_the_attempt_may_still_do_it() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > lookup finds nothing happened
+            > calls function-call-2 write {"text":"a"}
+            answered effect-1
+            look up effect-1 of write
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > returns 1 {"x":1}
+            call-1 returned late
+            record effect-1 Succeeded
+            call-1 settled effect-1: true
+            > calls function-call-3 write {"text":"a"}
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-3 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn the_ledger_learns_what_the_model_has_heard_and_not_what_was_sent_into_nothing() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 write {"text":"a"}
+            answered effect-1
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "go"
+            > text did you do it
+            to model: text "did you do it"
+            > calls function-call-3 write {"text":"a"}
+            client: ModelGenerating
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-3 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says yes
+            answered effect-1
+            client: Assistant piece "yes"
+        "#]],
+    );
+}
+
+#[test]
+fn an_outcome_that_was_never_stored_is_tried_once_more_at_the_end() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > recording fails
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            effect-1 not recorded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > stop
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
+            client: session complete, 1 transcripts
+            client: Stopped
+            record effect-1 Succeeded
+            session ended: Stopped
+            close Stopped
         "#]],
     );
 }

@@ -306,7 +306,7 @@ impl Chat {
                 limits,
             }),
             tools: declared,
-            inherited: None,
+            inherited: Vec::new(),
         });
         Self { session, turns: 0 }
     }

@@ -48,6 +48,13 @@ impl Bench {
     }
 
     pub(crate) fn with(mode: Mode, change: impl FnOnce(&mut SessionConfig)) -> (Self, String) {
+        let (mut bench, mut text) = Self::unread(mode, change);
+        text.push_str(&bench.step(Input::Ledger(Ok(Vec::new()))));
+        (bench, text)
+    }
+
+    /// A session to which the store has not said yet what was done before.
+    pub(crate) fn unread(mode: Mode, change: impl FnOnce(&mut SessionConfig)) -> (Self, String) {
         let mut config = SessionConfig {
             session_id: SessionId::new("s-1"),
             user_id: UserId::new("u-1"),
@@ -132,6 +139,10 @@ impl Bench {
                 self.starts.push(start);
                 None
             }
+            Output::ReadLedger => Some(Input::Ledger(match self.store_is_down {
+                true => Err(disk_full()),
+                false => Ok(Vec::new()),
+            })),
             Output::Reserve(request) => Some(Input::Reserved(Reservation {
                 call: request.call,
                 outcome: self
@@ -145,11 +156,13 @@ impl Bench {
                 let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap();
                 Some(Input::Proposed {
                     call: request.call,
-                    outcome: outcome.map(|effect_id| Proposed {
-                        effect_id,
-                        token_hash: [self.tokens; 32],
-                        expires_at_unix_ms: now_unix_ms + valid_ms,
-                    }),
+                    outcome: outcome
+                        .map(|effect_id| Proposed {
+                            effect_id,
+                            token_hash: [self.tokens; 32],
+                            expires_at_unix_ms: now_unix_ms + valid_ms,
+                        })
+                        .map_err(ReservationRefusal::Unavailable),
                 })
             }
             Output::RecordOutcome(record) => {
@@ -175,8 +188,7 @@ impl Bench {
 
     fn mint(&mut self, kept: Option<&EffectId>) -> Result<EffectId, ReservationError> {
         if self.store_is_down {
-            let problem = "disk full".to_owned();
-            return Err(ReservationError { problem });
+            return Err(disk_full());
         }
         if kept.is_none() {
             self.effects += 1;
@@ -188,6 +200,11 @@ impl Bench {
     pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
+}
+
+fn disk_full() -> ReservationError {
+    let problem = "disk full".to_owned();
+    ReservationError { problem }
 }
 
 /// Runs a script against a fresh session that is connected already, and compares all that it says with what the script

@@ -111,7 +111,7 @@ fn parse_other(word: &str, rest: &str) -> Input {
             effect_id: EffectId::new(rest),
             stored: true,
         },
-        "ledger" => Input::Ledger(vec![ledger_entry(rest)]),
+        "ledger" => Input::Ledger(Ok(vec![ledger_entry(rest)])),
         "continued" => Input::Continued(continued(rest)),
         "shutdown" => Input::Shutdown,
         "returns" => {

@@ -16,6 +16,7 @@ pub(crate) fn render_all(outputs: &[Output]) -> String {
 
 fn render(output: &Output) -> Option<String> {
     Some(match output {
+        Output::ReadLedger => "read ledger".to_owned(),
         Output::Reserve(request) => {
             let kept = request.effect_id.as_ref();
             let kept = kept.map(|id| format!(" as {id}")).unwrap_or_default();
@@ -41,7 +42,7 @@ fn render(output: &Output) -> Option<String> {
             RateCharge::Peek => format!("check rate {call} {tool} (free)"),
         },
         // What every script of a change would repeat without saying more.
-        Output::MarkAnswered { .. } => return None,
+        Output::MarkAnswered { effect_id } => format!("answered {effect_id}"),
         Output::StartCall(call) => format!(
             "start {} {}{} {}",
             call.call().call,
