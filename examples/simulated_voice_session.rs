@@ -24,7 +24,8 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, ModelEvent, ModelProfile};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
-use windlass_sim::gemini_live::{self as simulator, ConnectionId, Options, Server, Upgrade};
+use windlass_sim::gemini_live::Server;
+use windlass_sim::runner::{self, ConnectionId, Options, Upgrade};
 use windlass_store::MemoryStore;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::handler::{
@@ -135,7 +136,7 @@ impl<'a> Conversation<'a> {
             out,
         };
         conversation.obey(outputs)?;
-        conversation.tell_server(simulator::Input::Frame(&setup))?;
+        conversation.tell_server(runner::Input::Frame(&setup))?;
         conversation.user_speaks()?;
         Ok(conversation)
     }
@@ -159,30 +160,30 @@ impl<'a> Conversation<'a> {
                 self.inputs.push_back(Input::Tick);
             }
             if server == Some(next) {
-                self.tell_server(simulator::Input::Tick)?;
+                self.tell_server(runner::Input::Tick)?;
             }
         }
         Ok(())
     }
 
     /// Hands one frame, or the time, to the server and decodes what it answers.
-    fn tell_server(&mut self, input: simulator::Input<'_>) -> Result<(), Box<dyn Error>> {
+    fn tell_server(&mut self, input: runner::Input<'_>) -> Result<(), Box<dyn Error>> {
         let mut answers = Vec::new();
         self.server
             .handle(self.now, self.connection, input, &mut answers);
         for answer in answers {
             match answer {
-                simulator::Output::Send(frame) => {
+                runner::Output::Send(frame) => {
                     let mut heard = Heard::default();
                     self.codec.decode(&frame, &mut heard);
                     self.audio_bytes += heard.audio_bytes;
                     self.inputs
                         .extend(heard.events.into_iter().map(Input::Model));
                 }
-                simulator::Output::Close { code, reason } => {
+                runner::Output::Close { code, reason } => {
                     return Err(format!("the server closed with {code}: {reason}").into());
                 }
-                simulator::Output::Drop | simulator::Output::StopReading { .. } => {}
+                runner::Output::Drop | runner::Output::StopReading { .. } => {}
             }
         }
         Ok(())
@@ -231,7 +232,7 @@ impl<'a> Conversation<'a> {
                     let mut frames = Vec::new();
                     self.codec.encode(&command, &mut frames);
                     for frame in frames {
-                        self.tell_server(simulator::Input::Frame(&frame))?;
+                        self.tell_server(runner::Input::Frame(&frame))?;
                     }
                 }
                 Output::SendClient(update) => self.show_update(&update)?,

@@ -17,7 +17,7 @@ use windlass_runtime::config::{Config, Provider, ProviderKind, Vertex};
 use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings, target};
 use windlass_runtime::openai_realtime::{OpenaiRealtime, OpenaiRealtimeSettings};
 use windlass_session::model::ModelProfile;
-use windlass_sim::gemini_live::Options;
+use windlass_sim::runner::Options;
 use windlass_tool::sensitive::Sensitive;
 
 /// From the first byte to the provider's upgrade.

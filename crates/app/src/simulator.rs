@@ -19,8 +19,9 @@ use windlass_runtime::transport::websocket::{
     AudioForm, Message, MessageLimits, Reading, Role, Socket, SocketLimits, SocketLost,
 };
 use windlass_session::time::Timestamp;
-use windlass_sim::gemini_live::{self, ConnectionId, Input, Options, Output, Rejection, Upgrade};
+use windlass_sim::gemini_live;
 use windlass_sim::openai_realtime;
+use windlass_sim::runner::{ConnectionId, Input, Options, Output, Rejection, Upgrade};
 
 /// Connections at a time; a simulator serves tests and one demo.
 const CONNECTIONS_MAX: usize = 4_096;

@@ -13,7 +13,7 @@ use windlass_provider::{gemini_text, openai_chat};
 use windlass_runtime::config::{Config, Name, Text, TextProvider, Vertex};
 use windlass_runtime::text::{ModelOptions, Protocol, TextLimits, TextModel, TextSettings};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
-use windlass_sim::gemini_live::Options;
+use windlass_sim::runner::Options;
 use windlass_sim::text as simulator;
 use windlass_tool::sensitive::Sensitive;
 

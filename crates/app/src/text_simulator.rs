@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use windlass_sim::gemini_live::Options;
+use windlass_sim::runner::Options;
 use windlass_sim::text::{self, Answer, BODY_BYTES_MAX, Piece, Protocol, Server};
 
 /// Connections at a time; a simulator serves tests and one demo.

@@ -8,7 +8,7 @@ use crate::text_simulator::TextSimulator;
 use std::io;
 use std::net::SocketAddr;
 use tokio::sync::watch;
-use windlass_sim::gemini_live::Options;
+use windlass_sim::runner::Options;
 use windlass_sim::script::Script;
 use windlass_sim::text::Protocol;
 

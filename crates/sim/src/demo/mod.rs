@@ -6,7 +6,7 @@ mod rules;
 mod tools;
 mod words;
 
-use crate::gemini_live::Declaration;
+use crate::declaration::Declaration;
 use results::{Found, Outcome, Record};
 use rules::Wish;
 use serde_json::{Map, Value, json};

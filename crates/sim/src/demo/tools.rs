@@ -1,7 +1,7 @@
 //! Arguments for tools as they were declared: nothing that the declaration does not have, everything it requires. Knows
 //! schemas in either of the protocol's forms, not what any tool is for.
 
-use crate::gemini_live::Declaration;
+use crate::declaration::Declaration;
 use serde_json::{Map, Value};
 
 /// Picks from `wanted` what the tool takes; says in a sentence what is lacking if that is not enough. Of `needed`

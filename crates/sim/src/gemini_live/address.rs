@@ -1,40 +1,13 @@
 //! Where a client connects and with what right: the service's paths, versions and credentials. Knows nothing of what
 //! is said on the connection.
 
+use crate::runner::{Rejection, Upgrade};
+
 /// Which of the service's fronts a client talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     GeminiApi,
     Vertex,
-}
-
-/// What an HTTP upgrade request says, as far as the service looks at it.
-#[derive(Clone, Debug, Default)]
-pub struct Upgrade {
-    /// Path and query as requested, such as `/ws/google.ai…BidiGenerateContent?key=abc`.
-    pub target: String,
-    /// Names in any case.
-    pub headers: Vec<(String, String)>,
-}
-
-impl Upgrade {
-    /// Whether the client offers this subprotocol.
-    pub fn offers(&self, subprotocol: &str) -> bool {
-        self.headers
-            .iter()
-            .filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-protocol"))
-            .flat_map(|(_, value)| value.split(','))
-            .any(|offer| offer.trim() == subprotocol)
-    }
-}
-
-/// The upgrade is answered with this status instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("upgrade refused with HTTP status {http_status}: {cause}")]
-pub struct Rejection {
-    pub http_status: u16,
-    /// Fit for the body of the answer.
-    pub cause: &'static str,
 }
 
 const NOT_FOUND: Rejection = Rejection {

@@ -3,21 +3,9 @@
 
 use super::profile::{CallRule, Family, Profile};
 use super::refusal::Refusal;
+use crate::declaration::Declaration;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-
-/// A function that the client declared.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Declaration {
-    pub name: String,
-    pub description: String,
-    /// The parameters' schema as declared, in either form.
-    pub parameters: Value,
-    /// Declared through `parametersJsonSchema`.
-    pub json_schema: bool,
-    /// Whether the model waits for the result before it goes on.
-    pub blocking: bool,
-}
 
 /// The service's own messages name 64; newer SDK texts say 128, which no recorded answer confirms.
 const NAME_CHARACTERS_MAX: usize = 64;

@@ -2,8 +2,8 @@
 //! the profile's spellings, not when anything is said.
 
 use super::profile::Profile;
-use super::voice::RATE_HZ;
 use crate::script::FRAME_BYTES_MAX;
+use crate::sound::voice::RATE_HZ;
 use serde_json::{Map, Value, json};
 
 pub(crate) fn bytes(value: &Value) -> Vec<u8> {

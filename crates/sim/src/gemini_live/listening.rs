@@ -1,13 +1,13 @@
 //! What a user does: types, speaks, or sends earlier conversation. Knows when input counts as the user's turn, not how
 //! it is answered.
 
-use super::activity::{Activity, Detector};
 use super::frames;
 use super::profile::Family;
 use super::refusal::Refusal;
 use super::server::Context;
 use super::session::Session;
 use super::setup::Detection;
+use crate::sound::activity::{Activity, Detector};
 use serde_json::Value;
 
 /// A finished input of the user.

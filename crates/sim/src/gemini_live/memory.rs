@@ -1,7 +1,7 @@
 //! What a session remembers beyond its connection, and the handles by which it is taken up again. Knows no frames.
 
-use super::server::ConnectionId;
 use crate::demo;
+use crate::runner::ConnectionId;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

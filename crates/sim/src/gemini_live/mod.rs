@@ -1,7 +1,6 @@
 //! The server side of Gemini Live (`BidiGenerateContent`) as a pure state machine: frames and time in, frames out.
 //! Knows no socket and no clock, and shares no wire type with our codec.
 
-pub(crate) mod activity;
 mod address;
 mod answering;
 mod calls;
@@ -16,12 +15,9 @@ mod refusal;
 mod server;
 mod session;
 mod setup;
-pub(crate) mod speech;
+mod speech;
 mod turn;
-pub(crate) mod voice;
 mod wire;
 
-pub use address::{Rejection, Upgrade};
-pub use declarations::Declaration;
 pub use profile::Family;
-pub use server::{ConnectionId, Input, Options, Output, Server};
+pub use server::Server;

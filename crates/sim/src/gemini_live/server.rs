@@ -1,74 +1,19 @@
 //! The server as its runner sees it: connections come, frames and time go in, frames and closes come out. Knows who
 //! may connect and which session a handle leads to; what a session does is its own affair.
 
-use super::address::{self, Backend, Rejection, Upgrade};
+use super::address::{self, Backend};
 use super::frames;
 use super::memory::{HandleProblem, Memory, Sessions};
 use super::refusal::Refusal;
 use super::session::Session;
 use super::setup::Setup;
 use super::wire;
-use crate::script::{Exchange, Script, Settings, SetupAnswer};
+use crate::runner::{ConnectionId, Input, Options, Output, Rejection, Upgrade};
+use crate::script::{Exchange, Settings, SetupAnswer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_session::time::Timestamp;
-
-/// What drives the server's answers.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub(crate) settings: Settings,
-    /// `None` for the demo model.
-    pub(crate) exchanges: Option<Arc<[Exchange]>>,
-}
-
-impl Options {
-    /// The demo model, speaking at the usual pace.
-    pub fn demo() -> Self {
-        Self {
-            settings: Settings::default(),
-            exchanges: None,
-        }
-    }
-
-    pub fn scripted(script: Script) -> Self {
-        Self {
-            settings: script.settings,
-            exchanges: Some(script.exchanges.into()),
-        }
-    }
-
-    /// The same with other settings.
-    pub fn with_settings(self, settings: Settings) -> Self {
-        Self { settings, ..self }
-    }
-}
-
-/// Names one connection of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub(crate) u64);
-
-#[derive(Clone, Copy, Debug)]
-pub enum Input<'a> {
-    /// A text or binary message of the client.
-    Frame(&'a [u8]),
-    /// The client closed, or the network failed.
-    Closed,
-    /// A deadline has come.
-    Tick,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// To be sent as one binary message.
-    Send(Vec<u8>),
-    /// The connection ends with this close frame; nothing follows.
-    Close { code: u16, reason: String },
-    /// The connection ends without a close frame; nothing follows.
-    Drop,
-    /// Nothing is to be read from the socket until then.
-    StopReading { until: Timestamp },
-}
 
 /// What all connections have in common.
 #[derive(Debug)]

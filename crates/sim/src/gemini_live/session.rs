@@ -8,9 +8,10 @@ use super::listening::Ears;
 use super::memory::Memory;
 use super::program::{Program, Step, Wait};
 use super::refusal::Refusal;
-use super::server::{Context, Output};
+use super::server::Context;
 use super::setup::{self, Setup};
 use super::turn::Turn;
+use crate::runner::Output;
 use crate::script::When;
 use serde_json::{Map, Value};
 use windlass_session::time::Timestamp;
@@ -226,7 +227,7 @@ impl Session {
         if !self.setup.transcribes_input {
             return;
         }
-        for piece in super::speech::split(text) {
+        for piece in crate::pieces::split(text) {
             let transcription = frames::transcription("inputTranscription", &piece);
             context.send(frames::content(Value::Object(transcription)));
         }

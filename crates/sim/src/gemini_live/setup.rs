@@ -1,10 +1,11 @@
 //! The first message: what a session asks for, and what the model refuses of it. Knows nothing of what follows.
 
-use super::activity::Sensitivity;
 use super::address::Backend;
-use super::declarations::{self, Declaration};
+use super::declarations;
 use super::profile::{Family, Profile, ThinkingRule};
 use super::refusal::Refusal;
+use crate::declaration::Declaration;
+use crate::sound::activity::Sensitivity;
 use serde_json::{Map, Value};
 
 /// What a session was set up to be.

@@ -3,7 +3,8 @@
 
 use super::frames;
 use super::profile::Profile;
-use super::voice::{RATE_HZ, Voice};
+use crate::pieces::split;
+use crate::sound::voice::{RATE_HZ, Voice};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,8 +12,6 @@ use windlass_session::time::Timestamp;
 
 /// 40 ms of audio in a frame.
 const SAMPLES_PER_FRAME: usize = 960;
-/// The most words in one piece of transcription.
-const WORDS_PER_PIECE: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Speech {
@@ -123,38 +122,5 @@ impl Speech {
         let part = frames::audio_part(profile, &pcm);
         send(frames::model_turn(profile, vec![part], beside));
         frames::milliseconds_of(samples)
-    }
-}
-
-/// Pieces of one to three words, each after the first with its leading space, as the service cuts them.
-pub(crate) fn split(text: &str) -> Vec<String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let mut pieces = Vec::new();
-    let mut rest = &words[..];
-    while !rest.is_empty() {
-        // Lengths 1, 2, 3, 1, … so that a listener sees pieces of every size.
-        let length = (pieces.len() % WORDS_PER_PIECE + 1).min(rest.len());
-        let (taken, tail) = rest.split_at(length);
-        let lead = if pieces.is_empty() { "" } else { " " };
-        pieces.push(format!("{lead}{}", taken.join(" ")));
-        rest = tail;
-    }
-    pieces
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_add_up_to_the_text() {
-        for text in [
-            "",
-            "Yes.",
-            "one two three four five six seven eight",
-            "I have recorded 5.",
-        ] {
-            assert_eq!(split(text).concat(), text);
-        }
     }
 }

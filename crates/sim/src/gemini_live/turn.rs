@@ -3,8 +3,9 @@
 use super::calls::Scheduling;
 use super::frames::{self, Tally};
 use super::program::{Program, Wait};
-use super::server::{Context, Output};
+use super::server::Context;
 use super::session::Session;
+use crate::runner::Output;
 use serde_json::json;
 use std::time::Duration;
 use windlass_session::time::Timestamp;

@@ -1,6 +1,6 @@
 //! What the client's microphone sends: the buffer, and where speech begins and ends in it. Knows neither items nor answers.
 
-use crate::gemini_live::activity::{Activity, Detector, Sensitivity};
+use crate::sound::activity::{Activity, Detector, Sensitivity};
 
 /// Bytes of PCM16 mono at 24 kHz in a millisecond.
 const BYTES_PER_MS: u64 = 48;

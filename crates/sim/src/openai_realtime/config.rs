@@ -1,7 +1,7 @@
 //! The session's configuration: what it is at first, and which changes are taken. Knows nothing of what it configures.
 
-use crate::gemini_live::Declaration;
-use crate::gemini_live::activity::Sensitivity;
+use crate::declaration::Declaration;
+use crate::sound::activity::Sensitivity;
 use serde_json::{Map, Value, json};
 
 /// A refused change: code, place and words.

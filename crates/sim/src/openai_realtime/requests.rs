@@ -5,7 +5,7 @@ use super::audio::{COMMIT_MS_MIN, Ears, Heard};
 use super::config::{Config, Refusal};
 use super::items::Items;
 use super::responding::Active;
-use crate::gemini_live::{Options, Output};
+use crate::runner::{Options, Output};
 use crate::text::plan;
 use serde_json::{Value, json};
 use windlass_session::time::Timestamp;

@@ -2,10 +2,10 @@
 //! events; what is said comes from the script or the demo model.
 
 use super::requests::Session;
-use crate::gemini_live::Output;
-use crate::gemini_live::speech::split;
-use crate::gemini_live::voice::Voice;
+use crate::pieces::split;
+use crate::runner::Output;
 use crate::script::{Action, CallForm, CallId};
+use crate::sound::voice::Voice;
 use crate::text::plan;
 use serde_json::{Value, json};
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! The server as its runner sees it: who may connect, and which connection an input is of.
 
 use super::requests::Session;
-use crate::gemini_live::{ConnectionId, Input, Options, Output, Rejection, Upgrade};
+use crate::runner::{ConnectionId, Input, Options, Output, Rejection, Upgrade};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use windlass_session::time::Timestamp;

@@ -3,8 +3,9 @@
 
 use super::plan::{self, Said};
 use super::{Answer, BODY_BYTES_MAX, Piece, Request, Stream};
-use crate::gemini_live::speech::split;
-use crate::gemini_live::{Declaration, Options};
+use crate::declaration::Declaration;
+use crate::pieces::split;
+use crate::runner::Options;
 use crate::script::{Action, CallForm, CallId, HttpFailure};
 use serde_json::{Value, json};
 

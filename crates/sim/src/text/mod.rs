@@ -6,7 +6,7 @@ mod openai;
 mod openai_messages;
 pub(crate) mod plan;
 
-use crate::gemini_live::Options;
+use crate::runner::Options;
 use crate::script::HttpFailure;
 
 /// A request as it came.

@@ -4,8 +4,9 @@
 use super::openai_messages::read_messages;
 use super::plan::{self, Said};
 use super::{Answer, BODY_BYTES_MAX, Piece, Request, Stream};
-use crate::gemini_live::speech::split;
-use crate::gemini_live::{Declaration, Options};
+use crate::declaration::Declaration;
+use crate::pieces::split;
+use crate::runner::Options;
 use crate::script::{Action, CallForm, CallId, Delivery};
 use serde_json::{Value, json};
 

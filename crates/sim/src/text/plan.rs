@@ -1,8 +1,9 @@
 //! What the model does next in a conversation that a request holds: the script's next actions, or the demo model's. Knows no
 //! protocol.
 
+use crate::declaration::Declaration;
 use crate::demo;
-use crate::gemini_live::{Declaration, Options};
+use crate::runner::Options;
 use crate::script::{Action, CallForm, CallId, Delivery, Exchange, When};
 use crate::template::Scope;
 use serde_json::Value;

@@ -4,7 +4,8 @@ use crate::dialogue::{Dialogue, Do, LIVE, gemini, output, setup_with, text};
 use serde_json::{Value, json};
 use std::path::Path;
 use windlass_sim::demo::SUGGESTIONS;
-use windlass_sim::gemini_live::{Options, Server};
+use windlass_sim::gemini_live::Server;
+use windlass_sim::runner::Options;
 
 fn begun(behavior: &str) -> Dialogue {
     let mut dialogue = Dialogue::connect(Server::new(Options::demo()), &gemini()).unwrap();

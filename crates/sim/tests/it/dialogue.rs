@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use windlass_session::time::Timestamp;
-use windlass_sim::gemini_live::{ConnectionId, Input, Options, Output, Rejection, Server, Upgrade};
+use windlass_sim::gemini_live::Server;
+use windlass_sim::runner::{ConnectionId, Input, Options, Output, Rejection, Upgrade};
 use windlass_sim::script::Script;
 
 pub(crate) const LIVE: &str = "models/gemini-3.8-live";

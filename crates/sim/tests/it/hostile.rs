@@ -2,7 +2,7 @@
 
 use crate::dialogue::{Dialogue, Do, LIVE, NATIVE, gemini, scripted, setup_of, text};
 use serde_json::{Value, json};
-use windlass_sim::gemini_live::Input;
+use windlass_sim::runner::Input;
 
 const SCRIPT: &str = "settings: {speed: 0, await_playback: false}\nexchanges:\n- when: any\n  do:\n  - call: {name: lookup}\n  - expect_response\n  - say: \"{result}\"\n";
 
@@ -88,7 +88,7 @@ fn deep_nesting_and_great_length_are_refused() {
     );
     assert!(matches!(
         &out[..],
-        [windlass_sim::gemini_live::Output::Close { code: 1009, .. }]
+        [windlass_sim::runner::Output::Close { code: 1009, .. }]
     ));
 }
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use std::time::Duration;
 use windlass_session::time::Timestamp;
-use windlass_sim::gemini_live::{ConnectionId, Input, Options, Output, Upgrade};
 use windlass_sim::openai_realtime::Server;
+use windlass_sim::runner::{ConnectionId, Input, Options, Output, Upgrade};
 use windlass_sim::script::Script;
 
 fn upgrade(target: &str, headers: &[(&str, &str)]) -> Upgrade {

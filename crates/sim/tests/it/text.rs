@@ -1,7 +1,7 @@
 //! The simulated text services through their public face: requests in, answers out.
 
 use serde_json::{Value, json};
-use windlass_sim::gemini_live::Options;
+use windlass_sim::runner::Options;
 use windlass_sim::script::Script;
 use windlass_sim::text::{Answer, Piece, Protocol, Request, Server};
 

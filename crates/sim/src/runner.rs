@@ -1,0 +1,91 @@
+//! A simulated server as its runner sees it, whatever protocol it speaks: what drives its answers, connections that come, and
+//! what goes in and out. Knows no protocol.
+
+use crate::script::{Exchange, Script, Settings};
+use std::sync::Arc;
+use windlass_session::time::Timestamp;
+
+/// What drives the server's answers.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) settings: Settings,
+    /// `None` for the demo model.
+    pub(crate) exchanges: Option<Arc<[Exchange]>>,
+}
+
+impl Options {
+    /// The demo model, speaking at the usual pace.
+    pub fn demo() -> Self {
+        Self {
+            settings: Settings::default(),
+            exchanges: None,
+        }
+    }
+
+    pub fn scripted(script: Script) -> Self {
+        Self {
+            settings: script.settings,
+            exchanges: Some(script.exchanges.into()),
+        }
+    }
+
+    /// The same with other settings.
+    pub fn with_settings(self, settings: Settings) -> Self {
+        Self { settings, ..self }
+    }
+}
+
+/// Names one connection of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub(crate) u64);
+
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// A text or binary message of the client.
+    Frame(&'a [u8]),
+    /// The client closed, or the network failed.
+    Closed,
+    /// A deadline has come.
+    Tick,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// To be sent as one binary message.
+    Send(Vec<u8>),
+    /// The connection ends with this close frame; nothing follows.
+    Close { code: u16, reason: String },
+    /// The connection ends without a close frame; nothing follows.
+    Drop,
+    /// Nothing is to be read from the socket until then.
+    StopReading { until: Timestamp },
+}
+
+/// What an HTTP upgrade request says, as far as the service looks at it.
+#[derive(Clone, Debug, Default)]
+pub struct Upgrade {
+    /// Path and query as requested, such as `/ws/google.ai…BidiGenerateContent?key=abc`.
+    pub target: String,
+    /// Names in any case.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Upgrade {
+    /// Whether the client offers this subprotocol.
+    pub fn offers(&self, subprotocol: &str) -> bool {
+        self.headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-protocol"))
+            .flat_map(|(_, value)| value.split(','))
+            .any(|offer| offer.trim() == subprotocol)
+    }
+}
+
+/// The upgrade is answered with this status instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("upgrade refused with HTTP status {http_status}: {cause}")]
+pub struct Rejection {
+    pub http_status: u16,
+    /// Fit for the body of the answer.
+    pub cause: &'static str,
+}
