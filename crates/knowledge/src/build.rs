@@ -3,7 +3,7 @@
 
 use crate::access::Access;
 use crate::catalogue::{Catalogue, Ordinal};
-use crate::dense::{Dense, Patience};
+use crate::dense::{Dense, Patience, Questions};
 use crate::embed::{EmbedError, Embedder, Purpose, normalise};
 use crate::hash::{Hash, sha256};
 use crate::index::{IndexError, LexicalIndex};
@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::manifest::{self, Manifest, ManifestError};
 use crate::names::Names;
 use crate::passage;
+use crate::query::Vocabulary;
 use crate::record::{self, RecordError};
 use crate::search::{Base, KnowledgeBase};
 use crate::vector_store::{VectorStore, VectorStoreError};
@@ -168,9 +169,7 @@ impl KnowledgeBase {
             Dense::new(
                 vectors,
                 catalogue.len(),
-                embedder.clone(),
-                options.machine.clone(),
-                options.patience,
+                Questions::new(embedder.clone(), options.machine.clone(), options.patience),
             )
         });
         Ok(Self(Arc::new(Base {
@@ -215,7 +214,9 @@ fn by_words(records: Vec<Record>) -> Result<(Catalogue, LexicalIndex, Names), In
     let catalogue = Catalogue::new(records);
     let index = LexicalIndex::build(catalogue.records().map(AsRef::as_ref))?;
     let names = Names::of(
-        catalogue.records().map(AsRef::as_ref),
+        catalogue
+            .records()
+            .map(|record| (&record.title, record.aliases.as_slice())),
         &mut index.analyser().clone(),
     );
     Ok((catalogue, index, names))
@@ -372,7 +373,7 @@ async fn embed_batch(
 }
 
 impl Progress {
-    fn after(done: usize, total: usize, elapsed_ms: u64) -> Self {
+    pub(crate) fn after(done: usize, total: usize, elapsed_ms: u64) -> Self {
         let per_second = match elapsed_ms {
             0 => 0.0,
             elapsed_ms => done as f64 * 1_000.0 / elapsed_ms as f64,

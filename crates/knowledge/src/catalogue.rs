@@ -1,10 +1,12 @@
 //! Holds the records in the order of their ids, and answers which of them a filter lets through. Knows no ranking.
 
+use crate::access::Access;
 use crate::date::{self, DayEdge, Microseconds};
 use crate::record::{self, DEFAULT_NAMESPACE};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use windlass_tool::handler::{Facets, KnowledgeError, Record, SearchRequest};
+use windlass_tool::id::UserId;
 
 /// A record's place in the order of the ids, which is its number in the index too.
 pub(crate) type Ordinal = u32;
@@ -47,12 +49,13 @@ impl Allowed {
 }
 
 /// The filters of a request, checked.
-struct Filter<'a> {
-    namespace: &'a str,
-    record_type: Option<&'a str>,
-    tags: Vec<String>,
-    from: Option<Microseconds>,
-    to: Option<Microseconds>,
+pub(crate) struct Filter<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) record_type: Option<&'a str>,
+    /// In the form in which they are kept.
+    pub(crate) tags: Vec<String>,
+    pub(crate) from: Option<Microseconds>,
+    pub(crate) to: Option<Microseconds>,
 }
 
 impl Catalogue {
@@ -110,31 +113,9 @@ impl Catalogue {
         Some(&self.entries[index].record)
     }
 
-    /// The namespace that is searched where a request names none: `public` where there is such a namespace or none at
-    /// all, else the first in their order.
+    /// The namespace that is searched where a request names none.
     pub(crate) fn default_namespace(&self) -> &str {
-        let namespaces = &self.facets.namespaces;
-        if namespaces.iter().any(|name| name == DEFAULT_NAMESPACE) {
-            return DEFAULT_NAMESPACE;
-        }
-        namespaces.first().map_or(DEFAULT_NAMESPACE, String::as_str)
-    }
-
-    /// The namespace of that name, or the default one.
-    pub(crate) fn namespace<'a>(
-        &'a self,
-        name: Option<&'a str>,
-    ) -> Result<&'a str, KnowledgeError> {
-        match name {
-            None => Ok(self.default_namespace()),
-            Some(name)
-                if name == self.default_namespace()
-                    || self.facets.namespaces.iter().any(|known| known == name) =>
-            {
-                Ok(name)
-            }
-            Some(name) => Err(KnowledgeError::UnknownNamespace(name.to_owned())),
-        }
+        default_namespace(&self.facets)
     }
 
     /// Resolves a request's filters once, before anything is ranked.
@@ -143,14 +124,7 @@ impl Catalogue {
         request: &SearchRequest,
         namespace: &str,
     ) -> Result<Allowed, KnowledgeError> {
-        let filter = Filter {
-            namespace,
-            record_type: request.record_type.as_deref(),
-            tags: request.tags.iter().map(|tag| record::tag(tag)).collect(),
-            from: bound("start", request.updated_from.as_deref(), DayEdge::First)?,
-            to: bound("end", request.updated_to.as_deref(), DayEdge::Last)?,
-        };
-        Ok(self.resolve(&filter))
+        Ok(self.resolve(&Filter::of(request, namespace)?))
     }
 
     /// The records that a condition holds for.
@@ -182,7 +156,21 @@ impl Catalogue {
     }
 }
 
-impl Filter<'_> {
+impl<'a> Filter<'a> {
+    /// What a request asks for, within a namespace.
+    pub(crate) fn of(
+        request: &'a SearchRequest,
+        namespace: &'a str,
+    ) -> Result<Self, KnowledgeError> {
+        Ok(Self {
+            namespace,
+            record_type: request.record_type.as_deref(),
+            tags: request.tags.iter().map(|tag| record::tag(tag)).collect(),
+            from: bound("start", request.updated_from.as_deref(), DayEdge::First)?,
+            to: bound("end", request.updated_to.as_deref(), DayEdge::Last)?,
+        })
+    }
+
     fn lets_through(&self, entry: &Entry) -> bool {
         let record = &entry.record;
         let in_range = match (self.from, self.to, entry.updated) {
@@ -200,6 +188,32 @@ impl Filter<'_> {
                 .is_none_or(|wanted| record.record_type == wanted)
             && self.tags.iter().all(|tag| record.tags.contains(tag))
     }
+}
+
+/// The namespace that is searched where a request names none: `public` where there is such a namespace or none at all, else
+/// the first in their order.
+pub(crate) fn default_namespace(facets: &Facets) -> &str {
+    let namespaces = &facets.namespaces;
+    if namespaces.iter().any(|name| name == DEFAULT_NAMESPACE) {
+        return DEFAULT_NAMESPACE;
+    }
+    namespaces.first().map_or(DEFAULT_NAMESPACE, String::as_str)
+}
+
+/// The namespace of that name, or the default one. One that the user may not read is not there.
+pub(crate) fn readable<'a>(
+    facets: &'a Facets,
+    access: &Access,
+    name: Option<&'a str>,
+    user: &UserId,
+) -> Result<&'a str, KnowledgeError> {
+    let usual = default_namespace(facets);
+    let namespace = name.unwrap_or(usual);
+    let is_known = namespace == usual || facets.namespaces.iter().any(|known| known == namespace);
+    if is_known && access.may_read(user, namespace) {
+        return Ok(namespace);
+    }
+    Err(KnowledgeError::UnknownNamespace(namespace.to_owned()))
 }
 
 fn bound(

@@ -2,7 +2,7 @@
 //! Knows no words and no records beyond their numbers.
 
 use crate::catalogue::Ordinal;
-use crate::embed::{EmbedError, Embedder, Purpose, normalise};
+use crate::embed::{EmbedError, Embedder, Model, Purpose, normalise};
 use crate::machine::Machine;
 use crate::vectors::VectorIndex;
 use lru::LruCache;
@@ -49,7 +49,22 @@ pub(crate) struct Dense {
     pub(crate) index: VectorIndex,
     /// The records that words alone can find, as their vectors are still to be made.
     pub(crate) unembedded: BTreeSet<Ordinal>,
-    pub(crate) embedder: Arc<dyn Embedder>,
+    pub(crate) questions: Questions,
+}
+
+impl Dense {
+    pub(crate) fn new(index: VectorIndex, records: usize, questions: Questions) -> Self {
+        Self {
+            unembedded: index.without_vectors(records),
+            index,
+            questions,
+        }
+    }
+}
+
+/// Makes vectors of questions, and remembers those that were asked lately.
+pub(crate) struct Questions {
+    embedder: Arc<dyn Embedder>,
     recent: Mutex<LruCache<String, Arc<[f32]>>>,
     machine: Option<Arc<dyn Machine>>,
     patience: Patience,
@@ -72,17 +87,13 @@ impl NoVector {
     }
 }
 
-impl Dense {
+impl Questions {
     pub(crate) fn new(
-        index: VectorIndex,
-        records: usize,
         embedder: Arc<dyn Embedder>,
         machine: Option<Arc<dyn Machine>>,
         patience: Patience,
     ) -> Self {
         Self {
-            unembedded: index.without_vectors(records),
-            index,
             embedder,
             recent: Mutex::new(LruCache::new(RECENT_MAX)),
             machine,
@@ -90,8 +101,12 @@ impl Dense {
         }
     }
 
+    pub(crate) fn model(&self) -> &Model {
+        self.embedder.model()
+    }
+
     /// The vector of a question, or why there is none in time.
-    pub(crate) async fn question(&self, text: &str, mode: Mode) -> Result<Arc<[f32]>, NoVector> {
+    pub(crate) async fn vector(&self, text: &str, mode: Mode) -> Result<Arc<[f32]>, NoVector> {
         if let Some(vector) = self.recent().get(text) {
             return Ok(vector.clone());
         }

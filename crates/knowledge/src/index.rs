@@ -4,6 +4,7 @@
 use crate::analysis;
 use crate::catalogue::{Allowed, Ordinal};
 use crate::near::OneSlip;
+use crate::query::Vocabulary;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use tantivy::directory::RamDirectory;
@@ -63,7 +64,7 @@ pub(crate) struct QueryTerm {
     pub(crate) text: String,
     /// How much it says: its inverse document frequency, less for a similar word.
     pub(crate) idf: Score,
-    weight: Score,
+    pub(crate) weight: Score,
     pub(crate) document_frequency: u64,
 }
 
@@ -125,71 +126,6 @@ impl LexicalIndex {
             analyser,
             plain: analysis::plain(),
         })
-    }
-
-    pub(crate) fn analyser(&self) -> &TextAnalyzer {
-        &self.analyser
-    }
-
-    /// The same without the cutting of endings.
-    pub(crate) fn plain(&self) -> &TextAnalyzer {
-        &self.plain
-    }
-
-    pub(crate) fn query_term(
-        &self,
-        text: String,
-        document_frequency: u64,
-        weight: Score,
-    ) -> QueryTerm {
-        let (all, with) = (
-            self.searcher.num_docs() as Score,
-            document_frequency as Score,
-        );
-        // The inverse document frequency of BM25 as Lucene and tantivy have it, which is never negative.
-        let idf = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-        QueryTerm {
-            text,
-            idf: idf * weight,
-            weight,
-            document_frequency,
-        }
-    }
-
-    /// In how many records a term occurs, at least: the most of any field.
-    pub(crate) fn document_frequency(&self, text: &str) -> Result<u64, IndexError> {
-        let mut most = 0;
-        for (field, _) in self.fields.weighted() {
-            most = most.max(
-                self.searcher
-                    .doc_freq(&Term::from_field_text(field, text))?,
-            );
-        }
-        Ok(most)
-    }
-
-    /// The words of the index that are one slip away from one that is not there, the most frequent first.
-    pub(crate) fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError> {
-        let mut found: BTreeMap<String, u64> = BTreeMap::new();
-        for segment in self.searcher.segment_readers() {
-            for (field, _) in self.fields.weighted() {
-                let Some(one_slip) = OneSlip::from(unknown) else {
-                    return Ok(Vec::new());
-                };
-                let inverted = segment.inverted_index(field)?;
-                let mut words = inverted.terms().search(one_slip).into_stream()?;
-                while words.advance() {
-                    // A slip inside a letter of several bytes makes no word.
-                    if let Ok(word) = std::str::from_utf8(words.key()) {
-                        let most = found.entry(word.to_owned()).or_default();
-                        *most = u64::from(words.value().doc_freq).max(*most);
-                    }
-                }
-            }
-        }
-        let mut similar: Vec<(String, u64)> = found.into_iter().collect();
-        similar.sort_by_key(|(_, frequency)| Reverse(*frequency));
-        Ok(similar)
     }
 
     /// The best `count` of the allowed records, the best first.
@@ -271,6 +207,54 @@ impl LexicalIndex {
             }
         }
         BooleanQuery::union(clauses)
+    }
+}
+
+impl Vocabulary for LexicalIndex {
+    fn analyser(&self) -> &TextAnalyzer {
+        &self.analyser
+    }
+
+    fn plain(&self) -> &TextAnalyzer {
+        &self.plain
+    }
+
+    fn records(&self) -> u64 {
+        self.searcher.num_docs()
+    }
+
+    fn document_frequency(&self, text: &str) -> Result<u64, IndexError> {
+        let mut most = 0;
+        for (field, _) in self.fields.weighted() {
+            most = most.max(
+                self.searcher
+                    .doc_freq(&Term::from_field_text(field, text))?,
+            );
+        }
+        Ok(most)
+    }
+
+    fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError> {
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        for segment in self.searcher.segment_readers() {
+            for (field, _) in self.fields.weighted() {
+                let Some(one_slip) = OneSlip::from(unknown) else {
+                    return Ok(Vec::new());
+                };
+                let inverted = segment.inverted_index(field)?;
+                let mut words = inverted.terms().search(one_slip).into_stream()?;
+                while words.advance() {
+                    // A slip inside a letter of several bytes makes no word.
+                    if let Ok(word) = std::str::from_utf8(words.key()) {
+                        let most = found.entry(word.to_owned()).or_default();
+                        *most = u64::from(words.value().doc_freq).max(*most);
+                    }
+                }
+            }
+        }
+        let mut similar: Vec<(String, u64)> = found.into_iter().collect();
+        similar.sort_by_key(|(_, frequency)| Reverse(*frequency));
+        Ok(similar)
     }
 }
 

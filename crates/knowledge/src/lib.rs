@@ -15,6 +15,7 @@ mod dense;
 pub mod embed;
 pub mod eval;
 mod front_matter;
+mod fusion;
 mod hash;
 mod index;
 mod ingest;

@@ -1,7 +1,7 @@
 //! Fetches records by their ids, suggests near ones on a miss, and says which namespaces a user may read. Knows no
 //! ranking of its own.
 
-use crate::catalogue::Allowed;
+use crate::catalogue::{self, Allowed};
 use crate::index::IndexError;
 use crate::near;
 use crate::record::ID_BYTES_MAX;
@@ -10,7 +10,7 @@ use windlass_tool::handler::{GetRequest, KnowledgeError, Record};
 use windlass_tool::id::UserId;
 
 /// Ids that a look-up without success suggests.
-const NEAR_IDS_MAX: usize = 5;
+pub(crate) const NEAR_IDS_MAX: usize = 5;
 
 impl Base {
     /// The namespace of that name, or the default one. One that the user may not read is not there.
@@ -19,11 +19,7 @@ impl Base {
         name: Option<&'a str>,
         user: &UserId,
     ) -> Result<&'a str, KnowledgeError> {
-        let namespace = self.catalogue.namespace(name)?;
-        if self.access.may_read(user, namespace) {
-            return Ok(namespace);
-        }
-        Err(KnowledgeError::UnknownNamespace(namespace.to_owned()))
+        catalogue::readable(self.catalogue.facets(), &self.access, name, user)
     }
 
     pub(crate) fn get(
@@ -58,39 +54,65 @@ impl Base {
         id: &str,
         is_in_reach: &dyn Fn(&Record) -> bool,
     ) -> Result<Vec<String>, IndexError> {
-        let wanted = &id[..id.floor_char_boundary(ID_BYTES_MAX)];
-        let wanted = wanted.trim().to_lowercase().replace([' ', '-'], "_");
-        let (_, wanted_name) = wanted.split_once(':').unwrap_or(("", &wanted));
-        let distance_max = (wanted.len() / 5).clamp(1, 3);
-        let mut near: Vec<(usize, &str)> = self
+        let wanted = WantedId::of(id);
+        let reachable = self
             .catalogue
             .records()
-            .filter(|record| is_in_reach(record))
-            .filter_map(|record| {
-                let name = record.id.split_once(':').map_or("", |(_, name)| name);
+            .filter(|record| is_in_reach(record));
+        let mut ids = wanted.spelt_almost_so(reachable.map(|record| record.id.as_str()));
+        let terms = self.understand(&wanted.words())?.terms;
+        let allowed: Allowed = self.catalogue.allowed_where(is_in_reach);
+        for ranked in self.index.rank(&terms, &allowed, NEAR_IDS_MAX)? {
+            if let Some(record) = self.catalogue.record(ranked.ordinal) {
+                add_near(&mut ids, &record.id);
+            }
+        }
+        Ok(ids)
+    }
+}
+
+/// An id that somebody asked for and that is not there, as far as one can be read.
+pub(crate) struct WantedId(String);
+
+impl WantedId {
+    pub(crate) fn of(id: &str) -> Self {
+        let wanted = &id[..id.floor_char_boundary(ID_BYTES_MAX)];
+        Self(wanted.trim().to_lowercase().replace([' ', '-'], "_"))
+    }
+
+    fn name(&self) -> &str {
+        self.0.split_once(':').map_or(&self.0, |(_, name)| name)
+    }
+
+    /// Its name as a question.
+    pub(crate) fn words(&self) -> String {
+        self.name().replace(['_', '.'], " ")
+    }
+
+    /// Those of the ids that are a few letters away, the nearest first.
+    pub(crate) fn spelt_almost_so<'a>(&self, ids: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let distance_max = (self.0.len() / 5).clamp(1, 3);
+        let mut near: Vec<(usize, &str)> = ids
+            .filter_map(|id| {
+                let name = id.split_once(':').map_or("", |(_, name)| name);
                 // The right name under another type is one step away, like the slightest misspelling.
-                let distance = if name == wanted_name {
+                let distance = if name == self.name() {
                     Some(1)
                 } else {
-                    near::distance(wanted.as_bytes(), record.id.as_bytes(), distance_max)
+                    near::distance(self.0.as_bytes(), id.as_bytes(), distance_max)
                 };
-                Some((distance?, record.id.as_str()))
+                Some((distance?, id))
             })
             .collect();
         near.sort_unstable();
         near.truncate(NEAR_IDS_MAX);
-        let mut ids: Vec<String> = near.into_iter().map(|(_, id)| id.to_owned()).collect();
-        let words = wanted_name.replace(['_', '.'], " ");
-        let terms = self.understand(&words)?.terms;
-        let allowed: Allowed = self.catalogue.allowed_where(is_in_reach);
-        for ranked in self.index.rank(&terms, &allowed, NEAR_IDS_MAX)? {
-            if let Some(record) = self.catalogue.record(ranked.ordinal)
-                && ids.len() < NEAR_IDS_MAX
-                && !ids.contains(&record.id)
-            {
-                ids.push(record.id.clone());
-            }
-        }
-        Ok(ids)
+        near.into_iter().map(|(_, id)| id.to_owned()).collect()
+    }
+}
+
+/// Takes one more id among those that are suggested, where it is new and there is room.
+pub(crate) fn add_near(ids: &mut Vec<String>, id: &str) {
+    if ids.len() < NEAR_IDS_MAX && !ids.iter().any(|known| known == id) {
+        ids.push(id.to_owned());
     }
 }

@@ -7,7 +7,6 @@ use crate::near;
 use crate::sound;
 use std::collections::{BTreeMap, HashMap};
 use tantivy::tokenizer::TextAnalyzer;
-use windlass_tool::handler::Record;
 
 /// Letters from which one slip is forgiven, and from which two are.
 const ONE_SLIP_LETTERS_MIN: usize = 5;
@@ -58,15 +57,16 @@ pub(crate) struct Candidate<'a> {
 }
 
 impl Names {
+    /// Of the title and the aliases of each record, in the order of their ordinals.
     pub(crate) fn of<'a>(
-        records: impl Iterator<Item = &'a Record>,
+        records: impl Iterator<Item = (&'a String, &'a [String])>,
         analyser: &mut TextAnalyzer,
     ) -> Self {
         let mut spellings: BTreeMap<Box<str>, (Box<str>, Box<str>)> = BTreeMap::new();
         let mut plain = analysis::plain();
         let mut whole: HashMap<Box<str>, Vec<Ordinal>> = HashMap::new();
-        for (ordinal, record) in (0..).zip(records) {
-            for name in std::iter::once(&record.title).chain(&record.aliases) {
+        for (ordinal, (title, aliases)) in (0..).zip(records) {
+            for name in std::iter::once(title).chain(aliases) {
                 let words = analysis::words(name, &mut plain, analyser);
                 let terms: Vec<&str> = words.iter().map(|word| word.term.as_str()).collect();
                 let bearers = whole.entry(terms.join(" ").into()).or_default();

@@ -4,9 +4,10 @@
 use crate::access::Access;
 use crate::catalogue::{Allowed, Catalogue, Ordinal};
 use crate::dense::{Dense, NoVector};
+use crate::fusion::{CANDIDATES_MIN, Evidence, HITS_MAX};
 use crate::index::{IndexError, LexicalIndex};
 use crate::names::Names;
-use crate::query::{self, Understanding};
+use crate::query::{self, Understanding, Vocabulary};
 use crate::snippet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,20 +16,6 @@ use windlass_tool::handler::{
     SearchRequest,
 };
 use windlass_tool::kind::Mode;
-
-/// Hits of one search, whatever is asked for.
-const HITS_MAX: usize = 100;
-/// Records that each way of finding brings to the common ranking, at least.
-const CANDIDATES_MIN: usize = 50;
-/// The BM25 score that is halfway to certainty: a score `b` becomes `b / (b + 20)`, which keeps the order, lies in 0..1
-/// and does not depend on the other hits. It is the lexical part of the hybrid score, so that both have one scale.
-const BM25_HALFWAY: f64 = 20.0;
-/// What meaning and words count in the hybrid score, as measured on Cranfield: better than fusing ranks, and a score
-/// that means the same in every answer.
-const DENSE_SHARE: f64 = 0.7;
-const LEXICAL_SHARE: f64 = 0.3;
-/// How much of what is missing to 1 a record gains whose whole name was said and nothing else.
-const NAMED_GAIN: f64 = 0.5;
 
 /// How records are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +86,7 @@ impl KnowledgeBase {
     /// The id of the model that made the vectors.
     pub fn model_id(&self) -> Option<&str> {
         let dense = self.0.dense.as_ref()?;
-        Some(&dense.embedder.model().id)
+        Some(&dense.questions.model().id)
     }
 
     /// All records, in the order of their ids.
@@ -119,7 +106,10 @@ impl KnowledgeBase {
         let vector = match (&base.dense, retrieval) {
             (None, _) | (_, Retrieval::Lexical) => None,
             (Some(dense), Retrieval::Dense | Retrieval::Hybrid) => {
-                let vector = dense.question(&understanding.text, Mode::Text).await;
+                let vector = dense
+                    .questions
+                    .vector(&understanding.text, Mode::Text)
+                    .await;
                 Some(vector.map_err(|cause| match cause {
                     NoVector::Timeout => {
                         KnowledgeError::Unavailable("the model took too long".to_owned())
@@ -178,7 +168,11 @@ impl Base {
         let (vector, degraded) = match &self.dense {
             // Where there is nothing to find, no model needs to be asked.
             Some(dense) if !allowed.is_none() && !request.query.trim().is_empty() => {
-                match dense.question(&understanding.text, request.mode).await {
+                match dense
+                    .questions
+                    .vector(&understanding.text, request.mode)
+                    .await
+                {
                     Ok(vector) => (Some(vector), None),
                     Err(cause) => (None, Some(cause.as_str().to_owned())),
                 }
@@ -220,7 +214,7 @@ impl Base {
             retrieval: retrieval.as_str().to_owned(),
             model: vector.and_then(|_| {
                 let dense = self.dense.as_ref()?;
-                Some(dense.embedder.model().id.clone())
+                Some(dense.questions.model().id.clone())
             }),
             degraded,
         })
@@ -277,33 +271,21 @@ impl Base {
             .zip(bm25)
             .map(|(ordinal, bm25)| {
                 let cosine = closeness.get(ordinal as usize).copied().unwrap_or_default();
-                let score = self.score(retrieval, ordinal, bm25.into(), cosine.into());
-                let score = match named.contains(&ordinal) {
-                    true => score + (1.0 - score) * NAMED_GAIN,
-                    false => score,
+                let is_embedded = self
+                    .dense
+                    .as_ref()
+                    .is_some_and(|dense| !dense.unembedded.contains(&ordinal));
+                let evidence = Evidence {
+                    bm25: bm25.into(),
+                    cosine: is_embedded.then_some(cosine.into()),
+                    is_named: named.contains(&ordinal),
                 };
-                (ordinal, score.clamp(0.0, 1.0))
+                (ordinal, evidence.score(retrieval))
             })
             .collect();
         scored.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
         scored.truncate(count);
         Ok(scored)
-    }
-
-    /// A record's score by its words and its closeness, before its name counts.
-    fn score(&self, retrieval: Retrieval, ordinal: Ordinal, bm25: f64, cosine: f64) -> f64 {
-        let words = bm25 / (bm25 + BM25_HALFWAY);
-        let is_embedded = self
-            .dense
-            .as_ref()
-            .is_some_and(|dense| !dense.unembedded.contains(&ordinal));
-        match retrieval {
-            Retrieval::Lexical => words,
-            Retrieval::Dense => cosine,
-            Retrieval::Hybrid if is_embedded => DENSE_SHARE * cosine + LEXICAL_SHARE * words,
-            // Its vector is still to be made; nothing is held against it until then.
-            Retrieval::Hybrid => words,
-        }
     }
 }
 
