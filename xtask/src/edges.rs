@@ -104,6 +104,13 @@ const PLACES: &[Place] = &[
 
 const ASYNC_RUNTIME: &str = "tokio";
 
+/// What an engine that is built on demand brings into a crate that is fenced otherwise. A database client without the
+/// asynchronous runtime would be one of our own.
+const OPT_IN_ENGINES: &[(&str, &[&str])] = &[(
+    "windlass-knowledge",
+    &["tokio", "tokio-postgres", "tokio-rustls"],
+)];
+
 /// What a fenced crate's own `clippy.toml` has to forbid. Clippy reads the nearest file only, so the root's does not
 /// reach it.
 const FORBIDDEN_METHODS: &[&str] = &[
@@ -124,7 +131,7 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
         "--prefix=depth",
     ]);
     let mut problems = match output_of(tree, "cargo tree") {
-        Ok(text) => check_graph(&Graph::parse(&text)),
+        Ok(text) => check_graph(&Graph::parse(&text).without_opt_in_engines()),
         Err(problem) => vec![problem],
     };
     problems.extend(check_lints(workspace));
@@ -165,6 +172,18 @@ impl Graph {
             above.push(package);
         }
         graph
+    }
+
+    /// The graph of what everybody builds.
+    fn without_opt_in_engines(mut self) -> Self {
+        for (package, needs) in &mut self.needs {
+            for (fenced, brought) in OPT_IN_ENGINES {
+                if name_of(package) == *fenced {
+                    needs.retain(|need| !brought.contains(&name_of(need)));
+                }
+            }
+        }
+        self
     }
 
     fn needs(&self, package: &str) -> impl Iterator<Item = &str> {
@@ -425,6 +444,19 @@ mod tests {
                 "`windlass-sim` may not reach tokio",
             ],
         );
+    }
+
+    #[test]
+    fn an_engine_on_demand_may_bring_its_client_and_nothing_else() {
+        let mut edges = sound();
+        edges.extend([
+            ("windlass-knowledge", "tokio-postgres"),
+            ("tokio-postgres", "tokio"),
+        ]);
+        let graph = |edges: &[_]| Graph::parse(&tree(edges, &members())).without_opt_in_engines();
+        assert_eq!(check_graph(&graph(&edges)).len(), 0);
+        edges.extend([("windlass-knowledge", "other"), ("other", "tokio")]);
+        assert_eq!(check_graph(&graph(&edges)).len(), 1);
     }
 
     #[test]

@@ -25,6 +25,8 @@ mod manifest;
 mod names;
 mod near;
 mod passage;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod query;
 mod record;
 mod search;

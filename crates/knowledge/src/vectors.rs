@@ -67,6 +67,21 @@ impl VectorIndex {
         }
     }
 
+    /// The vectors of a record's passages, in their order. Owners come in rising order.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn of_owner(&self, owner: Ordinal) -> impl Iterator<Item = Vec<f32>> {
+        let start = self.owners.partition_point(|other| *other < owner);
+        let end = self.owners.partition_point(|other| *other <= owner);
+        (start..end).map(|place| {
+            let numbers = &self.numbers[place * self.dimension..(place + 1) * self.dimension];
+            let scale = self.scales[place];
+            numbers
+                .iter()
+                .map(|number| f32::from(*number) * scale)
+                .collect()
+        })
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.owners.len()
     }

@@ -1,13 +1,14 @@
 //! Words and meaning together: how answers say what they are, filters, patience, and who may read what.
 
-use crate::support::{Fakes, WordVectors, get, index_records, now, record, request, search};
+use crate::engines::each_engine;
+use crate::support::{Fakes, WordVectors, get, now, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_knowledge::embed::{
     EmbedError, HttpAnswer, HttpRequest, Protocol, RemoteModel, RemoteSettings, Transport,
 };
 use windlass_knowledge::embed::{Embedder, Purpose};
-use windlass_knowledge::{Access, Options, Readers, Retrieval};
+use windlass_knowledge::{Access, Options, Readers};
 use windlass_tool::handler::{CapabilityFuture, KnowledgeError, Record, SearchRequest};
 use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
@@ -33,182 +34,194 @@ fn options(embedder: impl Embedder + 'static) -> Options {
 
 #[test]
 fn an_answer_says_how_it_was_found_and_with_what_model() {
-    let base = index_records(records(), &options(WordVectors::new()));
-    assert_eq!(
-        (base.best_retrieval(), base.vector_count()),
-        (Retrieval::Hybrid, 3)
-    );
-    let answer = search(&base, request("oak planks")).unwrap();
-    assert_eq!(answer.retrieval, "hybrid");
-    assert_eq!(answer.model.as_deref(), Some("words"));
-    assert_eq!(answer.degraded, None);
-    assert_eq!(answer.hits[0].record.id, "doc:hull");
-    assert!(
-        answer
-            .hits
-            .iter()
-            .all(|hit| hit.record.namespace == "public")
-    );
-    assert!(
-        answer
-            .hits
-            .iter()
-            .all(|hit| (0.0..=1.0).contains(&hit.score))
-    );
+    each_engine(|engine| {
+        let base = engine.base_with(records(), &options(WordVectors::new()));
+        let stats = base.stats();
+        assert_eq!((stats.retrieval, stats.vectors), ("hybrid", 3));
+        let answer = search(&base, request("oak planks")).unwrap();
+        assert_eq!(answer.retrieval, "hybrid");
+        assert_eq!(answer.model.as_deref(), Some("words"));
+        assert_eq!(answer.degraded, None);
+        assert_eq!(answer.hits[0].record.id, "doc:hull");
+        assert!(
+            answer
+                .hits
+                .iter()
+                .all(|hit| hit.record.namespace == "public")
+        );
+        assert!(
+            answer
+                .hits
+                .iter()
+                .all(|hit| (0.0..=1.0).contains(&hit.score))
+        );
+    });
 }
 
 #[test]
 fn a_base_tells_its_numbers() {
-    let base = index_records(records(), &options(WordVectors::new()));
-    assert_eq!(
-        serde_json::to_value(base.stats()).unwrap(),
-        serde_json::json!({
-            "records": 3,
-            "byNamespace": {"public": 2, "studio": 1},
-            "byType": {"doc": 3},
-            "retrieval": "hybrid",
-            "model": "words",
-            "vectors": 3
-        })
-    );
+    each_engine(|engine| {
+        let base = engine.base_with(records(), &options(WordVectors::new()));
+        assert_eq!(
+            serde_json::to_value(base.stats()).unwrap(),
+            serde_json::json!({
+                "records": 3,
+                "byNamespace": {"public": 2, "studio": 1},
+                "byType": {"doc": 3},
+                "retrieval": "hybrid",
+                "model": "words",
+                "vectors": 3
+            })
+        );
+    });
 }
 
 #[test]
 fn filters_hold_for_meaning_as_for_words() {
-    let base = index_records(records(), &options(WordVectors::new()));
-    let studio = SearchRequest {
-        namespace: Some("studio".to_owned()),
-        ..request("oak planks of the hull")
-    };
-    let found = search(&base, studio).unwrap();
-    assert!(found.hits.iter().all(|hit| hit.record.id == "doc:engine"));
-    let none = SearchRequest {
-        record_type: Some("person".to_owned()),
-        ..request("oak")
-    };
-    assert!(search(&base, none).unwrap().hits.is_empty());
+    each_engine(|engine| {
+        let base = engine.base_with(records(), &options(WordVectors::new()));
+        let studio = SearchRequest {
+            namespace: Some("studio".to_owned()),
+            ..request("oak planks of the hull")
+        };
+        let found = search(&base, studio).unwrap();
+        assert!(found.hits.iter().all(|hit| hit.record.id == "doc:engine"));
+        let none = SearchRequest {
+            record_type: Some("person".to_owned()),
+            ..request("oak")
+        };
+        assert!(search(&base, none).unwrap().hits.is_empty());
+    });
 }
 
 #[test]
 fn without_a_vector_in_time_words_answer_and_say_so() {
-    for (embedder, degraded) in [
-        (
-            WordVectors {
-                is_stuck: true,
-                ..WordVectors::new()
-            },
-            "dense_timeout",
-        ),
-        (
-            WordVectors {
-                queries_fail: true,
-                ..WordVectors::new()
-            },
-            "dense_unavailable",
-        ),
-    ] {
-        let options = Options {
-            machine: Some(Arc::new(Fakes)),
-            ..options(embedder)
-        };
-        let base = index_records(records(), &options);
-        for mode in [Mode::Voice, Mode::Text] {
-            let answer = search(
-                &base,
-                SearchRequest {
-                    mode,
-                    ..request("oak")
+    each_engine(|engine| {
+        for (embedder, degraded) in [
+            (
+                WordVectors {
+                    is_stuck: true,
+                    ..WordVectors::new()
                 },
-            )
-            .unwrap();
-            assert_eq!(answer.retrieval, "lexical");
-            assert_eq!(
-                (answer.model, answer.degraded.as_deref()),
-                (None, Some(degraded))
-            );
-            assert_eq!(answer.hits[0].record.id, "doc:hull");
+                "dense_timeout",
+            ),
+            (
+                WordVectors {
+                    queries_fail: true,
+                    ..WordVectors::new()
+                },
+                "dense_unavailable",
+            ),
+        ] {
+            let options = Options {
+                machine: Some(Arc::new(Fakes)),
+                ..options(embedder)
+            };
+            let base = engine.base_with(records(), &options);
+            for mode in [Mode::Voice, Mode::Text] {
+                let answer = search(
+                    &base,
+                    SearchRequest {
+                        mode,
+                        ..request("oak")
+                    },
+                )
+                .unwrap();
+                assert_eq!(answer.retrieval, "lexical");
+                assert_eq!(
+                    (answer.model, answer.degraded.as_deref()),
+                    (None, Some(degraded))
+                );
+                assert_eq!(answer.hits[0].record.id, "doc:hull");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_question_is_embedded_once() {
-    let embedder = WordVectors::new();
-    let asked = embedder.queries.clone();
-    let base = index_records(records(), &options(embedder));
-    for query in ["oak", "canvas", "oak", "oak"] {
-        search(&base, request(query)).unwrap();
-    }
-    assert_eq!(*asked.lock().unwrap(), ["oak", "canvas"]);
+    each_engine(|engine| {
+        let embedder = WordVectors::new();
+        let asked = embedder.queries.clone();
+        let base = engine.base_with(records(), &options(embedder));
+        for query in ["oak", "canvas", "oak", "oak"] {
+            search(&base, request(query)).unwrap();
+        }
+        assert_eq!(*asked.lock().unwrap(), ["oak", "canvas"]);
+    });
 }
 
 #[test]
 fn a_misheard_name_is_put_right_before_the_question_is_embedded() {
-    let embedder = WordVectors::new();
-    let asked = embedder.queries.clone();
-    let people = vec![
-        record("person:otto", "Otto Sverdrup", "A captain."),
-        record("doc:b", "Ships", "Ships."),
-    ];
-    let base = index_records(people, &options(embedder));
-    for query in [
-        "who was Otto Sver drop?",
-        "who was OttoSverdrup?",
-        "who was Otto Sverdropp?",
-    ] {
-        let answer = search(&base, request(query)).unwrap();
-        assert_eq!(answer.hits[0].record.id, "person:otto", "{query}");
-    }
-    assert_eq!(*asked.lock().unwrap(), ["who was Otto Sverdrup?"]);
+    each_engine(|engine| {
+        let embedder = WordVectors::new();
+        let asked = embedder.queries.clone();
+        let people = vec![
+            record("person:otto", "Otto Sverdrup", "A captain."),
+            record("doc:b", "Ships", "Ships."),
+        ];
+        let base = engine.base_with(people, &options(embedder));
+        for query in [
+            "who was Otto Sver drop?",
+            "who was OttoSverdrup?",
+            "who was Otto Sverdropp?",
+        ] {
+            let answer = search(&base, request(query)).unwrap();
+            assert_eq!(answer.hits[0].record.id, "person:otto", "{query}");
+        }
+        assert_eq!(*asked.lock().unwrap(), ["who was Otto Sverdrup?"]);
+    });
 }
 
 #[test]
 fn a_namespace_is_read_by_those_it_was_given_to_and_does_not_exist_for_others() {
-    let user = |name: &str| UserId::new(name);
-    let rules = |readers: Readers| {
-        let namespaces = BTreeMap::from([("studio".to_owned(), readers)]);
-        Access::new(
-            namespaces,
-            Arc::new(|user| user.as_str().starts_with("signed-in")),
-        )
-    };
-    let owners = Readers::Owners(BTreeSet::from([user("signed-in-owner")]));
-    for (readers, name, may_read) in [
-        (Readers::Everybody, "anonymous", true),
-        (Readers::SignedIn, "anonymous", false),
-        (Readers::SignedIn, "signed-in-other", true),
-        (owners.clone(), "signed-in-other", false),
-        (owners, "signed-in-owner", true),
-    ] {
-        let options = Options {
-            access: rules(readers),
-            ..Options::default()
+    each_engine(|engine| {
+        let user = |name: &str| UserId::new(name);
+        let rules = |readers: Readers| {
+            let namespaces = BTreeMap::from([("studio".to_owned(), readers)]);
+            Access::new(
+                namespaces,
+                Arc::new(|user| user.as_str().starts_with("signed-in")),
+            )
         };
-        let base = index_records(records(), &options);
-        let studio = SearchRequest {
-            namespace: Some("studio".to_owned()),
-            user_id: user(name),
-            ..request("engine")
-        };
-        let found = search(&base, studio.clone()).map(|answer| answer.hits.len());
-        let unknown = KnowledgeError::UnknownNamespace("studio".to_owned());
-        assert_eq!(found, if may_read { Ok(1) } else { Err(unknown) }, "{name}");
-        let got = now(windlass_tool::handler::Knowledge::get(
-            &base,
-            windlass_tool::handler::GetRequest {
-                id: "doc:engine".to_owned(),
-                namespace: None,
+        let owners = Readers::Owners(BTreeSet::from([user("signed-in-owner")]));
+        for (readers, name, may_read) in [
+            (Readers::Everybody, "anonymous", true),
+            (Readers::SignedIn, "anonymous", false),
+            (Readers::SignedIn, "signed-in-other", true),
+            (owners.clone(), "signed-in-other", false),
+            (owners, "signed-in-owner", true),
+        ] {
+            let options = Options {
+                access: rules(readers),
+                ..Options::default()
+            };
+            let base = engine.base_with(records(), &options);
+            let studio = SearchRequest {
+                namespace: Some("studio".to_owned()),
                 user_id: user(name),
-            },
-        ));
-        match (got.unwrap(), may_read) {
-            (Ok(record), true) => assert_eq!(record.id, "doc:engine"),
-            (Err(near), false) => assert!(!near.contains(&"doc:engine".to_owned()), "{near:?}"),
-            (got, _) => panic!("{name}: {got:?}"),
+                ..request("engine")
+            };
+            let found = search(&base, studio.clone()).map(|answer| answer.hits.len());
+            let unknown = KnowledgeError::UnknownNamespace("studio".to_owned());
+            assert_eq!(found, if may_read { Ok(1) } else { Err(unknown) }, "{name}");
+            let got = now(windlass_tool::handler::Knowledge::get(
+                &base,
+                windlass_tool::handler::GetRequest {
+                    id: "doc:engine".to_owned(),
+                    namespace: None,
+                    user_id: user(name),
+                },
+            ));
+            match (got.unwrap(), may_read) {
+                (Ok(record), true) => assert_eq!(record.id, "doc:engine"),
+                (Err(near), false) => assert!(!near.contains(&"doc:engine".to_owned()), "{near:?}"),
+                (got, _) => panic!("{name}: {got:?}"),
+            }
+            // What is everybody's stays so.
+            assert!(get(&base, "doc:hull", None).unwrap().is_ok());
         }
-        // What is everybody's stays so.
-        assert!(get(&base, "doc:hull", None).unwrap().is_ok());
-    }
+    });
 }
 
 struct Service {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod durability;
 #[cfg(test)]
+mod engines;
+#[cfg(test)]
 mod formats;
 #[cfg(test)]
 mod hybrid;
@@ -12,6 +14,9 @@ mod ingest;
 mod model;
 #[cfg(test)]
 mod names;
+#[cfg(test)]
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(test)]
 mod real_base;
 #[cfg(test)]

@@ -26,10 +26,12 @@
 //!
 //! Each misspelling is asked for bare, and in one of two questions.
 
+use crate::engines::{Base, each_engine};
 use crate::support::{ids, request};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use windlass_knowledge::{IngestLimits, KnowledgeBase};
+use windlass_tool::handler::Record;
 
 const QUESTIONS: [&str; 2] = ["Who was {}?", "tell me about {} please"];
 
@@ -143,16 +145,23 @@ fn misheard_names_find_their_person() {
         .filter(|record| record.record_type == "person")
         .map(|record| (record.id.clone(), record.title.clone()))
         .collect();
+    each_engine(|engine| {
+        let records = base.records().map(|record| Record::clone(record)).collect();
+        check(&engine.base(records), &people);
+    });
+}
+
+fn check(base: &Base, people: &[(String, String)]) {
     let (mut asked, mut first, mut among_three) = (0, 0, 0);
     let mut missed = Vec::new();
-    for (id, name) in &people {
+    for (id, name) in people {
         // A full name, and the family name alone, as people are called.
         let (_, family) = last_word(name);
         for spoken in [name.as_str(), family] {
             for (number, misspelt) in misspellings(spoken).into_iter().enumerate() {
                 let question = QUESTIONS[number % QUESTIONS.len()].replace("{}", &misspelt);
                 for query in [misspelt, question] {
-                    let found = ids(&base, request(&query));
+                    let found = ids(base, request(&query));
                     asked += 1;
                     first += usize::from(found.first() == Some(id));
                     let is_found = found.iter().take(3).any(|found| found == id);

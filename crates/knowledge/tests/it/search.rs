@@ -1,18 +1,19 @@
 //! Searches and look-ups over made-up records: filters, order, odd queries, near ids.
 
+use crate::engines::{Base, Engine, each_engine};
 use crate::support::{get, ids, record, request, search};
 use windlass_knowledge::{KnowledgeBase, RecordsError};
 use windlass_tool::handler::{Facets, Knowledge, KnowledgeError, Record, SearchRequest};
 
 /// Nine records that all hold the word `ice`, in three namespaces.
-fn base() -> KnowledgeBase {
+fn base(engine: Engine) -> Base {
     let with = |id: &str, namespace: &str, tags: &[&str], updated: Option<&str>| Record {
         namespace: namespace.to_owned(),
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
         last_updated: updated.map(str::to_owned),
         ..record(id, "Ice", "Ice.")
     };
-    KnowledgeBase::from_records(vec![
+    engine.base(vec![
         with("doc:d", "public", &["sea", "Arctic"], Some("2024-03-01")),
         with("doc:a", "public", &["sea"], Some("2024-01-01")),
         with(
@@ -25,14 +26,15 @@ fn base() -> KnowledgeBase {
         with("doc:e", "studio", &["sea"], Some("2024-02-01")),
         with("doc:f", "personal", &[], None),
     ])
-    .unwrap()
 }
 
-fn check(change: impl FnOnce(&mut SearchRequest), found: &[&str]) {
+fn check(change: impl Fn(&mut SearchRequest), found: &[&str]) {
     let mut request = request("ice");
     change(&mut request);
-    let shown = format!("{request:?}");
-    assert_eq!(ids(&base(), request), found, "{shown}");
+    each_engine(|engine| {
+        let shown = format!("{engine:?}: {request:?}");
+        assert_eq!(ids(&base(engine), request.clone()), found, "{shown}");
+    });
 }
 
 fn text(text: &str) -> Option<String> {
@@ -115,273 +117,292 @@ fn a_range_of_dates_holds_both_its_ends_and_no_undated_record() {
 
 #[test]
 fn a_filter_that_cannot_be_read_is_refused_with_its_cure() {
-    let mut bad_date = request("ice");
-    bad_date.updated_from = text("last week");
-    assert_eq!(
-        search(&base(), bad_date).unwrap_err().to_string(),
-        "the start of the date range is no date: write 2024-05-31T18:00:00Z or 2024-05-31"
-    );
-    let mut nowhere = request("ice");
-    nowhere.namespace = text("nowhere");
-    assert_eq!(
-        search(&base(), nowhere),
-        Err(KnowledgeError::UnknownNamespace("nowhere".to_owned()))
-    );
+    each_engine(|engine| {
+        let mut bad_date = request("ice");
+        bad_date.updated_from = text("last week");
+        assert_eq!(
+            search(&base(engine), bad_date).unwrap_err().to_string(),
+            "the start of the date range is no date: write 2024-05-31T18:00:00Z or 2024-05-31"
+        );
+        let mut nowhere = request("ice");
+        nowhere.namespace = text("nowhere");
+        assert_eq!(
+            search(&base(engine), nowhere),
+            Err(KnowledgeError::UnknownNamespace("nowhere".to_owned()))
+        );
+    });
 }
 
 #[test]
 fn the_vocabularies_are_those_that_occur() {
-    assert_eq!(
-        base().facets(),
-        Facets {
-            types: vec!["doc".into(), "person".into()],
-            namespaces: vec!["personal".into(), "public".into(), "studio".into()],
-        }
-    );
-    assert_eq!(base().default_namespace(), "public");
-    let mut studio = record("doc:a", "A", "");
-    studio.namespace = "studio".to_owned();
-    let studio = KnowledgeBase::from_records(vec![studio]).unwrap();
-    assert_eq!(studio.default_namespace(), "studio");
-    assert_eq!(ids(&studio, request("a")), [""; 0]);
+    each_engine(|engine| {
+        assert_eq!(
+            base(engine).facets(),
+            Facets {
+                types: vec!["doc".into(), "person".into()],
+                namespaces: vec!["personal".into(), "public".into(), "studio".into()],
+            }
+        );
+        assert_eq!(base(engine).default_namespace(), "public");
+        let mut studio = record("doc:a", "A", "");
+        studio.namespace = "studio".to_owned();
+        let studio = engine.base(vec![studio]);
+        assert_eq!(studio.default_namespace(), "studio");
+        assert_eq!(ids(&studio, request("a")), [""; 0]);
+    });
 }
 
 #[test]
 fn an_empty_base_answers_with_nothing() {
-    let base = KnowledgeBase::from_records(Vec::new()).unwrap();
-    assert!(base.is_empty());
-    assert_eq!(base.facets(), Facets::default());
-    let mut request = request("anything at all");
-    request.namespace = text("public");
-    request.record_type = text("person");
-    let answer = search(&base, request).unwrap();
-    assert_eq!(
-        (answer.hits.len(), answer.retrieval.as_str(), answer.model),
-        (0, "lexical", None)
-    );
-    assert_eq!(get(&base, "person:x", None), Ok(Err(Vec::new())));
+    each_engine(|engine| {
+        let base = engine.base(Vec::new());
+        assert_eq!(base.stats().records, 0);
+        assert_eq!(base.facets(), Facets::default());
+        let mut request = request("anything at all");
+        request.namespace = text("public");
+        request.record_type = text("person");
+        let answer = search(&base, request).unwrap();
+        assert_eq!(
+            (answer.hits.len(), answer.retrieval.as_str(), answer.model),
+            (0, "lexical", None)
+        );
+        assert_eq!(get(&base, "person:x", None), Ok(Err(Vec::new())));
+    });
 }
 
 #[test]
 fn a_name_in_the_title_counts_more_than_one_in_the_text() {
-    let base = KnowledgeBase::from_records(vec![
-        record("doc:a", "A voyage", "Archer built it."),
-        record("doc:b", "Colin Archer", "He built a ship."),
-    ])
-    .unwrap();
-    assert_eq!(ids(&base, request("archer")), ["doc:b", "doc:a"]);
+    each_engine(|engine| {
+        let base = engine.base(vec![
+            record("doc:a", "A voyage", "Archer built it."),
+            record("doc:b", "Colin Archer", "He built a ship."),
+        ]);
+        assert_eq!(ids(&base, request("archer")), ["doc:b", "doc:a"]);
+    });
 }
 
 #[test]
 fn a_score_lies_between_0_and_1_and_falls_from_hit_to_hit() {
-    let base = KnowledgeBase::from_records(
-        (0..50)
-            .map(|number| {
-                let body = "ship ".repeat(number % 7) + &"sail ".repeat(number % 5) + "sea";
-                record(&format!("doc:r{number}"), "Record", &body)
-            })
-            .collect(),
-    )
-    .unwrap();
-    let answer = search(
-        &base,
-        SearchRequest {
-            top_k: 50,
-            ..request("ship sail")
-        },
-    )
-    .unwrap();
-    assert!(answer.hits.len() > 40);
-    for hit in &answer.hits {
-        assert!(hit.score > 0.0 && hit.score < 1.0, "{}", hit.score);
-    }
-    assert!(
-        answer
-            .hits
-            .is_sorted_by(|one, next| one.score >= next.score)
-    );
+    each_engine(|engine| {
+        let base = engine.base(
+            (0..50)
+                .map(|number| {
+                    let body = "ship ".repeat(number % 7) + &"sail ".repeat(number % 5) + "sea";
+                    record(&format!("doc:r{number}"), "Record", &body)
+                })
+                .collect(),
+        );
+        let answer = search(
+            &base,
+            SearchRequest {
+                top_k: 50,
+                ..request("ship sail")
+            },
+        )
+        .unwrap();
+        assert!(answer.hits.len() > 40);
+        for hit in &answer.hits {
+            assert!(hit.score > 0.0 && hit.score < 1.0, "{}", hit.score);
+        }
+        assert!(
+            answer
+                .hits
+                .is_sorted_by(|one, next| one.score >= next.score)
+        );
+    });
 }
 
 /// The order must not depend on how many are asked for, whatever the search skips.
 #[test]
 fn the_first_of_many_are_the_first_of_all() {
-    let words = ["ice", "ship", "sail", "hull", "drift", "north"];
-    let base = KnowledgeBase::from_records(
-        (0..3_000_usize)
-            .map(|number| {
-                let body: String = (0..number % 23)
-                    .map(|step| format!("{} ", words[(number * 7 + step * step) % words.len()]))
-                    .collect();
-                record(&format!("doc:r{number}"), words[number % 5], &body)
-            })
-            .collect(),
-    )
-    .unwrap();
-    let query = |top_k: usize| SearchRequest {
-        top_k,
-        snippets: false,
-        ..request("ice ship hull north")
-    };
-    let many = ids(&base, query(100));
-    assert_eq!(many.len(), 100);
-    for top_k in [1, 3, 10, 64] {
-        assert_eq!(ids(&base, query(top_k)), many[..top_k]);
-    }
+    each_engine(|engine| {
+        let words = ["ice", "ship", "sail", "hull", "drift", "north"];
+        let base = engine.base(
+            (0..3_000_usize)
+                .map(|number| {
+                    let body: String = (0..number % 23)
+                        .map(|step| format!("{} ", words[(number * 7 + step * step) % words.len()]))
+                        .collect();
+                    record(&format!("doc:r{number}"), words[number % 5], &body)
+                })
+                .collect(),
+        );
+        let query = |top_k: usize| SearchRequest {
+            top_k,
+            snippets: false,
+            ..request("ice ship hull north")
+        };
+        let many = ids(&base, query(100));
+        assert_eq!(many.len(), 100);
+        for top_k in [1, 3, 10, 64] {
+            assert_eq!(ids(&base, query(top_k)), many[..top_k]);
+        }
+    });
 }
 
 #[test]
 fn odd_queries_are_answered_and_never_parsed() {
-    let base = KnowledgeBase::from_records(vec![
-        record(
-            "doc:ship",
-            "The ship",
-            "A ship in the ice with a crew of thirteen.",
-        ),
-        record("doc:hebrew", "ספינה", "האונייה בקרח"),
-    ])
-    .unwrap();
-    let long = "ship ".repeat(2_000);
-    let nonsense: String = (0..2_000).map(|number| format!("zq{number}x ")).collect();
-    for (query, found) in [
-        ("", &[][..]),
-        ("   \n\t", &[]),
-        ("who is it, and what was that?", &[]),
-        ("🚢🧊🐧", &[]),
-        ("\u{0}\u{1b}[31m\u{202e}", &[]),
-        (&nonsense, &[]),
-        (&long, &["doc:ship"]),
-        ("\"ship", &["doc:ship"]),
-        ("-ship", &["doc:ship"]),
-        ("ship AND NOT ship", &["doc:ship"]),
-        ("title:ship^9999 (((( [a TO", &["doc:ship"]),
-        ("*", &[]),
-        ("ship~2 'or 1=1--", &["doc:ship"]),
-        ("SHIPS 🚢", &["doc:ship"]),
-        ("\u{202e}האונייה", &["doc:hebrew"]),
-        (
-            "\u{5d4}\u{5d0}\u{5d5}\u{5e0}\u{5d9}\u{5d9}\u{5d4}",
-            &["doc:hebrew"],
-        ),
-    ] {
-        assert_eq!(ids(&base, request(query)), found, "{query:.60}");
-    }
+    each_engine(|engine| {
+        let base = engine.base(vec![
+            record(
+                "doc:ship",
+                "The ship",
+                "A ship in the ice with a crew of thirteen.",
+            ),
+            record("doc:hebrew", "ספינה", "האונייה בקרח"),
+        ]);
+        let long = "ship ".repeat(2_000);
+        let nonsense: String = (0..2_000).map(|number| format!("zq{number}x ")).collect();
+        for (query, found) in [
+            ("", &[][..]),
+            ("   \n\t", &[]),
+            ("who is it, and what was that?", &[]),
+            ("🚢🧊🐧", &[]),
+            ("\u{0}\u{1b}[31m\u{202e}", &[]),
+            (&nonsense, &[]),
+            (&long, &["doc:ship"]),
+            ("\"ship", &["doc:ship"]),
+            ("-ship", &["doc:ship"]),
+            ("ship AND NOT ship", &["doc:ship"]),
+            ("title:ship^9999 (((( [a TO", &["doc:ship"]),
+            ("*", &[]),
+            ("ship~2 'or 1=1--", &["doc:ship"]),
+            ("SHIPS 🚢", &["doc:ship"]),
+            ("\u{202e}האונייה", &["doc:hebrew"]),
+            (
+                "\u{5d4}\u{5d0}\u{5d5}\u{5e0}\u{5d9}\u{5d9}\u{5d4}",
+                &["doc:hebrew"],
+            ),
+        ] {
+            assert_eq!(ids(&base, request(query)), found, "{query:.60}");
+        }
+    });
 }
 
 #[test]
 fn only_the_rarest_terms_of_a_long_query_count() {
-    let mut records: Vec<Record> = (0..30)
-        .map(|number| record(&format!("doc:c{number}"), "Common", "common"))
-        .collect();
-    let rare = "alder birch cedar dogwood elm fir ginkgo hazel ironwood juniper larch maple";
-    records.push(record("doc:rare", "Trees", rare));
-    let base = KnowledgeBase::from_records(records).unwrap();
-    let query = format!("common {rare}");
-    assert_eq!(ids(&base, request(&query)), ["doc:rare"]);
+    each_engine(|engine| {
+        let mut records: Vec<Record> = (0..30)
+            .map(|number| record(&format!("doc:c{number}"), "Common", "common"))
+            .collect();
+        let rare = "alder birch cedar dogwood elm fir ginkgo hazel ironwood juniper larch maple";
+        records.push(record("doc:rare", "Trees", rare));
+        let base = engine.base(records);
+        let query = format!("common {rare}");
+        assert_eq!(ids(&base, request(&query)), ["doc:rare"]);
+    });
 }
 
 #[test]
 fn a_misspelt_word_finds_its_neighbour_and_a_known_one_only_itself() {
-    let base = KnowledgeBase::from_records(vec![
-        record("doc:a", "Nansen", "Nansen."),
-        record("doc:b", "Hansen", "Hansen."),
-    ])
-    .unwrap();
-    assert_eq!(ids(&base, request("nansen")), ["doc:a"]);
-    assert_eq!(ids(&base, request("nansne")), ["doc:a"]);
-    assert_eq!(ids(&base, request("jansen")), ["doc:a", "doc:b"]);
-    assert_eq!(ids(&base, request("nans")), [""; 0]);
+    each_engine(|engine| {
+        let base = engine.base(vec![
+            record("doc:a", "Nansen", "Nansen."),
+            record("doc:b", "Hansen", "Hansen."),
+        ]);
+        assert_eq!(ids(&base, request("nansen")), ["doc:a"]);
+        assert_eq!(ids(&base, request("nansne")), ["doc:a"]);
+        assert_eq!(ids(&base, request("jansen")), ["doc:a", "doc:b"]);
+        assert_eq!(ids(&base, request("nans")), [""; 0]);
+    });
 }
 
 #[test]
 fn a_snippet_is_the_best_window_and_lies_where_it_says() {
-    let filler = "Nothing of note was written down on that day. ";
-    let body = format!(
-        "{}On the third day the crew sighted a whale near the ship, and the mate wrote it down. {}",
-        filler.repeat(30),
-        filler.repeat(30)
-    );
-    let unbroken = "長".repeat(5_000);
-    for (body, query, part) in [
-        (body.as_str(), "whale", "sighted a whale"),
-        (body.as_str(), "title", "Nothing of note"),
-        ("", "title", ""),
-        ("short whale", "whale", "short whale"),
-        (unbroken.as_str(), "title", "長長"),
-    ] {
-        let base = KnowledgeBase::from_records(vec![record("doc:a", "Title", body)]).unwrap();
-        let answer = search(&base, request(query)).unwrap();
-        let hit = &answer.hits[0];
-        let Some(snippet) = &hit.snippet else {
-            assert_eq!(part, "", "{query}");
-            continue;
-        };
-        assert!(snippet.text.contains(part), "{snippet:?}");
-        assert!(snippet.text.len() <= 512, "{}", snippet.text.len());
-        assert!(snippet.text.split_whitespace().count() <= 40, "{snippet:?}");
-        assert_eq!(snippet.text, hit.record.body[snippet.start..snippet.end]);
-    }
+    each_engine(|engine| {
+        let filler = "Nothing of note was written down on that day. ";
+        let body = format!(
+            "{}On the third day the crew sighted a whale near the ship, and the mate wrote it down. {}",
+            filler.repeat(30),
+            filler.repeat(30)
+        );
+        let unbroken = "長".repeat(5_000);
+        for (body, query, part) in [
+            (body.as_str(), "whale", "sighted a whale"),
+            (body.as_str(), "title", "Nothing of note"),
+            ("", "title", ""),
+            ("short whale", "whale", "short whale"),
+            (unbroken.as_str(), "title", "長長"),
+        ] {
+            let base = engine.base(vec![record("doc:a", "Title", body)]);
+            let answer = search(&base, request(query)).unwrap();
+            let hit = &answer.hits[0];
+            let Some(snippet) = &hit.snippet else {
+                assert_eq!(part, "", "{query}");
+                continue;
+            };
+            assert!(snippet.text.contains(part), "{snippet:?}");
+            assert!(snippet.text.len() <= 512, "{}", snippet.text.len());
+            assert!(snippet.text.split_whitespace().count() <= 40, "{snippet:?}");
+            assert_eq!(snippet.text, hit.record.body[snippet.start..snippet.end]);
+        }
+    });
 }
 
 #[test]
 fn snippets_are_left_out_unless_asked_for() {
-    let mut request = request("ice");
-    request.snippets = false;
-    let answer = search(&base(), request).unwrap();
-    assert!(answer.hits.iter().all(|hit| hit.snippet.is_none()));
+    each_engine(|engine| {
+        let mut request = request("ice");
+        request.snippets = false;
+        let answer = search(&base(engine), request).unwrap();
+        assert!(answer.hits.iter().all(|hit| hit.snippet.is_none()));
+    });
 }
 
 #[test]
 fn a_look_up_finds_the_record_or_suggests_near_ids() {
-    let mut archer = record("person:colin_archer", "Colin Archer", "He built ships.");
-    archer.aliases = vec!["The shipbuilder of Larvik".to_owned()];
-    let mut private = record("doc:diary", "Diary of Archer", "");
-    private.namespace = "personal".to_owned();
-    let base = KnowledgeBase::from_records(vec![
-        archer.clone(),
-        private,
-        record("person:otto_sverdrup", "Otto Sverdrup", ""),
-    ])
-    .unwrap();
-    let public = Some("public");
-    assert_eq!(
-        get(&base, "person:colin_archer", public),
-        Ok(Ok(archer.clone()))
-    );
-    assert_eq!(get(&base, "person:colin_archer", None), Ok(Ok(archer)));
-    assert!(get(&base, "doc:diary", Some("personal")).unwrap().is_ok());
-    for (id, near) in [
-        ("person:colin_archar", &["person:colin_archer"][..]),
-        ("Person:Colin Archer", &["person:colin_archer"]),
-        ("project:colin_archer", &["person:colin_archer"]),
-        ("colin_archer", &["person:colin_archer"]),
-        ("person:shipbuilder", &["person:colin_archer"]),
-        ("person:sverdrup", &["person:otto_sverdrup"]),
-        ("doc:diary", &[]),
-        ("", &[]),
-        (":::", &[]),
-        ("🚢", &[]),
-        (&"å".repeat(5_000), &[]),
-    ] {
-        let found = get(&base, id, public).unwrap().unwrap_err();
-        assert_eq!(found, near, "{id:.60}");
-    }
-    assert_eq!(
-        get(&base, "doc:diary", Some("nowhere")),
-        Err(KnowledgeError::UnknownNamespace("nowhere".to_owned()))
-    );
+    each_engine(|engine| {
+        let mut archer = record("person:colin_archer", "Colin Archer", "He built ships.");
+        archer.aliases = vec!["The shipbuilder of Larvik".to_owned()];
+        let mut private = record("doc:diary", "Diary of Archer", "");
+        private.namespace = "personal".to_owned();
+        let base = engine.base(vec![
+            archer.clone(),
+            private,
+            record("person:otto_sverdrup", "Otto Sverdrup", ""),
+        ]);
+        let public = Some("public");
+        assert_eq!(
+            get(&base, "person:colin_archer", public),
+            Ok(Ok(archer.clone()))
+        );
+        assert_eq!(get(&base, "person:colin_archer", None), Ok(Ok(archer)));
+        assert!(get(&base, "doc:diary", Some("personal")).unwrap().is_ok());
+        for (id, near) in [
+            ("person:colin_archar", &["person:colin_archer"][..]),
+            ("Person:Colin Archer", &["person:colin_archer"]),
+            ("project:colin_archer", &["person:colin_archer"]),
+            ("colin_archer", &["person:colin_archer"]),
+            ("person:shipbuilder", &["person:colin_archer"]),
+            ("person:sverdrup", &["person:otto_sverdrup"]),
+            ("doc:diary", &[]),
+            ("", &[]),
+            (":::", &[]),
+            ("🚢", &[]),
+            (&"å".repeat(5_000), &[]),
+        ] {
+            let found = get(&base, id, public).unwrap().unwrap_err();
+            assert_eq!(found, near, "{id:.60}");
+        }
+        assert_eq!(
+            get(&base, "doc:diary", Some("nowhere")),
+            Err(KnowledgeError::UnknownNamespace("nowhere".to_owned()))
+        );
+    });
 }
 
 #[test]
 fn at_most_five_near_ids_are_suggested() {
-    let base = KnowledgeBase::from_records(
-        (0..9)
-            .map(|number| record(&format!("doc:report_{number}"), "Report", ""))
-            .collect(),
-    )
-    .unwrap();
-    let near = get(&base, "doc:report_x", None).unwrap().unwrap_err();
-    assert_eq!(near.len(), 5);
-    assert_eq!(near[0], "doc:report_0");
+    each_engine(|engine| {
+        let base = engine.base(
+            (0..9)
+                .map(|number| record(&format!("doc:report_{number}"), "Report", ""))
+                .collect(),
+        );
+        let near = get(&base, "doc:report_x", None).unwrap().unwrap_err();
+        assert_eq!(near.len(), 5);
+        assert_eq!(near[0], "doc:report_0");
+    });
 }
 
 #[test]

@@ -62,14 +62,14 @@ pub(crate) fn request(query: &str) -> SearchRequest {
 }
 
 pub(crate) fn search(
-    base: &KnowledgeBase,
+    base: &dyn Knowledge,
     request: SearchRequest,
 ) -> Result<SearchAnswer, KnowledgeError> {
     now(base.search(request))
 }
 
 /// The ids that a search finds, the best first.
-pub(crate) fn ids(base: &KnowledgeBase, request: SearchRequest) -> Vec<String> {
+pub(crate) fn ids(base: &dyn Knowledge, request: SearchRequest) -> Vec<String> {
     search(base, request)
         .unwrap()
         .hits
@@ -79,7 +79,7 @@ pub(crate) fn ids(base: &KnowledgeBase, request: SearchRequest) -> Vec<String> {
 }
 
 pub(crate) fn get(
-    base: &KnowledgeBase,
+    base: &dyn Knowledge,
     id: &str,
     namespace: Option<&str>,
 ) -> Result<Result<Record, Vec<String>>, KnowledgeError> {

@@ -1,0 +1,241 @@
+//! Connections to the database: a few that are kept, made anew when they are lost. Knows no statement's meaning.
+
+use super::error::PostgresError;
+use super::schema;
+use super::tls::Tls;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, NoTls, Statement};
+use windlass_tool::sensitive::Sensitive;
+
+/// Connections at a time. More searches than this wait for one another.
+const CONNECTIONS_MAX: usize = 8;
+/// A database that has not let anybody in by then is down.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// A connection whose other end does not even acknowledge is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// What no search needs, and every connection is told.
+const SESSION: &str = "SET jit = off; SET plan_cache_mode = force_custom_plan; SET statement_timeout = '5s'; \
+     SET lock_timeout = '2s'; SET idle_in_transaction_session_timeout = '60s'";
+const APPLICATION: &str = "windlass";
+
+/// Where a base lies.
+#[derive(Clone, Debug)]
+pub struct PostgresSettings {
+    /// `postgres://user:password@host/database`. Unless it says `sslmode=disable`, any host but this machine is spoken to
+    /// over TLS only.
+    pub address: Sensitive<String>,
+    /// The schema that holds the tables. It is made where it is missing.
+    pub schema: String,
+}
+
+impl PostgresSettings {
+    /// The schema that holds a base unless another is named.
+    pub const SCHEMA: &str = "windlass";
+
+    /// A base in the usual schema.
+    pub fn new(address: Sensitive<String>) -> Self {
+        Self {
+            address,
+            schema: Self::SCHEMA.to_owned(),
+        }
+    }
+
+    /// Whether the address can be one, without asking any database.
+    pub fn check(&self) -> Result<(), PostgresError> {
+        self.config().map(|_| ())
+    }
+
+    fn config(&self) -> Result<Config, PostgresError> {
+        let is_name = |text: &str| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+                && text.starts_with(|first: char| first.is_ascii_lowercase())
+                && text.len() <= 63
+        };
+        if !is_name(&self.schema) {
+            return Err(PostgresError::Schema(self.schema.clone()));
+        }
+        let address = self.address.expose();
+        let is_address = ["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| address.starts_with(scheme));
+        // What the parser says of a bad address can repeat a part of it, and that can be the password.
+        let mut config = Config::from_str(address)
+            .ok()
+            .filter(|config| is_address && !config.get_hosts().is_empty())
+            .ok_or(PostgresError::Address)?;
+        if config.get_ssl_mode() == SslMode::Prefer {
+            // What may be encrypted or not, as somebody on the way likes, might as well not be.
+            config.ssl_mode(match config.get_hosts().iter().all(is_this_machine) {
+                true => SslMode::Disable,
+                false => SslMode::Require,
+            });
+        }
+        config
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(SILENCE_MAX)
+            .application_name(APPLICATION);
+        Ok(config)
+    }
+}
+
+fn is_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => {
+            name == "localhost" || IpAddr::from_str(name).is_ok_and(|address| address.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    }
+}
+
+/// The connections to one base.
+pub(super) struct Pool {
+    config: Config,
+    tls: Tls,
+    schema: String,
+    idle: Mutex<Vec<Link>>,
+    places: Semaphore,
+}
+
+/// A connection, and the statements that it knows.
+pub(super) struct Link {
+    pub(super) client: Client,
+    statements: HashMap<String, Statement>,
+}
+
+/// A connection that is in use. Unless it is given back it is closed: nobody knows what is still under way on it.
+struct Lent<'a> {
+    link: Link,
+    _place: SemaphorePermit<'a>,
+    /// Whether it may have been lost while nobody looked.
+    was_idle: bool,
+}
+
+/// Something that is asked of the database: once more on a new connection where the first was lost while nobody used it.
+pub(super) struct Attempts<'a> {
+    pool: &'a Pool,
+    lent: Lent<'a>,
+}
+
+impl<'a> Attempts<'a> {
+    pub(super) fn link(&mut self) -> &mut Link {
+        &mut self.lent.link
+    }
+
+    /// What came of it, or the attempt that is still to be made.
+    pub(super) async fn settle<T>(
+        mut self,
+        outcome: Result<T, PostgresError>,
+    ) -> Result<Result<T, Self>, PostgresError> {
+        match outcome {
+            Ok(answer) => {
+                self.pool.give_back(self.lent);
+                Ok(Ok(answer))
+            }
+            Err(error) if error.is_connection_lost() && self.lent.was_idle => {
+                // Where one connection was lost the others were, too.
+                self.pool.idle().clear();
+                self.lent.link = self.pool.connect().await?;
+                self.lent.was_idle = false;
+                Ok(Err(self))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn new(settings: &PostgresSettings) -> Result<Arc<Self>, PostgresError> {
+        Ok(Arc::new(Self {
+            config: settings.config()?,
+            tls: Tls::new(),
+            schema: settings.schema.clone(),
+            idle: Mutex::default(),
+            places: Semaphore::new(CONNECTIONS_MAX),
+        }))
+    }
+
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// A connection for one request, kept or new.
+    pub(super) async fn attempts(&self) -> Result<Attempts<'_>, PostgresError> {
+        let place = self.places.acquire().await;
+        let _place = place.expect("the places are never closed");
+        let kept = loop {
+            match self.idle().pop() {
+                Some(link) if link.client.is_closed() => {}
+                kept => break kept,
+            }
+        };
+        let was_idle = kept.is_some();
+        let link = match kept {
+            Some(link) => link,
+            None => self.connect().await?,
+        };
+        let lent = Lent {
+            link,
+            _place,
+            was_idle,
+        };
+        Ok(Attempts { pool: self, lent })
+    }
+
+    fn give_back(&self, lent: Lent<'_>) {
+        if !lent.link.client.is_closed() {
+            self.idle().push(lent.link);
+        }
+    }
+
+    pub(super) async fn connect(&self) -> Result<Link, PostgresError> {
+        // A password in the address is why the error is told without the configuration.
+        let client = match self.config.get_ssl_mode() {
+            SslMode::Disable => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                tokio::spawn(connection);
+                client
+            }
+            _ => {
+                let (client, connection) = self.config.connect(self.tls.clone()).await?;
+                tokio::spawn(connection);
+                client
+            }
+        };
+        client.batch_execute(SESSION).await?;
+        let places = schema::search_path(&client, &self.schema).await?;
+        client.batch_execute(&places).await?;
+        Ok(Link {
+            client,
+            statements: HashMap::new(),
+        })
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link {
+    /// A statement that is prepared once on each connection.
+    pub(super) async fn statement(
+        &mut self,
+        text: &str,
+        types: &[Type],
+    ) -> Result<Statement, PostgresError> {
+        if let Some(statement) = self.statements.get(text) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare_typed(text, types).await?;
+        self.statements.insert(text.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}

@@ -1,0 +1,386 @@
+//! A base in a database as tools see it. Understands a question, has the database find what may be the best, and ranks it as
+//! the base in memory does. Knows no table.
+
+use super::connection::{Link, Pool, PostgresSettings};
+use super::error::PostgresError;
+use super::lexicon::{self, Lexicon};
+use super::statement::{self, Found, Question};
+use super::{model_key, schema};
+use crate::access::Access;
+use crate::build::Options;
+use crate::catalogue::{self, Filter};
+use crate::dense::Questions;
+use crate::fusion::{CANDIDATES_MIN, HITS_MAX};
+use crate::lookup::{NEAR_IDS_MAX, WantedId, add_near};
+use crate::query::{self, Understanding, Vocabulary};
+use crate::search::Retrieval;
+use crate::snippet;
+use crate::stats::Stats;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use windlass_tool::handler::{
+    CapabilityFuture, Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer,
+    SearchRequest,
+};
+
+/// A base in PostgreSQL. A clone is one more handle. Needs to be used inside tokio.
+#[derive(Clone)]
+pub struct PostgresBase(Arc<Engine>);
+
+struct Engine {
+    pool: Arc<Pool>,
+    lexicon: RwLock<Arc<Lexicon>>,
+    questions: Option<Questions>,
+    model_key: Option<String>,
+    access: Access,
+}
+
+impl PostgresBase {
+    /// Connects, makes the tables where there are none, and reads what is kept in memory. Takes of the options who may
+    /// read, the model and its patience.
+    pub async fn open(
+        settings: &PostgresSettings,
+        options: &Options,
+    ) -> Result<Self, PostgresError> {
+        let pool = Pool::new(settings)?;
+        let model_key = options
+            .embedder
+            .as_ref()
+            .map(|embedder| model_key(embedder.model()));
+        let mut link = pool.connect().await?;
+        schema::prepare(&mut link.client, pool.schema()).await?;
+        let lexicon = Lexicon::load(&mut link, model_key.as_deref()).await?;
+        let questions = options.embedder.as_ref().map(|embedder| {
+            Questions::new(embedder.clone(), options.machine.clone(), options.patience)
+        });
+        Ok(Self(Arc::new(Engine {
+            pool,
+            lexicon: RwLock::new(Arc::new(lexicon)),
+            questions,
+            model_key,
+            access: options.access.clone(),
+        })))
+    }
+
+    /// Takes up what was written into the database since the last time; says whether there was anything.
+    pub async fn refresh(&self) -> Result<bool, PostgresError> {
+        let engine = &*self.0;
+        let known = engine.lexicon().generation;
+        let model = engine.model_key.as_deref();
+        let mut attempts = engine.pool.attempts().await?;
+        let lexicon = loop {
+            let newer = newer(attempts.link(), known, model).await;
+            match attempts.settle(newer).await? {
+                Ok(Some(lexicon)) => break lexicon,
+                Ok(None) => return Ok(false),
+                Err(again) => attempts = again,
+            }
+        };
+        *engine
+            .lexicon
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(lexicon);
+        Ok(true)
+    }
+
+    /// The namespace that is searched where a request names none.
+    pub fn default_namespace(&self) -> String {
+        catalogue::default_namespace(&self.0.lexicon().facets).to_owned()
+    }
+
+    /// The base in numbers, as the database has it now.
+    pub async fn stats(&self) -> Result<Stats, PostgresError> {
+        self.0.stats().await
+    }
+}
+
+impl Knowledge for PostgresBase {
+    fn search(
+        &self,
+        request: SearchRequest,
+    ) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>> {
+        let engine = self.0.clone();
+        Box::pin(async move { engine.search(&request).await })
+    }
+
+    /// A request without a namespace finds the record in any of them, for an id is unique in the whole base.
+    fn get(
+        &self,
+        request: GetRequest,
+    ) -> CapabilityFuture<Result<Result<Record, Vec<String>>, KnowledgeError>> {
+        let engine = self.0.clone();
+        Box::pin(async move { engine.get(&request).await })
+    }
+
+    fn facets(&self) -> Facets {
+        self.0.lexicon().facets.clone()
+    }
+}
+
+impl Engine {
+    fn lexicon(&self) -> Arc<Lexicon> {
+        self.lexicon
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, KnowledgeError> {
+        let lexicon = self.lexicon();
+        let namespace = catalogue::readable(
+            &lexicon.facets,
+            &self.access,
+            request.namespace.as_deref(),
+            &request.user_id,
+        )?;
+        let filter = Filter::of(request, namespace)?;
+        let understanding = understand(&lexicon, &request.query)?;
+        let questions = self.questions.as_ref().filter(|_| lexicon.has_vectors);
+        let (vector, degraded) = match questions {
+            Some(questions) if !request.query.trim().is_empty() => {
+                match questions.vector(&understanding.text, request.mode).await {
+                    Ok(vector) => (Some(vector), None),
+                    Err(cause) => (None, Some(cause.as_str().to_owned())),
+                }
+            }
+            Some(_) | None => (None, None),
+        };
+        let retrieval = match &vector {
+            Some(_) => Retrieval::Hybrid,
+            None => Retrieval::Lexical,
+        };
+        let count = request.top_k.min(HITS_MAX);
+        let question = Question {
+            terms: &understanding.terms,
+            vector: self.model_key.as_deref().zip(vector.as_deref()),
+            named: named(&lexicon, &understanding),
+            namespaces: vec![filter.namespace],
+            // The database takes no zero byte in a text, and no type has one.
+            record_type: filter
+                .record_type
+                .map(|name| if name.contains('\0') { "" } else { name }),
+            tags: &filter.tags,
+            from: filter.from,
+            to: filter.to,
+            candidates: count.max(CANDIDATES_MIN),
+        };
+        let ranked = self
+            .rank(&lexicon, &question, retrieval, count)
+            .await
+            .map_err(unavailable)?;
+        let hits = self
+            .hits(ranked, request, &lexicon, &understanding)
+            .await
+            .map_err(unavailable)?;
+        Ok(SearchAnswer {
+            hits,
+            retrieval: retrieval.as_str().to_owned(),
+            model: vector.and_then(|_| Some(questions?.model().id.clone())),
+            degraded,
+        })
+    }
+
+    /// The best records with their scores, the best first and equals by their ids.
+    async fn rank(
+        &self,
+        lexicon: &Lexicon,
+        question: &Question<'_>,
+        retrieval: Retrieval,
+        count: usize,
+    ) -> Result<Vec<(Found, f64)>, PostgresError> {
+        let is_blank =
+            question.terms.is_empty() && question.vector.is_none() && question.named.is_empty();
+        if count == 0 || is_blank {
+            return Ok(Vec::new());
+        }
+        let mut attempts = self.pool.attempts().await?;
+        let found = loop {
+            let found = statement::find(attempts.link(), lexicon, question).await;
+            match attempts.settle(found).await? {
+                Ok(found) => break found,
+                Err(again) => attempts = again,
+            }
+        };
+        let mut scored: Vec<(Found, f64)> = found
+            .into_iter()
+            .map(|found| {
+                let score = found.evidence.score(retrieval);
+                (found, score)
+            })
+            .collect();
+        scored.sort_by(|left, right| {
+            let by_score = right.1.total_cmp(&left.1);
+            by_score.then_with(|| left.0.id.cmp(&right.0.id))
+        });
+        scored.truncate(count);
+        Ok(scored)
+    }
+
+    async fn hits(
+        &self,
+        ranked: Vec<(Found, f64)>,
+        request: &SearchRequest,
+        lexicon: &Lexicon,
+        understanding: &Understanding,
+    ) -> Result<Vec<Hit>, PostgresError> {
+        if ranked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found: Vec<Found> = ranked.iter().map(|(found, _)| found.clone()).collect();
+        let mut attempts = self.pool.attempts().await?;
+        let contents = loop {
+            let contents = statement::fetch(attempts.link(), &found).await;
+            match attempts.settle(contents).await? {
+                Ok(contents) => break contents,
+                Err(again) => attempts = again,
+            }
+        };
+        let mut contents: HashMap<i64, Record> = contents.into_iter().collect();
+        let mut analyser = lexicon.analyser().clone();
+        Ok(ranked
+            .into_iter()
+            .filter_map(|(found, score)| {
+                let record = contents.remove(&found.number)?;
+                let snippet = request
+                    .snippets
+                    .then(|| snippet::best(&record.body, &understanding.terms, &mut analyser))
+                    .flatten();
+                Some(Hit {
+                    record: Arc::new(record),
+                    score,
+                    snippet,
+                })
+            })
+            .collect())
+    }
+
+    async fn get(
+        &self,
+        request: &GetRequest,
+    ) -> Result<Result<Record, Vec<String>>, KnowledgeError> {
+        let lexicon = self.lexicon();
+        let user = &request.user_id;
+        let namespace = match &request.namespace {
+            Some(name) => Some(catalogue::readable(
+                &lexicon.facets,
+                &self.access,
+                Some(name),
+                user,
+            )?),
+            None => None,
+        };
+        let is_in_reach = |of_record: &str| match namespace {
+            Some(namespace) => of_record == namespace,
+            None => self.access.may_read(user, of_record),
+        };
+        // What no record can be called, none is; and the database takes no zero byte in a text.
+        let found = match request.id.contains('\0') {
+            true => None,
+            false => self.record(&request.id).await.map_err(unavailable)?,
+        };
+        match found.filter(|record| is_in_reach(&record.namespace)) {
+            Some(record) => Ok(Ok(record)),
+            None => {
+                let near = self.near_ids(&lexicon, &request.id, &is_in_reach).await?;
+                Ok(Err(near))
+            }
+        }
+    }
+
+    /// The ids that may have been meant, as the base in memory suggests them.
+    async fn near_ids(
+        &self,
+        lexicon: &Lexicon,
+        id: &str,
+        is_in_reach: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<Vec<String>, KnowledgeError> {
+        let wanted = WantedId::of(id);
+        let mut ids = wanted.spelt_almost_so(lexicon.ids(is_in_reach));
+        let understanding = understand(lexicon, &wanted.words())?;
+        let namespaces = lexicon.facets.namespaces.iter().map(String::as_str);
+        let question = Question {
+            terms: &understanding.terms,
+            vector: None,
+            named: Vec::new(),
+            namespaces: namespaces.filter(|name| is_in_reach(name)).collect(),
+            record_type: None,
+            tags: &[],
+            from: None,
+            to: None,
+            candidates: NEAR_IDS_MAX,
+        };
+        let ranked = self
+            .rank(lexicon, &question, Retrieval::Lexical, NEAR_IDS_MAX)
+            .await
+            .map_err(unavailable)?;
+        for (found, _) in ranked {
+            add_near(&mut ids, &found.id);
+        }
+        Ok(ids)
+    }
+
+    async fn record(&self, id: &str) -> Result<Option<Record>, PostgresError> {
+        let mut attempts = self.pool.attempts().await?;
+        loop {
+            let found = statement::get(attempts.link(), id).await;
+            match attempts.settle(found).await? {
+                Ok(found) => return Ok(found),
+                Err(again) => attempts = again,
+            }
+        }
+    }
+
+    async fn stats(&self) -> Result<Stats, PostgresError> {
+        let mut attempts = self.pool.attempts().await?;
+        let model = self.model_key.as_deref();
+        let counts = loop {
+            let counts = statement::counts(attempts.link(), model).await;
+            match attempts.settle(counts).await? {
+                Ok(counts) => break counts,
+                Err(again) => attempts = again,
+            }
+        };
+        let questions = self.questions.as_ref().filter(|_| counts.vectors > 0);
+        Ok(Stats {
+            records: counts.by_type.values().sum(),
+            by_namespace: counts.by_namespace,
+            by_type: counts.by_type,
+            retrieval: match questions {
+                Some(_) => Retrieval::Hybrid.as_str(),
+                None => Retrieval::Lexical.as_str(),
+            },
+            model: questions.map(|questions| questions.model().id.clone()),
+            vectors: counts.vectors,
+        })
+    }
+}
+
+/// The lexicon of a base that has changed since a generation.
+async fn newer(
+    link: &mut Link,
+    known: i64,
+    model: Option<&str>,
+) -> Result<Option<Lexicon>, PostgresError> {
+    match lexicon::generation(link).await? {
+        generation if generation == known => Ok(None),
+        _ => Lexicon::load(link, model).await.map(Some),
+    }
+}
+
+fn understand(lexicon: &Lexicon, query: &str) -> Result<Understanding, KnowledgeError> {
+    query::understand(query, lexicon, &lexicon.names).map_err(crate::search::unavailable)
+}
+
+/// The ids of the records whose whole name was said.
+fn named<'a>(lexicon: &'a Lexicon, understanding: &Understanding) -> Vec<&'a str> {
+    let bearers = lexicon.names.bearers(&understanding.sequence);
+    bearers
+        .iter()
+        .filter_map(|ordinal| lexicon.id(*ordinal))
+        .collect()
+}
+
+/// What the database says is for the log of whoever called, not for a model.
+fn unavailable(error: PostgresError) -> KnowledgeError {
+    KnowledgeError::Unavailable(error.to_string())
+}

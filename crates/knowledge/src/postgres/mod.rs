@@ -1,0 +1,34 @@
+//! The knowledge base in PostgreSQL with pgvector, for those who outgrow one machine: the same records, found in the same
+//! way, with the same scores. Owns the connections and what is said of the database; knows no tool and no file.
+//!
+//! Words, names and ids of the base are kept in memory as well (`lexicon`), for a question is understood before it is
+//! asked; records, texts and vectors stay in the database. `connection` reaches it, `schema` is what it holds, `statement`
+//! asks it, `publish` writes a base into it, `engine` is the whole behind the capability that tools are given.
+
+mod connection;
+mod engine;
+mod error;
+mod lexicon;
+mod postings;
+mod publish;
+mod schema;
+mod statement;
+mod tls;
+mod verify;
+
+pub use connection::PostgresSettings;
+pub use engine::PostgresBase;
+pub use error::PostgresError;
+pub use publish::{Published, publish};
+
+use crate::embed::Model;
+use crate::hash::{hex, sha256};
+
+/// Stands for a model in the database: vectors of two models never meet.
+fn model_key(model: &Model) -> String {
+    hex(&sha256(&[
+        model.id.as_bytes(),
+        model.hash.as_bytes(),
+        &(model.dimension as u64).to_le_bytes(),
+    ]))
+}

@@ -1,0 +1,61 @@
+//! The words of a record as the database keeps them: how often each occurs in each field. Analyses as the index in memory
+//! does, so that both find the same.
+
+use std::collections::BTreeMap;
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::tokenizer::{TextAnalyzer, TokenStream};
+use windlass_tool::handler::Record;
+
+/// Title, aliases, tags and body, in this order wherever something is kept for each of them.
+pub(super) const FIELDS: usize = 4;
+
+/// What a match in each field counts, as in the index in memory.
+pub(super) const FIELD_WEIGHTS: [f64; FIELDS] = [2.0, 2.0, 1.0, 1.0];
+
+/// The words of one record.
+pub(super) struct Postings {
+    /// For each term, how often it occurs in each field.
+    pub(super) terms: BTreeMap<String, [i32; FIELDS]>,
+    /// How many terms each field has, on the scale of the index in memory.
+    pub(super) lengths: [i32; FIELDS],
+}
+
+impl Postings {
+    pub(super) fn of(record: &Record, analyser: &mut TextAnalyzer) -> Self {
+        let mut terms: BTreeMap<String, [i32; FIELDS]> = BTreeMap::new();
+        let mut lengths = [0_u32; FIELDS];
+        let fields = [
+            std::slice::from_ref(&record.title),
+            record.aliases.as_slice(),
+            record.tags.as_slice(),
+            std::slice::from_ref(&record.body),
+        ];
+        for (field, texts) in fields.into_iter().enumerate() {
+            for text in texts {
+                let mut stream = analyser.token_stream(text);
+                while stream.advance() {
+                    lengths[field] = lengths[field].saturating_add(1);
+                    let term = stream.token().text.as_str();
+                    match terms.get_mut(term) {
+                        Some(counts) => counts[field] = counts[field].saturating_add(1),
+                        None => {
+                            let mut counts = [0; FIELDS];
+                            counts[field] = 1;
+                            terms.insert(term.to_owned(), counts);
+                        }
+                    }
+                }
+            }
+        }
+        Self {
+            terms,
+            lengths: lengths.map(on_scale),
+        }
+    }
+}
+
+/// A field's length as BM25 in memory sees it, which keeps it in a byte.
+fn on_scale(length: u32) -> i32 {
+    let length = FieldNormReader::id_to_fieldnorm(FieldNormReader::fieldnorm_to_id(length));
+    i32::try_from(length).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,410 @@
+//! Writes a base that was made in memory into the database: what is new or changed, and no more. Each step is one
+//! transaction, so that a search sees a record as it was or as it is, and one that was interrupted goes on where it was.
+
+use super::connection::{Link, Pool, PostgresSettings};
+use super::error::PostgresError;
+use super::postings::{FIELDS, Postings};
+use super::{model_key, schema, verify};
+use crate::analysis;
+use crate::build::{Observer, Progress};
+use crate::catalogue::Ordinal;
+use crate::date::{self, DayEdge};
+use crate::hash::{Hash, sha256};
+use crate::manifest::ANALYSER;
+use crate::search::KnowledgeBase;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use tokio_postgres::Transaction;
+use tokio_postgres::types::ToSql;
+
+/// Records of one transaction, and bytes of their contents.
+const STEP_RECORDS_MAX: usize = 200;
+const STEP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Changed records from which the database's own statistics are made anew.
+const ANALYSE_MIN: usize = 100;
+
+/// What became of a base that was written into a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Published {
+    /// Those that the database holds now.
+    pub records: usize,
+    pub written: usize,
+    pub unchanged: usize,
+    pub removed: usize,
+    /// Vectors of passages that the database holds now.
+    pub vectors: usize,
+    /// Records that were read back and found to be what was written.
+    pub verified: usize,
+}
+
+/// A record as it is to be in the database.
+pub(super) struct Row<'a> {
+    pub(super) id: &'a str,
+    pub(super) content: String,
+    content_hash: Hash,
+    vectors_hash: Hash,
+    updated: Option<i64>,
+    postings: Postings,
+    /// In the form in which the database reads them.
+    vectors: Vec<String>,
+}
+
+/// Makes the database hold exactly the records and vectors of a base, and reads back what it holds. Nothing is done at the
+/// same time by two of these.
+pub async fn publish(
+    settings: &PostgresSettings,
+    base: &KnowledgeBase,
+    observer: &mut Observer<'_>,
+) -> Result<Published, PostgresError> {
+    let pool = Pool::new(settings)?;
+    let mut link = pool.connect().await?;
+    schema::prepare(&mut link.client, pool.schema()).await?;
+    lock(&link, pool.schema()).await?;
+    link.client
+        .batch_execute("SET statement_timeout = '10min'")
+        .await?;
+    let there = there(&link).await?;
+    if base.is_empty() && !there.is_empty() {
+        return Err(PostgresError::WouldEmpty(there.len() as u64));
+    }
+    let source = Source::of(base);
+    let mut published = Published {
+        records: base.len(),
+        ..Published::default()
+    };
+    let begun_ms = (observer.clock_ms)();
+    let mut step = Vec::new();
+    let mut step_bytes = 0;
+    for ordinal in 0..base.len() as Ordinal {
+        let (content_hash, vectors_hash) = source.hashes(ordinal)?;
+        published.vectors += source.vectors(ordinal).count();
+        match there.get(source.id(ordinal)) {
+            Some(known) if known.hashes == (content_hash, vectors_hash) => published.unchanged += 1,
+            Some(_) | None => {
+                let row = source.row(ordinal)?;
+                step_bytes += row.content.len();
+                step.push(row);
+                published.written += 1;
+            }
+        }
+        let is_full = step.len() >= STEP_RECORDS_MAX || step_bytes >= STEP_BYTES_MAX;
+        if is_full || ordinal as usize + 1 == base.len() {
+            write(&mut link, &source, &step).await?;
+            step.clear();
+            step_bytes = 0;
+            let elapsed_ms = (observer.clock_ms)().saturating_sub(begun_ms);
+            let done = ordinal as usize + 1;
+            (observer.progress)(Progress::after(done, base.len(), elapsed_ms));
+        }
+    }
+    published.removed = remove(&mut link, base, &there).await?;
+    if published.written + published.removed >= ANALYSE_MIN {
+        link.client
+            .batch_execute("ANALYZE records, postings, terms, passages")
+            .await?;
+    }
+    published.verified = verify::all(&link, &source, base.len()).await?;
+    Ok(published)
+}
+
+/// Holds for as long as the connection.
+async fn lock(link: &Link, schema: &str) -> Result<(), PostgresError> {
+    let name = format!("windlass writes {schema}");
+    let row = link
+        .client
+        .query_one("SELECT pg_try_advisory_lock(hashtext($1))", &[&name])
+        .await?;
+    row.get::<_, bool>(0)
+        .then_some(())
+        .ok_or(PostgresError::Busy)
+}
+
+/// A record as the database has it.
+struct There {
+    number: i64,
+    hashes: (Hash, Hash),
+}
+
+async fn there(link: &Link) -> Result<HashMap<String, There>, PostgresError> {
+    let rows = link
+        .client
+        .query(
+            "SELECT id, number, content_hash, vectors_hash FROM records",
+            &[],
+        )
+        .await?;
+    let hash = |bytes: &[u8]| Hash::try_from(bytes).unwrap_or_default();
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let hashes = (hash(row.get(2)), hash(row.get(3)));
+            let number = row.get(1);
+            (row.get(0), There { number, hashes })
+        })
+        .collect())
+}
+
+/// A base in memory as a source of rows.
+pub(super) struct Source<'a> {
+    base: &'a KnowledgeBase,
+    model: Option<String>,
+}
+
+impl<'a> Source<'a> {
+    fn of(base: &'a KnowledgeBase) -> Self {
+        let model = base.0.dense.as_ref();
+        Self {
+            base,
+            model: model.map(|dense| model_key(dense.questions.model())),
+        }
+    }
+
+    pub(super) fn id(&self, ordinal: Ordinal) -> &'a str {
+        let record = self.base.0.catalogue.record(ordinal);
+        record.map_or("", |record| record.id.as_str())
+    }
+
+    pub(super) fn content(&self, ordinal: Ordinal) -> Result<String, PostgresError> {
+        let record = self.base.0.catalogue.record(ordinal);
+        let text = record.map(|record| serde_json::to_string(&**record));
+        Ok(text
+            .expect("every ordinal below the length has a record")
+            .expect("a record is text, lists and JSON, which can all be written"))
+    }
+
+    /// The vectors of a record's passages.
+    pub(super) fn vectors(&self, ordinal: Ordinal) -> impl Iterator<Item = Vec<f32>> {
+        let dense = self.base.0.dense.as_ref();
+        dense
+            .into_iter()
+            .flat_map(move |dense| dense.index.of_owner(ordinal))
+    }
+
+    fn hashes(&self, ordinal: Ordinal) -> Result<(Hash, Hash), PostgresError> {
+        let content = self.content(ordinal)?;
+        let content_hash = sha256(&[&ANALYSER.to_le_bytes(), content.as_bytes()]);
+        let mut vectors = self.model.clone().unwrap_or_default().into_bytes();
+        for number in self.vectors(ordinal).flatten() {
+            vectors.extend_from_slice(&number.to_le_bytes());
+        }
+        Ok((content_hash, sha256(&[&vectors])))
+    }
+
+    fn row(&self, ordinal: Ordinal) -> Result<Row<'a>, PostgresError> {
+        let (content_hash, vectors_hash) = self.hashes(ordinal)?;
+        let record = self.base.0.catalogue.record(ordinal);
+        let record = record.expect("every ordinal below the length has a record");
+        Ok(Row {
+            id: self.id(ordinal),
+            content: self.content(ordinal)?,
+            content_hash,
+            vectors_hash,
+            updated: record
+                .last_updated
+                .as_deref()
+                .and_then(|text| date::parse(text, DayEdge::First)),
+            postings: Postings::of(record, &mut analysis::analyser()),
+            vectors: self
+                .vectors(ordinal)
+                .map(|vector| literal(&vector))
+                .collect(),
+        })
+    }
+}
+
+/// A vector as pgvector reads it.
+fn literal(vector: &[f32]) -> String {
+    let numbers: Vec<String> = vector.iter().map(f32::to_string).collect();
+    format!("[{}]", numbers.join(","))
+}
+
+/// Puts rows in the place of those with the same ids.
+async fn write(
+    link: &mut Link,
+    source: &Source<'_>,
+    rows: &[Row<'_>],
+) -> Result<(), PostgresError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let step = link.client.transaction().await?;
+    let generation = next_generation(&step).await?;
+    let numbers = upsert(&step, source, rows, generation).await?;
+    let of_rows: Vec<i64> = numbers.values().copied().collect();
+    forget_words(&step, &of_rows).await?;
+    step.execute("DELETE FROM passages WHERE record = ANY($1)", &[&of_rows])
+        .await?;
+    add_words(&step, rows, &numbers).await?;
+    let mut owners = Vec::new();
+    let mut positions: Vec<i32> = Vec::new();
+    let mut vectors: Vec<&str> = Vec::new();
+    for row in rows {
+        for (position, vector) in (0..).zip(&row.vectors) {
+            owners.push(numbers.get(row.id).copied());
+            positions.push(position);
+            vectors.push(vector);
+        }
+    }
+    step.execute(
+        "INSERT INTO passages (record, position, embedding) \
+         SELECT record, position, embedding::vector FROM unnest($1::bigint[], $2::integer[], $3::text[]) \
+         AS v(record, position, embedding)",
+        &[&owners, &positions, &vectors],
+    )
+    .await?;
+    step.commit().await?;
+    Ok(())
+}
+
+async fn next_generation(step: &Transaction<'_>) -> Result<i64, PostgresError> {
+    let row = step
+        .query_one(
+            "UPDATE base SET generation = generation + 1 RETURNING generation",
+            &[],
+        )
+        .await?;
+    Ok(row.get(0))
+}
+
+/// The numbers of the rows' records, by their ids.
+async fn upsert(
+    step: &Transaction<'_>,
+    source: &Source<'_>,
+    rows: &[Row<'_>],
+    generation: i64,
+) -> Result<HashMap<String, i64>, PostgresError> {
+    let contents: Vec<&str> = rows.iter().map(|row| row.content.as_str()).collect();
+    let updated: Vec<Option<i64>> = rows.iter().map(|row| row.updated).collect();
+    let content_hashes: Vec<&[u8]> = rows.iter().map(|row| &row.content_hash[..]).collect();
+    let vectors_hashes: Vec<&[u8]> = rows.iter().map(|row| &row.vectors_hash[..]).collect();
+    let models: Vec<Option<&str>> = rows
+        .iter()
+        .map(|row| source.model.as_deref().filter(|_| !row.vectors.is_empty()))
+        .collect();
+    let length = |field: usize| -> Vec<i32> {
+        let lengths = rows.iter().map(|row| row.postings.lengths[field]);
+        lengths.collect()
+    };
+    let [title, aliases, tags, body] = [length(0), length(1), length(2), length(3)];
+    let parameters: [&(dyn ToSql + Sync); 10] = [
+        &contents,
+        &updated,
+        &content_hashes,
+        &vectors_hashes,
+        &models,
+        &title,
+        &aliases,
+        &tags,
+        &body,
+        &generation,
+    ];
+    let written = step
+        .query(
+            "INSERT INTO records (id, namespace, type, title, aliases, tags, updated, content, content_hash, \
+             vectors_hash, model, title_length, aliases_length, tags_length, body_length, generation) \
+             SELECT content->>'id', content->>'namespace', content->>'type', content->>'title', \
+             ARRAY(SELECT json_array_elements_text(content->'aliases')), \
+             ARRAY(SELECT json_array_elements_text(content->'tags')), updated, content, content_hash, vectors_hash, \
+             model, title_length, aliases_length, tags_length, body_length, $10 \
+             FROM (SELECT text::json AS content, updated, content_hash, vectors_hash, model, title_length, \
+             aliases_length, tags_length, body_length FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bytea[], \
+             $5::text[], $6::integer[], $7::integer[], $8::integer[], $9::integer[]) \
+             AS u(text, updated, content_hash, vectors_hash, model, title_length, aliases_length, tags_length, \
+             body_length)) AS given \
+             ON CONFLICT (id) DO UPDATE SET namespace = excluded.namespace, type = excluded.type, \
+             title = excluded.title, aliases = excluded.aliases, tags = excluded.tags, updated = excluded.updated, \
+             content = excluded.content, content_hash = excluded.content_hash, \
+             vectors_hash = excluded.vectors_hash, model = excluded.model, title_length = excluded.title_length, \
+             aliases_length = excluded.aliases_length, tags_length = excluded.tags_length, \
+             body_length = excluded.body_length, generation = excluded.generation RETURNING id, number",
+            &parameters,
+        )
+        .await?;
+    Ok(written.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+/// Takes the words of records out, and out of the counts.
+async fn forget_words(step: &Transaction<'_>, records: &[i64]) -> Result<(), PostgresError> {
+    step.execute(
+        "WITH gone AS (DELETE FROM postings WHERE record = ANY($1) RETURNING term, title, aliases, tags, body), \
+         counted AS (SELECT term, count(*) FILTER (WHERE title > 0) AS title, \
+         count(*) FILTER (WHERE aliases > 0) AS aliases, count(*) FILTER (WHERE tags > 0) AS tags, \
+         count(*) FILTER (WHERE body > 0) AS body FROM gone GROUP BY term) \
+         UPDATE terms SET title = terms.title - counted.title, aliases = terms.aliases - counted.aliases, \
+         tags = terms.tags - counted.tags, body = terms.body - counted.body \
+         FROM counted WHERE terms.term = counted.term",
+        &[&records],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Puts the words of records in, and into the counts.
+async fn add_words(
+    step: &Transaction<'_>,
+    rows: &[Row<'_>],
+    numbers: &HashMap<String, i64>,
+) -> Result<(), PostgresError> {
+    let mut terms: Vec<&str> = Vec::new();
+    let mut records: Vec<Option<i64>> = Vec::new();
+    let mut counts: [Vec<i32>; FIELDS] = Default::default();
+    let mut frequencies: BTreeMap<&str, [i64; FIELDS]> = BTreeMap::new();
+    for row in rows {
+        for (term, occurrences) in &row.postings.terms {
+            terms.push(term);
+            records.push(numbers.get(row.id).copied());
+            let frequency = frequencies.entry(term).or_default();
+            for (field, count) in occurrences.iter().enumerate() {
+                counts[field].push(*count);
+                frequency[field] += i64::from(*count > 0);
+            }
+        }
+    }
+    let [title, aliases, tags, body] = &counts;
+    step.execute(
+        "INSERT INTO postings (term, record, title, aliases, tags, body) SELECT * FROM \
+         unnest($1::text[], $2::bigint[], $3::integer[], $4::integer[], $5::integer[], $6::integer[])",
+        &[&terms, &records, title, aliases, tags, body],
+    )
+    .await?;
+    let terms: Vec<&str> = frequencies.keys().copied().collect();
+    let of = |field: usize| -> Vec<i64> {
+        let counts = frequencies.values().map(|counts| counts[field]);
+        counts.collect()
+    };
+    step.execute(
+        "INSERT INTO terms (term, title, aliases, tags, body) SELECT * FROM \
+         unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \
+         ON CONFLICT (term) DO UPDATE SET title = terms.title + excluded.title, \
+         aliases = terms.aliases + excluded.aliases, tags = terms.tags + excluded.tags, \
+         body = terms.body + excluded.body",
+        &[&terms, &of(0), &of(1), &of(2), &of(3)],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Takes out the records that the base does not have any more; says how many there were.
+async fn remove(
+    link: &mut Link,
+    base: &KnowledgeBase,
+    there: &HashMap<String, There>,
+) -> Result<usize, PostgresError> {
+    let mut gone: Vec<i64> = there
+        .iter()
+        .filter(|(id, _)| base.0.catalogue.find(id).is_none())
+        .map(|(_, there)| there.number)
+        .collect();
+    gone.sort_unstable();
+    for numbers in gone.chunks(STEP_RECORDS_MAX) {
+        let step = link.client.transaction().await?;
+        next_generation(&step).await?;
+        forget_words(&step, numbers).await?;
+        for table in ["passages WHERE record", "records WHERE number"] {
+            let text = format!("DELETE FROM {table} = ANY($1)");
+            step.execute(&text, &[&numbers]).await?;
+        }
+        step.commit().await?;
+    }
+    Ok(gone.len())
+}

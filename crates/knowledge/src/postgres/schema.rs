@@ -1,0 +1,130 @@
+//! The tables of a base, and how they are made. Knows no search.
+
+use super::error::PostgresError;
+use tokio_postgres::Client;
+
+/// Raised when the tables change their meaning.
+const VERSION: i32 = 1;
+/// Whoever makes tables holds this lock, so that two programs that start at once do not meet.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('windlass tables'))";
+
+/// One row for each record, one for each of its different words, one for each passage that has a vector, one for each word
+/// of the base, and one for the base.
+const TABLES: &str = r#"
+CREATE TABLE IF NOT EXISTS base (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    version integer NOT NULL,
+    generation bigint NOT NULL
+);
+CREATE TABLE IF NOT EXISTS records (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text COLLATE "C" NOT NULL UNIQUE,
+    namespace text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    title text NOT NULL,
+    aliases text[] NOT NULL,
+    tags text[] NOT NULL,
+    updated bigint,
+    content json NOT NULL,
+    content_hash bytea NOT NULL,
+    vectors_hash bytea NOT NULL,
+    model text COLLATE "C",
+    title_length integer NOT NULL,
+    aliases_length integer NOT NULL,
+    tags_length integer NOT NULL,
+    body_length integer NOT NULL,
+    generation bigint NOT NULL
+);
+COMMENT ON COLUMN records.updated IS 'microseconds since 1970, UTC';
+COMMENT ON COLUMN records.model IS 'the model that made the vectors of its passages';
+CREATE TABLE IF NOT EXISTS postings (
+    term text COLLATE "C" NOT NULL,
+    record bigint NOT NULL,
+    title integer NOT NULL,
+    aliases integer NOT NULL,
+    tags integer NOT NULL,
+    body integer NOT NULL,
+    PRIMARY KEY (term, record)
+);
+CREATE INDEX IF NOT EXISTS postings_record ON postings (record);
+CREATE TABLE IF NOT EXISTS terms (
+    term text COLLATE "C" PRIMARY KEY,
+    title bigint NOT NULL,
+    aliases bigint NOT NULL,
+    tags bigint NOT NULL,
+    body bigint NOT NULL
+);
+CREATE TABLE IF NOT EXISTS passages (
+    record bigint NOT NULL,
+    position integer NOT NULL,
+    embedding vector NOT NULL,
+    PRIMARY KEY (record, position)
+);
+"#;
+
+/// Puts the tables and the type of vectors within reach of unqualified names.
+pub(super) async fn search_path(client: &Client, schema: &str) -> Result<String, PostgresError> {
+    let found = client
+        .query_opt(
+            "SELECT n.nspname::text FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace \
+             WHERE e.extname = 'vector'",
+            &[],
+        )
+        .await?;
+    let extension = match &found {
+        Some(row) => row.get::<_, String>(0).replace('"', "\"\""),
+        None => "public".to_owned(),
+    };
+    Ok(format!("SET search_path = \"{schema}\", \"{extension}\""))
+}
+
+/// Whether there is a base, in a version that this program reads.
+pub(super) async fn is_there(client: &Client, schema: &str) -> Result<bool, PostgresError> {
+    let table = format!("{schema}.base");
+    let row = client
+        .query_one("SELECT to_regclass($1) IS NOT NULL", &[&table])
+        .await?;
+    if !row.get::<_, bool>(0) {
+        return Ok(false);
+    }
+    let row = client.query_opt("SELECT version FROM base", &[]).await?;
+    match row.map(|row| row.get::<_, i32>(0)) {
+        None => Ok(false),
+        Some(VERSION) => Ok(true),
+        Some(found) => Err(PostgresError::Version {
+            found,
+            known: VERSION,
+        }),
+    }
+}
+
+/// Makes what is missing: the extension, the schema and its tables. Needs the right to do so only where something is.
+pub(super) async fn prepare(client: &mut Client, schema: &str) -> Result<(), PostgresError> {
+    if is_there(client, schema).await? {
+        return Ok(());
+    }
+    let step = client.transaction().await?;
+    step.query_one(LOCK, &[]).await?;
+    step.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""))
+        .await?;
+    if step
+        .batch_execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+        .await
+        .is_err()
+    {
+        return Err(PostgresError::NoVectors);
+    }
+    step.commit().await?;
+    let path = search_path(client, schema).await?;
+    client.batch_execute(&path).await?;
+    let step = client.transaction().await?;
+    step.query_one(LOCK, &[]).await?;
+    step.batch_execute(TABLES).await?;
+    step.execute(
+        "INSERT INTO base (version, generation) VALUES ($1, 0) ON CONFLICT DO NOTHING",
+        &[&VERSION],
+    )
+    .await?;
+    step.commit().await?;
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! Asks the database for the records that may be the best, with all that their scores are made of. Knows no question's
+//! text: it gets terms, a vector and filters.
+
+use super::connection::Link;
+use super::error::PostgresError;
+use super::lexicon::Lexicon;
+use super::postings::{FIELD_WEIGHTS, FIELDS};
+use crate::date::Microseconds;
+use crate::fusion::Evidence;
+use crate::index::QueryTerm;
+use std::collections::BTreeMap;
+use tokio_postgres::types::{ToSql, Type};
+use windlass_tool::handler::Record;
+
+/// What BM25 has for a constant: how soon more of the same word says no more, and how much a field's length matters.
+const SATURATION: f64 = 1.2;
+/// Words whose records are looked through for one search. What is left out are records that have none but the most
+/// frequent of the question's words.
+const POSTINGS_MAX: u64 = 20_000;
+
+/// What is looked for, and where.
+pub(super) struct Question<'a> {
+    pub(super) terms: &'a [QueryTerm],
+    /// With the key of the model that made it.
+    pub(super) vector: Option<(&'a str, &'a [f32])>,
+    /// Ids of records whose name was said and nothing else.
+    pub(super) named: Vec<&'a str>,
+    pub(super) namespaces: Vec<&'a str>,
+    pub(super) record_type: Option<&'a str>,
+    pub(super) tags: &'a [String],
+    pub(super) from: Option<Microseconds>,
+    pub(super) to: Option<Microseconds>,
+    /// How many each way of finding brings.
+    pub(super) candidates: usize,
+}
+
+/// A record that was found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) number: i64,
+    pub(super) id: String,
+    /// As of when; a record that has changed since is not the one that was found.
+    pub(super) generation: i64,
+    pub(super) evidence: Evidence,
+}
+
+/// Holds for a record `r` that the filters let through.
+const FILTER: &str = "r.namespace = ANY($7) AND ($8::text IS NULL OR r.type = $8) AND r.tags @> $9 \
+     AND ($10::bigint IS NULL OR r.updated >= $10) AND ($11::bigint IS NULL OR r.updated <= $11)";
+
+/// The BM25 score of a posting `p` of a record `r` for an asked term `a`.
+const BM25: &str = "\
+     a.title * p.title / (p.title + 1.2 * (0.25 + 0.75 * r.title_length / ($6::float8[])[1])) + \
+     a.aliases * p.aliases / (p.aliases + 1.2 * (0.25 + 0.75 * r.aliases_length / ($6::float8[])[2])) + \
+     a.tags * p.tags / (p.tags + 1.2 * (0.25 + 0.75 * r.tags_length / ($6::float8[])[3])) + \
+     a.body * p.body / (p.body + 1.2 * (0.25 + 0.75 * r.body_length / ($6::float8[])[4]))";
+
+const TYPES: [Type; 16] = [
+    Type::TEXT_ARRAY,
+    Type::FLOAT8_ARRAY,
+    Type::FLOAT8_ARRAY,
+    Type::FLOAT8_ARRAY,
+    Type::FLOAT8_ARRAY,
+    Type::FLOAT8_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT,
+    Type::TEXT_ARRAY,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT,
+    Type::FLOAT4_ARRAY,
+];
+
+/// The records that may be the best, in no order.
+pub(super) async fn find(
+    link: &mut Link,
+    lexicon: &Lexicon,
+    question: &Question<'_>,
+) -> Result<Vec<Found>, PostgresError> {
+    let weights = Weights::of(lexicon, question.terms);
+    let driving = driving(question.terms);
+    let limit = i64::try_from(question.candidates).unwrap_or(i64::MAX);
+    let (model, vector) = question.vector.unzip();
+    let shape = Shape {
+        is_narrow: driving.len() < question.terms.len(),
+        has_vector: vector.is_some(),
+    };
+    let statement = link.statement(&shape.text(), &TYPES).await?;
+    let [title, aliases, tags, body] = &weights.fields;
+    let averages = lexicon.average_lengths.to_vec();
+    let parameters: [&(dyn ToSql + Sync); 16] = [
+        &weights.terms,
+        title,
+        aliases,
+        tags,
+        body,
+        &averages,
+        &question.namespaces,
+        &question.record_type,
+        &question.tags,
+        &question.from,
+        &question.to,
+        &limit,
+        &question.named,
+        &driving,
+        &model,
+        &vector,
+    ];
+    let rows = link.client.query(&statement, &parameters).await?;
+    Ok(rows
+        .iter()
+        .map(|row| Found {
+            number: row.get(0),
+            id: row.get(1),
+            generation: row.get(2),
+            evidence: Evidence {
+                bm25: row.get(3),
+                cosine: row.get(4),
+                is_named: row.get(5),
+            },
+        })
+        .collect())
+}
+
+/// The contents of records that were found, those that have changed since left out.
+pub(super) async fn fetch(
+    link: &mut Link,
+    found: &[Found],
+) -> Result<Vec<(i64, Record)>, PostgresError> {
+    let statement = link
+        .statement(
+            "SELECT r.number, r.content::text FROM unnest($1, $2) AS f(number, generation) \
+             JOIN records r ON r.number = f.number AND r.generation = f.generation",
+            &[Type::INT8_ARRAY, Type::INT8_ARRAY],
+        )
+        .await?;
+    let numbers: Vec<i64> = found.iter().map(|found| found.number).collect();
+    let generations: Vec<i64> = found.iter().map(|found| found.generation).collect();
+    let rows = link
+        .client
+        .query(&statement, &[&numbers, &generations])
+        .await?;
+    Ok(rows
+        .iter()
+        .filter_map(|row| Some((row.get(0), record(row.get(1))?)))
+        .collect())
+}
+
+/// One record by its id.
+pub(super) async fn get(link: &mut Link, id: &str) -> Result<Option<Record>, PostgresError> {
+    let statement = link
+        .statement(
+            "SELECT content::text FROM records WHERE id = $1",
+            &[Type::TEXT],
+        )
+        .await?;
+    let row = link.client.query_opt(&statement, &[&id]).await?;
+    Ok(row.and_then(|row| record(row.get(0))))
+}
+
+/// A base in numbers.
+pub(super) struct Counts {
+    pub(super) by_namespace: BTreeMap<String, usize>,
+    pub(super) by_type: BTreeMap<String, usize>,
+    /// Of the model at hand.
+    pub(super) vectors: usize,
+}
+
+pub(super) async fn counts(link: &mut Link, model: Option<&str>) -> Result<Counts, PostgresError> {
+    Ok(Counts {
+        by_namespace: counted(link, "namespace").await?,
+        by_type: counted(link, "type").await?,
+        vectors: count(
+            link.client
+                .query_one(
+                    "SELECT count(*) FROM passages v JOIN records r ON r.number = v.record WHERE r.model = $1",
+                    &[&model],
+                )
+                .await?
+                .get(0),
+        ),
+    })
+}
+
+async fn counted(link: &Link, column: &str) -> Result<BTreeMap<String, usize>, PostgresError> {
+    let text = format!("SELECT {column}, count(*) FROM records GROUP BY 1");
+    let rows = link.client.query(&text, &[]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| (row.get(0), count(row.get(1))))
+        .collect())
+}
+
+fn count(number: i64) -> usize {
+    usize::try_from(number).unwrap_or_default()
+}
+
+/// A record that somebody else has written and that is none is not there.
+fn record(text: &str) -> Option<Record> {
+    serde_json::from_str(text).ok()
+}
+
+/// What each asked term is worth in each field.
+struct Weights<'a> {
+    terms: Vec<&'a str>,
+    fields: [Vec<f64>; FIELDS],
+}
+
+impl<'a> Weights<'a> {
+    fn of(lexicon: &Lexicon, terms: &'a [QueryTerm]) -> Self {
+        use crate::query::Vocabulary;
+        let records = lexicon.records() as f64;
+        let mut fields: [Vec<f64>; FIELDS] = Default::default();
+        for term in terms {
+            let frequencies = lexicon.frequencies(&term.text);
+            for (field, worth) in fields.iter_mut().enumerate() {
+                let with = (frequencies[field] as f64).min(records);
+                let idf = (1.0 + (records - with + 0.5) / (with + 0.5)).ln();
+                let weight = FIELD_WEIGHTS[field] * f64::from(term.weight);
+                worth.push(idf * (1.0 + SATURATION) * weight);
+            }
+        }
+        Self {
+            terms: terms.iter().map(|term| term.text.as_str()).collect(),
+            fields,
+        }
+    }
+}
+
+/// The rarest of the terms, which are given first: as many as can be looked through in good time, and one at least.
+fn driving(terms: &[QueryTerm]) -> Vec<&str> {
+    let mut postings = 0;
+    terms
+        .iter()
+        .take_while(|term| {
+            let is_first = postings == 0;
+            postings += term.document_frequency.max(1);
+            is_first || postings <= POSTINGS_MAX
+        })
+        .map(|term| term.text.as_str())
+        .collect()
+}
+
+/// What a search's statement looks like.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Whether only records with one of the rarest terms are looked at.
+    is_narrow: bool,
+    has_vector: bool,
+}
+
+impl Shape {
+    fn text(self) -> String {
+        let lexical = match self.is_narrow {
+            false => {
+                "FROM asked a JOIN postings p ON p.term = a.term JOIN records r ON r.number = p.record"
+            }
+            true => {
+                "FROM (SELECT DISTINCT record FROM postings WHERE term = ANY($14)) d \
+                 JOIN records r ON r.number = d.record JOIN postings p ON p.record = d.record \
+                 JOIN asked a ON a.term = p.term"
+            }
+        };
+        let dense = match self.has_vector {
+            true => format!(
+                ", dense AS (SELECT r.number FROM records r JOIN passages v ON v.record = r.number \
+                 WHERE r.model = $15 AND {FILTER} GROUP BY r.number \
+                 HAVING min(v.embedding <#> $16::vector) < 0 \
+                 ORDER BY min(v.embedding <#> $16::vector), r.id LIMIT $12)"
+            ),
+            false => String::new(),
+        };
+        let (dense_too, cosine) = match self.has_vector {
+            true => (
+                "UNION SELECT number FROM dense",
+                "CASE WHEN r.model = $15 THEN \
+                 (SELECT -min(v.embedding <#> $16::vector) FROM passages v WHERE v.record = r.number) END",
+            ),
+            false => ("", "NULL::float8"),
+        };
+        // Scores are added up in one order, so that equal records have equal ones.
+        format!(
+            "WITH asked AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5) AS a(term, title, aliases, tags, body)), \
+             lexical AS (SELECT r.number {lexical} WHERE {FILTER} GROUP BY r.number \
+             ORDER BY sum({BM25}) DESC, r.id LIMIT $12){dense}, \
+             named AS (SELECT r.number FROM records r WHERE r.id = ANY($13) AND {FILTER}), \
+             found AS (SELECT number FROM lexical {dense_too} UNION SELECT number FROM named) \
+             SELECT r.number, r.id, r.generation, \
+             coalesce((SELECT sum({BM25} ORDER BY a.term) FROM asked a JOIN postings p ON p.term = a.term \
+             AND p.record = r.number), 0)::float8, ({cosine})::float8, r.id = ANY($13) \
+             FROM found JOIN records r ON r.number = found.number"
+        )
+    }
+}

@@ -1,0 +1,149 @@
+//! A database that is not there, goes away and comes back: no answer is ever wrong, and nobody has to start anything again.
+
+use super::server::{self, Published, settings, wait, write};
+use crate::support::{index_records, record, request};
+use std::io;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::watch;
+use windlass_knowledge::Options;
+use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
+use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeError};
+use windlass_tool::id::UserId;
+use windlass_tool::sensitive::Sensitive;
+
+/// What lies between a base and its server, and can be shut.
+struct Way {
+    address: String,
+    is_open: Arc<watch::Sender<bool>>,
+}
+
+impl Way {
+    fn to_server() -> Self {
+        wait(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let is_open = Arc::new(watch::Sender::new(true));
+            let opening = is_open.clone();
+            tokio::spawn(async move {
+                loop {
+                    let (near, _) = listener.accept().await.unwrap();
+                    if *opening.borrow() {
+                        tokio::spawn(carry(near, opening.subscribe()));
+                    }
+                }
+            });
+            Self {
+                address: format!("postgres://windlass@127.0.0.1:{port}/postgres?sslmode=disable"),
+                is_open,
+            }
+        })
+    }
+
+    fn set_open(&self, is_open: bool) {
+        self.is_open.send_replace(is_open);
+    }
+}
+
+async fn carry(near: TcpStream, mut is_open: watch::Receiver<bool>) -> io::Result<()> {
+    let config: tokio_postgres::Config = server::address().parse().unwrap();
+    let mut near = near;
+    // Also one that is shut and opened at once ends what was under way.
+    let shut = async move { is_open.changed().await };
+    match &config.get_hosts()[0] {
+        tokio_postgres::config::Host::Unix(folder) => {
+            let mut far = UnixStream::connect(folder.join(".s.PGSQL.5432")).await?;
+            tokio::select! {
+                _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                _ = shut => {}
+            }
+        }
+        tokio_postgres::config::Host::Tcp(host) => {
+            let port = config.get_ports().first().copied().unwrap_or(5432);
+            let mut far = TcpStream::connect((host.as_str(), port)).await?;
+            tokio::select! {
+                _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                _ = shut => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn get(id: &str) -> GetRequest {
+    GetRequest {
+        id: id.to_owned(),
+        namespace: None,
+        user_id: UserId::new("user"),
+    }
+}
+
+#[test]
+fn a_database_that_goes_away_is_said_and_used_again_when_it_is_back() {
+    if !server::is_there() {
+        return;
+    }
+    let records = vec![record("doc:a", "Fram", "A ship of oak.")];
+    let published = Published::of(
+        &index_records(records, &Options::default()),
+        &Options::default(),
+    );
+    let way = Way::to_server();
+    let through = PostgresSettings {
+        address: Sensitive(way.address.clone()),
+        schema: published.settings.schema.clone(),
+    };
+    let base = wait(PostgresBase::open(&through, &Options::default())).unwrap();
+    for round in 0..2 {
+        let found = wait(base.search(request("oak"))).unwrap();
+        assert_eq!(found.hits.len(), 1, "{round}");
+        assert!(wait(base.get(get("doc:a"))).unwrap().is_ok());
+        way.set_open(false);
+        // Neither is the record said not to be there, nor are its hits none.
+        let down = wait(base.search(request("oak"))).unwrap_err();
+        assert!(matches!(down, KnowledgeError::Unavailable(_)), "{down}");
+        let down = wait(base.get(get("doc:a"))).unwrap_err();
+        assert!(matches!(down, KnowledgeError::Unavailable(_)), "{down}");
+        assert!(wait(base.refresh()).is_err());
+        way.set_open(true);
+    }
+    assert!(wait(base.get(get("doc:a"))).unwrap().is_ok());
+    drop(base);
+}
+
+/// A server that was started anew has closed what its clients kept, and they do not know.
+#[test]
+fn a_connection_that_was_lost_while_nobody_looked_costs_no_answer() {
+    if !server::is_there() {
+        return;
+    }
+    let records = vec![record("doc:a", "Fram", "A ship of oak.")];
+    let published = Published::of(
+        &index_records(records, &Options::default()),
+        &Options::default(),
+    );
+    let way = Way::to_server();
+    let through = PostgresSettings {
+        address: Sensitive(way.address.clone()),
+        schema: published.settings.schema.clone(),
+    };
+    let base = wait(PostgresBase::open(&through, &Options::default())).unwrap();
+    for _ in 0..3 {
+        assert_eq!(wait(base.search(request("oak"))).unwrap().hits.len(), 1);
+        way.set_open(false);
+        way.set_open(true);
+    }
+    drop(base);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let nobody = settings("postgres://windlass@127.0.0.1:1/postgres".to_owned());
+    let error = wait(PostgresBase::open(&nobody, &Options::default()))
+        .err()
+        .unwrap();
+    assert!(matches!(error, PostgresError::Unreachable(_)), "{error}");
+    let base = index_records(Vec::new(), &Options::default());
+    let error = write(&nobody, &base).unwrap_err();
+    assert!(matches!(error, PostgresError::Unreachable(_)), "{error}");
+}
