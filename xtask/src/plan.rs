@@ -1,10 +1,12 @@
 //! The steps of `check` and `test`, in order. Knows each tool's command line; runs none itself.
 
 use crate::parts::{self, Missing};
+use crate::postgres::{self, Server};
 use crate::report::{Problem, Report};
 use crate::workspace::{Workspace, succeeds};
 use crate::{edges, soak, tidy};
 use std::path::PathBuf;
+use std::process::Command;
 
 const BENCHES: &str = "windlass-benches";
 /// Set by those who build tests in another way than the project says.
@@ -14,8 +16,39 @@ const SDK_TESTS: &str = "tests/sdk";
 /// One file at a time: each starts a server, and most a browser.
 const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test-reporter=spec"];
 
-/// What needs nothing beyond the Rust toolchain. The quick steps come first.
+/// What is built on demand, and tested with the rest.
+const FEATURES: &str = "windlass-app/postgres";
+
+/// How the workspace is built and tested.
+#[derive(Clone, Copy)]
+enum Build<'a> {
+    /// As everybody builds it.
+    Usual,
+    /// With everything that is built on demand, and a database where there is one.
+    Whole { database: Option<&'a Server> },
+}
+
+impl Build<'_> {
+    /// Every step that compiles says the same, or each would compile anew.
+    fn cargo(self, workspace: &Workspace, arguments: &[&str]) -> Command {
+        let mut command = workspace.cargo(arguments);
+        if let Build::Whole { database } = self {
+            command.args(["--features", FEATURES]);
+            if let Some(server) = database {
+                command.env(postgres::VARIABLE, server.address());
+            }
+        }
+        command
+    }
+}
+
+/// What needs nothing beyond the Rust toolchain.
 pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
+    check_build(workspace, report, Build::Usual);
+}
+
+/// The quick steps come first.
+fn check_build(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
     report.run("format", workspace.cargo(&["fmt", "--all", "--check"]));
     report.check("tidy", || tidy::check(workspace));
     report.check("crate edges", || edges::check(workspace));
@@ -23,7 +56,12 @@ pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
     let mut clippy = workspace.cargo(&["clippy", "--workspace", "--all-targets"]);
     clippy.args(["--", "--deny", "warnings"]);
     report.run("lints", clippy);
-    tests(workspace, report);
+    if let Build::Whole { .. } = build {
+        let mut clippy = build.cargo(workspace, &["clippy", "--workspace", "--all-targets"]);
+        clippy.args(["--", "--deny", "warnings"]);
+        report.run("lints of what is built on demand", clippy);
+    }
+    tests(workspace, report, build);
     doc_tests(workspace, report);
 }
 
@@ -32,13 +70,21 @@ pub(crate) fn test(workspace: &Workspace, report: &mut Report) {
     if let Err(Missing(reason)) = parts::model_weights(workspace, report) {
         report.leave_out("tests with the embedding model", &reason);
     }
-    check(workspace, report);
-    instruction_gate(workspace, report);
+    let server = Server::start(workspace, report);
+    if let Err(Missing(reason)) = &server {
+        report.leave_out("tests with PostgreSQL", reason);
+    }
+    let database = server.as_ref().ok();
+    let build = Build::Whole { database };
+    check_build(workspace, report, build);
+    drop(server);
+    let build = Build::Whole { database: None };
+    instruction_gate(workspace, report, build);
     soak::prove(workspace, report);
     if !workspace.exists(WEB_TESTS) && !workspace.exists(SDK_TESTS) {
         return;
     }
-    let Some(binary) = binary(workspace, report) else {
+    let Some(binary) = binary(workspace, report, build) else {
         let reason = "there is no program to test, as it did not build";
         report.leave_out("browser and SDK tests", reason);
         return;
@@ -72,14 +118,15 @@ fn licences(workspace: &Workspace, report: &mut Report) {
     }
 }
 
-fn tests(workspace: &Workspace, report: &mut Report) {
+fn tests(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
     let command = if succeeds(workspace.cargo(&["nextest", "--version"])) {
-        workspace.cargo(&["nextest", "run", "--workspace"])
+        build.cargo(workspace, &["nextest", "run", "--workspace"])
     } else {
         report.notice(
             "cargo-nextest is not installed, so plain `cargo test` runs, slower and without a limit on a hung test (`cargo install --locked cargo-nextest`)",
         );
-        workspace.cargo(&["test", "--workspace", "--lib", "--bins", "--tests"])
+        let arguments = ["test", "--workspace", "--lib", "--bins", "--tests"];
+        build.cargo(workspace, &arguments)
     };
     report.run("tests", command);
 }
@@ -133,15 +180,15 @@ fn package_with_doc_tests(manifest: &str) -> Option<String> {
 }
 
 /// Builds the program out of what the tests have built already: the same packages, features and profile.
-fn binary(workspace: &Workspace, report: &mut Report) -> Option<PathBuf> {
-    let mut command = workspace.cargo(&["build", "--workspace", "--profile=test"]);
+fn binary(workspace: &Workspace, report: &mut Report, build: Build<'_>) -> Option<PathBuf> {
+    let mut command = build.cargo(workspace, &["build", "--workspace", "--profile=test"]);
     command.args(["--tests", "--bin", "windlass"]);
     let built = report.run("program", command);
     built.then(|| workspace.target().join("debug").join("windlass"))
 }
 
 /// Holds the path of one call to the number of instructions that was committed.
-fn instruction_gate(workspace: &Workspace, report: &mut Report) {
+fn instruction_gate(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
     let mut valgrind = workspace.command("valgrind", "");
     valgrind.arg("--version");
     if !succeeds(valgrind) {
@@ -157,7 +204,7 @@ fn instruction_gate(workspace: &Workspace, report: &mut Report) {
         return;
     }
     let arguments = ["build", "--workspace", "--profile=test", "--tests"];
-    let mut command = workspace.cargo(&arguments);
+    let mut command = build.cargo(workspace, &arguments);
     command.args(["--bin", "windlass", "--bin", BENCHES]);
     if report.run("benches", command) {
         let program = workspace.target().join("debug").join(BENCHES);
