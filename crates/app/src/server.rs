@@ -6,7 +6,7 @@ use crate::chat::archive::Archive;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::clock;
 use crate::failure::Failure;
-use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report};
+use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report, open_database};
 use crate::provider::{self, Choice};
 use crate::text_provider;
 use crate::toolbox::{Toolbox, ToolboxError, Workshop};
@@ -332,6 +332,10 @@ pub(crate) fn report(error: ToolboxError) -> Failure {
 /// The base as it can be searched at once, and what completes it and keeps it current.
 async fn serve_knowledge(config: &Config) -> Result<(Arc<LiveKnowledge>, Refresher), Failure> {
     let maker = Maker::new(config, Audience::Users)?;
+    if let Some(address) = &config.knowledge.postgres {
+        let (live, refresher) = open_database(address.sensitive(), &maker).await?;
+        return Ok((Arc::new(live), refresher));
+    }
     let made = maker.make(Embedding::AtHand, &mut |_| ()).await;
     let (base, report) = made.map_err(Failure::of)?;
     log_report(&maker, &base, &report);
@@ -349,6 +353,10 @@ async fn serve_knowledge(config: &Config) -> Result<(Arc<LiveKnowledge>, Refresh
 /// The base for one call on the command line, with the vectors that are at hand.
 pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Failure> {
     let maker = Maker::new(config, Audience::Users)?;
+    if let Some(address) = &config.knowledge.postgres {
+        let (live, _) = open_database(address.sensitive(), &maker).await?;
+        return Ok(live);
+    }
     let made = maker.make(Embedding::AtHand, &mut |_| ()).await;
     let (base, report) = made.map_err(Failure::of)?;
     log_report(&maker, &base, &report);

@@ -1,9 +1,10 @@
-//! The base that is searched now: one that is put in its place as a whole whenever the records change. Readers take no
-//! lock, and a search that has begun goes on with the base that it began with.
+//! The base that is searched now. One in memory is put in its place as a whole whenever the records change: readers take no
+//! lock, and a search that has begun goes on with the base that it began with. One in a database changes there.
 
+use crate::failure::Failure;
 use arc_swap::ArcSwap;
 use std::path::Path;
-use windlass_knowledge::{IngestLimits, KnowledgeBase};
+use windlass_knowledge::{IngestLimits, KnowledgeBase, Stats};
 use windlass_tool::compile::{Vocabularies, Vocabulary};
 use windlass_tool::handler::{
     CapabilityFuture, Facets, GetRequest, Knowledge, KnowledgeError, Record, SearchAnswer,
@@ -11,29 +12,55 @@ use windlass_tool::handler::{
 };
 use windlass_tool::id::ToolId;
 
-pub(crate) struct LiveKnowledge(ArcSwap<KnowledgeBase>);
+pub(crate) enum LiveKnowledge {
+    Memory(ArcSwap<KnowledgeBase>),
+    #[cfg(feature = "postgres")]
+    Postgres(windlass_knowledge::postgres::PostgresBase),
+}
 
 impl LiveKnowledge {
     pub(crate) fn new(base: KnowledgeBase) -> Self {
-        Self(ArcSwap::from_pointee(base))
+        Self::Memory(ArcSwap::from_pointee(base))
     }
 
     /// The types and namespaces of the base, for the tools that take one of them.
     pub(crate) fn vocabularies(&self) -> Vocabularies {
-        vocabularies(&self.0.load())
+        vocabularies(self.facets(), self.default_namespace())
     }
 
-    pub(crate) fn replace(&self, base: KnowledgeBase) {
-        self.0.store(std::sync::Arc::new(base));
+    fn default_namespace(&self) -> String {
+        match self {
+            Self::Memory(base) => base.load().default_namespace().to_owned(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(base) => base.default_namespace(),
+        }
+    }
+
+    /// The base in numbers.
+    pub(crate) async fn stats(&self) -> Result<Stats, Failure> {
+        match self {
+            Self::Memory(base) => Ok(base.load().stats()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(base) => base.stats().await.map_err(Failure::of),
+        }
+    }
+
+    /// Puts a base in memory in the place of the one before it.
+    pub(crate) fn replace(&self, new: KnowledgeBase) {
+        match self {
+            Self::Memory(base) => base.store(std::sync::Arc::new(new)),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {}
+        }
     }
 }
 
-fn vocabularies(base: &KnowledgeBase) -> Vocabularies {
-    let Facets { types, namespaces } = base.facets();
+fn vocabularies(facets: Facets, default_namespace: String) -> Vocabularies {
+    let Facets { types, namespaces } = facets;
     let namespace = Vocabulary {
         pointer: "/properties/namespace",
         values: namespaces,
-        default: Some(base.default_namespace().to_owned()),
+        default: Some(default_namespace),
     };
     let record_type = Vocabulary {
         pointer: "/properties/filters/properties/type",
@@ -51,7 +78,7 @@ fn vocabularies(base: &KnowledgeBase) -> Vocabularies {
 /// none; whoever serves it says so.
 pub(crate) fn vocabularies_of_folder(folder: &Path) -> Vocabularies {
     KnowledgeBase::open(folder, &IngestLimits::default())
-        .map(|(base, _)| vocabularies(&base))
+        .map(|(base, _)| vocabularies(base.facets(), base.default_namespace().to_owned()))
         .unwrap_or_default()
 }
 
@@ -60,17 +87,29 @@ impl Knowledge for LiveKnowledge {
         &self,
         request: SearchRequest,
     ) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>> {
-        self.0.load().search(request)
+        match self {
+            Self::Memory(base) => base.load().search(request),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(base) => base.search(request),
+        }
     }
 
     fn get(
         &self,
         request: GetRequest,
     ) -> CapabilityFuture<Result<Result<Record, Vec<String>>, KnowledgeError>> {
-        self.0.load().get(request)
+        match self {
+            Self::Memory(base) => base.load().get(request),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(base) => base.get(request),
+        }
     }
 
     fn facets(&self) -> Facets {
-        self.0.load().facets()
+        match self {
+            Self::Memory(base) => base.load().facets(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(base) => base.facets(),
+        }
     }
 }

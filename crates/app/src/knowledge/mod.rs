@@ -1,11 +1,13 @@
 //! The knowledge base as the program runs it: made as the configuration says, kept current while the server runs. Knows no
 //! ranking and no record's content.
 
+mod database;
 mod live;
 mod machine;
 mod refresh;
 mod service;
 
+pub(crate) use database::{open as open_database, publish};
 pub(crate) use live::{LiveKnowledge, vocabularies_of_folder};
 pub(crate) use refresh::Refresher;
 

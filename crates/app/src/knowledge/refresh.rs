@@ -27,11 +27,15 @@ pub(crate) struct WatchError {
 }
 
 /// Keeps a base current until it is dropped.
-pub(crate) struct Refresher {
-    /// Its callback holds a sender: without it the thread's loop ends.
-    _watcher: Option<RecommendedWatcher>,
-    /// The same where nothing is watched.
-    _sender: UnboundedSender<()>,
+pub(crate) enum Refresher {
+    Folder {
+        /// Its callback holds a sender: without it the thread's loop ends.
+        _watcher: Option<RecommendedWatcher>,
+        /// The same where nothing is watched.
+        _sender: UnboundedSender<()>,
+    },
+    #[cfg(feature = "postgres")]
+    Database { _polling: super::database::Polling },
 }
 
 impl Refresher {
@@ -60,7 +64,7 @@ impl Refresher {
             .name("knowledge".to_owned())
             .spawn(move || handle.block_on(keeper.run(changes, is_incomplete)))
             .map_err(|error| refuse(notify::Error::io(error)))?;
-        Ok(Self {
+        Ok(Self::Folder {
             _watcher: watcher,
             _sender: sender,
         })

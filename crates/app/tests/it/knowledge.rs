@@ -18,7 +18,7 @@ fn kb(folder: &Path, arguments: &[&str]) -> Run {
         .args(["--data", "data"]))
 }
 
-fn json_of(run: &Run) -> Value {
+pub(crate) fn json_of(run: &Run) -> Value {
     assert_eq!(run.code, 0, "{:?}", run.problems);
     serde_json::from_str(&run.output).unwrap()
 }

@@ -7,6 +7,7 @@ mod chat_lasting;
 mod chat_turns;
 mod command_line;
 mod knowledge;
+mod knowledge_moved;
 mod knowledge_served;
 mod pages;
 mod processes;

@@ -56,6 +56,7 @@ const ROWS: &[(&str, Preset)] = &[
     ("knowledge.embedder_url", Unset(Kind::Text)),
     ("knowledge.embedder_dimension", Unset(Kind::Whole)),
     ("knowledge.embedder_key", Secret),
+    ("knowledge.postgres", Secret),
     ("knowledge.wait_voice_ms", Whole(25)),
     ("knowledge.wait_text_ms", Whole(1_000)),
     ("knowledge.watch", Flag(true)),

@@ -19,6 +19,8 @@ pub struct Knowledge {
     /// Numbers of a vector; `None` for as many as suit the model.
     pub embedder_dimension: Option<Whole<8, 4_096>>,
     pub embedder_key: Option<Secret>,
+    /// The database that holds the records; `None` for the folder.
+    pub postgres: Option<Secret>,
     /// How long an answer waits for its question's vector.
     pub wait_voice_ms: Whole<0, 10_000>,
     pub wait_text_ms: Whole<0, 60_000>,
@@ -108,6 +110,7 @@ pub(super) fn knowledge(values: &mut Values) -> Result<Knowledge, ConfigError> {
         embedder_url,
         embedder_dimension: set(values, "knowledge.embedder_dimension")?,
         embedder_key: set(values, "knowledge.embedder_key")?,
+        postgres: set(values, "knowledge.postgres")?,
         wait_voice_ms: values.need("knowledge.wait_voice_ms")?,
         wait_text_ms: values.need("knowledge.wait_text_ms")?,
         watch: values.need("knowledge.watch")?,

@@ -20,6 +20,8 @@ pub(super) enum KbCommand {
     Get(GetArguments),
     /// Count what the knowledge base holds
     Stats(StatsArguments),
+    /// Write the records and their vectors into PostgreSQL, and read them back
+    Move(MoveArguments),
     /// Add the local embedding model
     Model(ModelArguments),
     /// Measure relevance and latency over a test collection
@@ -95,6 +97,17 @@ pub(super) struct GetArguments {
 pub(super) struct StatsArguments {
     #[command(flatten)]
     pub(super) place: Place,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MoveArguments {
+    #[command(flatten)]
+    pub(super) place: Place,
+    /// The database, as postgres://user:password@host/database; else knowledge.postgres
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) to: Option<String>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
 }

@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
         },
         ..bench.maker.options().clone()
     };
-    let mut bar = Bar::new();
+    let mut bar = Bar::of("passages");
     let begun = Instant::now();
     let clock_ms = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut observer = Observer {

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod eval;
+mod moving;
 mod progress;
 mod show;
 
@@ -10,14 +11,14 @@ pub(super) use arguments::KbArguments;
 
 use super::{Format, flags, load_config};
 use crate::failure::Failure;
-use crate::knowledge::{Audience, Maker};
+use crate::knowledge::{Audience, LiveKnowledge, Maker, open_database};
 use crate::printer::Printer;
 use arguments::{
     GetArguments, IndexArguments, KbCommand, ModelAddArguments, ModelCommand, Place,
     SearchArguments, StatsArguments,
 };
 use progress::Bar;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use windlass_knowledge::embed::add_model;
 use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase};
@@ -32,6 +33,7 @@ pub(super) fn run(arguments: &KbArguments) -> Result<(), Failure> {
         KbCommand::Search(arguments) => search(arguments),
         KbCommand::Get(arguments) => get(arguments),
         KbCommand::Stats(arguments) => stats(arguments),
+        KbCommand::Move(arguments) => moving::run(arguments),
         KbCommand::Model(arguments) => match &arguments.command {
             ModelCommand::Add(arguments) => add(arguments),
         },
@@ -73,10 +75,21 @@ impl Bench {
     }
 
     fn make(&self, embedding: Embedding) -> Result<(KnowledgeBase, IngestReport), Failure> {
-        let mut bar = Bar::new();
+        let mut bar = Bar::of("passages");
         let mut show = |progress| bar.show(progress);
         let making = self.maker.make(embedding, &mut show);
         self.runtime.block_on(making).map_err(Failure::of)
+    }
+
+    /// The base that the configuration names, as it can be searched now.
+    fn knowledge(&self) -> Result<LiveKnowledge, Failure> {
+        match &self.config.knowledge.postgres {
+            Some(address) => {
+                let opening = open_database(address.sensitive(), &self.maker);
+                self.runtime.block_on(opening).map(|(base, _)| base)
+            }
+            None => self.at_hand().map(LiveKnowledge::new),
+        }
     }
 
     /// The base with the vectors that there are; says where some are missing.
@@ -102,8 +115,14 @@ impl Bench {
 fn index(arguments: &IndexArguments) -> Result<(), Failure> {
     let bench = Bench::open(&arguments.place)?;
     let (base, report) = bench.make(Embedding::All)?;
+    let published = publish(&bench, &base)?;
     match arguments.format {
-        Format::Text => show::index(&base, &report),
+        Format::Text => {
+            show::index(&base, &report);
+            if let Some((_, words)) = &published {
+                Printer.result(words);
+            }
+        }
         Format::Json => Printer.result(
             &json!({
                 "records": report.records,
@@ -119,6 +138,7 @@ fn index(arguments: &IndexArguments) -> Result<(), Failure> {
                 })).collect::<Vec<_>>(),
                 "problemsUntold": report.problems_untold,
                 "notices": report.notices,
+                "postgres": published.map(|(json, _)| json),
             })
             .to_string(),
         ),
@@ -136,13 +156,21 @@ fn index(arguments: &IndexArguments) -> Result<(), Failure> {
     }
 }
 
+/// Where the configuration puts the base into a database, writes it there; says what became of it.
+fn publish(bench: &Bench, base: &KnowledgeBase) -> Result<Option<(Value, String)>, Failure> {
+    match &bench.config.knowledge.postgres {
+        Some(address) => moving::publish(bench, address.sensitive(), base).map(Some),
+        None => Ok(None),
+    }
+}
+
 fn operator() -> UserId {
     UserId::new("command-line")
 }
 
 fn search(arguments: &SearchArguments) -> Result<(), Failure> {
     let bench = Bench::open(&arguments.place)?;
-    let base = bench.at_hand()?;
+    let base = bench.knowledge()?;
     let request = SearchRequest {
         query: arguments.query.clone(),
         namespace: arguments.namespace.clone(),
@@ -168,7 +196,7 @@ fn search(arguments: &SearchArguments) -> Result<(), Failure> {
 
 fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let bench = Bench::open(&arguments.place)?;
-    let base = bench.at_hand()?;
+    let base = bench.knowledge()?;
     let request = GetRequest {
         id: arguments.id.clone(),
         namespace: None,
@@ -203,7 +231,8 @@ fn get(arguments: &GetArguments) -> Result<(), Failure> {
 
 fn stats(arguments: &StatsArguments) -> Result<(), Failure> {
     let bench = Bench::open(&arguments.place)?;
-    let stats = bench.at_hand()?.stats();
+    let base = bench.knowledge()?;
+    let stats = bench.runtime.block_on(base.stats())?;
     match arguments.format {
         Format::Text => show::stats(&stats),
         Format::Json => Printer.result(&serde_json::to_string(&stats).map_err(Failure::of)?),

@@ -12,11 +12,14 @@ const BETWEEN: Duration = Duration::from_millis(100);
 pub(super) struct Bar {
     is_shown: bool,
     drawn: Option<Instant>,
+    /// What is counted.
+    noun: &'static str,
 }
 
 impl Bar {
-    pub(super) fn new() -> Self {
+    pub(super) fn of(noun: &'static str) -> Self {
         Self {
+            noun,
             is_shown: std::io::stderr().is_terminal(),
             drawn: None,
         }
@@ -27,7 +30,7 @@ impl Bar {
         let is_due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= BETWEEN);
         if self.is_shown && (is_due || is_last) {
             self.drawn = Some(Instant::now());
-            Printer.progress(&line(progress));
+            Printer.progress(&line(progress, self.noun));
         }
     }
 }
@@ -40,7 +43,7 @@ impl Drop for Bar {
     }
 }
 
-fn line(progress: Progress) -> String {
+fn line(progress: Progress, noun: &str) -> String {
     let Progress {
         done,
         total,
@@ -52,7 +55,7 @@ fn line(progress: Progress) -> String {
         format!(", {} left", duration(left_ms.div_ceil(1_000)))
     });
     format!(
-        "[{}{}] {done} of {total} passages, {per_second:.0} a second{left}",
+        "[{}{}] {done} of {total} {noun}, {per_second:.0} a second{left}",
         "#".repeat(full),
         ".".repeat(WIDTH - full)
     )
@@ -108,7 +111,7 @@ mod tests {
                 per_second,
                 left_ms,
             };
-            assert_eq!(line(progress), text);
+            assert_eq!(line(progress, "passages"), text);
         }
     }
 }

@@ -1,0 +1,45 @@
+//! `windlass kb move`: the records and their vectors into a database. Knows no table; what was written once is not written
+//! again, so that a move that was interrupted is gone on with by the same command.
+
+use super::arguments::MoveArguments;
+use super::progress::Bar;
+use super::{Bench, Format};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use serde_json::Value;
+use windlass_knowledge::KnowledgeBase;
+use windlass_tool::sensitive::Sensitive;
+
+pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
+    let bench = Bench::open(&arguments.place)?;
+    let configured = bench.config.knowledge.postgres.as_ref();
+    let address = match (&arguments.to, configured) {
+        (Some(address), _) => Sensitive(address.clone()),
+        (None, Some(address)) => address.sensitive(),
+        (None, None) => {
+            return Err(Failure::Usage(
+                "say where to: --to postgres://user:password@host/database, or set knowledge.postgres".to_owned(),
+            ));
+        }
+    };
+    let base = bench.at_hand()?;
+    let (json, words) = publish(&bench, address, &base)?;
+    match arguments.format {
+        Format::Text => Printer.result(&words),
+        Format::Json => Printer.result(&json.to_string()),
+    }
+    Ok(())
+}
+
+/// What became of a base that was written into a database, as JSON and in words.
+pub(super) fn publish(
+    bench: &Bench,
+    address: Sensitive<String>,
+    base: &KnowledgeBase,
+) -> Result<(Value, String), Failure> {
+    let mut bar = Bar::of("records");
+    let mut show = |progress| bar.show(progress);
+    bench
+        .runtime
+        .block_on(crate::knowledge::publish(address, base, &mut show))
+}
