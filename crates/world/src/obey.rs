@@ -196,6 +196,7 @@ impl World {
     }
 
     fn read_ledger(&mut self, index: usize) {
+        self.record_again();
         let conversation = self.lanes[index].conversation.clone();
         let effects = self.ask_store(|transaction| transaction.effects_of(&conversation, 0));
         let ledger = effects.map(|effects| self.ledger_of(effects));
@@ -325,6 +326,25 @@ impl World {
     }
 
     fn record(&mut self, index: usize, record: OutcomeRecord) {
+        let effect_id = record.effect_id.clone();
+        let stored = self.store_outcome(index, &record);
+        if !stored {
+            self.unrecorded.push((index, record));
+        }
+        self.answer_of_store(index, Input::Recorded { effect_id, stored });
+    }
+
+    /// The store's thread tries again by itself what a store did not take, also after the session's end.
+    pub(crate) fn record_again(&mut self) {
+        let records = std::mem::take(&mut self.unrecorded);
+        for (index, record) in records {
+            if !self.store_outcome(index, &record) {
+                self.unrecorded.push((index, record));
+            }
+        }
+    }
+
+    fn store_outcome(&mut self, index: usize, record: &OutcomeRecord) -> bool {
         let response = record.response.as_ref().map(Sensitive::expose);
         let text = response
             .and_then(|response| written(response))
@@ -341,7 +361,7 @@ impl World {
         };
         let recorded = self.ask_store(|transaction| transaction.record(&outcome));
         if recorded == Ok(Recorded::Stored) {
-            self.the_ledger_tells_the_truth(&record);
+            self.the_ledger_tells_the_truth(record);
             let lane = &mut self.lanes[index];
             lane.watch
                 .stages
@@ -351,10 +371,6 @@ impl World {
                     .insert(record.effect_id.clone(), response.clone());
             }
         }
-        let input = Input::Recorded {
-            effect_id: record.effect_id,
-            stored: recorded.is_ok(),
-        };
-        self.answer_of_store(index, input);
+        recorded.is_ok()
     }
 }

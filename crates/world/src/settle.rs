@@ -19,6 +19,7 @@ impl World {
     pub(crate) fn settle(&mut self) {
         self.is_calm = true;
         self.mood = StoreMood::Up;
+        self.record_again();
         for lane in &mut self.lanes {
             lane.crash_in = None;
         }

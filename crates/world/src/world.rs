@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_session::io::{Input, LedgerEntry, OutcomeState, Output, TokenHash};
+use windlass_session::io::{Input, LedgerEntry, OutcomeRecord, OutcomeState, Output, TokenHash};
 use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
@@ -97,6 +97,8 @@ pub(crate) struct World {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) store: MemoryStore,
     pub(crate) mood: StoreMood,
+    /// Outcomes that the store did not take, of which lane.
+    pub(crate) unrecorded: Vec<(usize, OutcomeRecord)>,
     /// Answers as the store keeps them, read back.
     pub(crate) responses: BTreeMap<EffectId, Arc<ToolResponse>>,
     pub(crate) outside: Outside,
@@ -145,6 +147,7 @@ impl World {
             lanes,
             store: MemoryStore::new(),
             mood: StoreMood::Up,
+            unrecorded: Vec::new(),
             responses: BTreeMap::new(),
             outside: Outside::default(),
             questions: BTreeMap::new(),
@@ -294,6 +297,7 @@ impl World {
         let is_asking = !lane.watch.open_questions.is_empty();
         lane.alive_from = lane.number + 1;
         lane.running.clear();
+        self.unrecorded.retain(|(lane, _)| *lane != index);
         self.trace(|| format!("lane {index} CRASHES"));
         for stage in stages {
             self.fault(match stage {
