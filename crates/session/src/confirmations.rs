@@ -96,6 +96,14 @@ impl Confirmations {
         })
     }
 
+    /// The questions of which the client has not heard the end.
+    pub(crate) fn iter_unresolved(&self) -> impl Iterator<Item = &Question> {
+        self.0.iter().filter_map(|entry| match &entry.state {
+            ConfirmationState::Open(_) | ConfirmationState::Running { .. } => Some(&entry.question),
+            ConfirmationState::Resolved(_) => None,
+        })
+    }
+
     /// Takes a question out that waits for the user: its call, and what it is known by.
     pub(crate) fn take_open(&mut self, call: CallNumber) -> Option<(Call, Question)> {
         let index = self

@@ -2,6 +2,7 @@
 //! an embedding program) is a subscriber to these and to nothing else.
 
 use crate::model::{LostReason, Role, Usage};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
@@ -241,7 +242,7 @@ pub enum LatencyLimit {
 }
 
 /// What one turn amounted to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnSummary {
     pub calls: u32,
     pub retrieval_calls: u32,

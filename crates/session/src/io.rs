@@ -4,6 +4,7 @@ use crate::client::{ClientEvent, ClientUpdate};
 use crate::event::{EndReason, SessionEvent};
 use crate::model::{ConnectionEvent, ModelCommand, ModelEvent};
 pub use crate::policy::{AdmittedCall, EffectLookup};
+use crate::snapshot::Restored;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -31,6 +32,9 @@ pub enum Input {
     Ledger(Result<Vec<LedgerEntry>, ReservationError>),
     /// What an earlier session of the conversation left open. Given once, after the ledger and before the client is heard.
     Continued(Continued),
+    /// What the session before this one left, whose process has ended; it holds the ledger's entries, too. Given once,
+    /// before anything else.
+    Restored(Box<Restored>),
     /// The answer to [`Output::RequestConfirmation`].
     Proposed {
         call: CallNumber,

@@ -30,6 +30,7 @@ pub mod model;
 pub mod planted;
 mod policy;
 pub mod session;
+pub mod snapshot;
 mod state;
 pub mod time;
 mod transcript;

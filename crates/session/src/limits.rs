@@ -32,6 +32,8 @@ pub struct Limits {
     pub reconnect_pause_ms_max: u64,
     /// Seconds for which a session waits for a client that was lost.
     pub client_grace_seconds: u64,
+    /// Seconds after its last save for which a session can be taken up again, once its process has ended.
+    pub restart_grace_seconds: u64,
     /// Milliseconds beyond a farewell's own length that its playback is waited for.
     pub farewell_grace_ms: u64,
     /// Seconds that the user has to answer a confirmation.
@@ -131,6 +133,7 @@ impl Limits {
             reconnect_pause_ms: 250,
             reconnect_pause_ms_max: 4_000,
             client_grace_seconds: 60,
+            restart_grace_seconds: 3_600,
             farewell_grace_ms: 1_500,
             confirmation_seconds: 300,
             open_confirmations_max: 8,

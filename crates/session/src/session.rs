@@ -13,6 +13,7 @@ mod ledger;
 mod model_input;
 mod notice;
 mod remembered;
+mod restored;
 mod settlement;
 
 use crate::calls::Calls;
@@ -82,6 +83,9 @@ pub struct Session {
     pub(crate) external_in_context: bool,
     /// From which the jitter of retries comes.
     seed: u64,
+    /// When the first session of this one's line began, in milliseconds since the Unix epoch: a session whose process
+    /// ended goes on in another.
+    began_unix_ms: u64,
     /// Blocks that were made, or are being made, in this session.
     pub(crate) blocks_made: u32,
     transcript: Transcript,
@@ -166,6 +170,7 @@ impl Session {
             notices: notice::Notices::default(),
             external_in_context: false,
             seed: seed_of(&config.session_id),
+            began_unix_ms: config.started_unix_ms,
             blocks_made: 0,
             transcript: Transcript::default(),
             told: Told::default(),
@@ -195,6 +200,7 @@ impl Session {
             }
             Input::Ledger(ledger) => self.on_ledger(ledger, out),
             Input::Continued(continued) => self.on_continued(continued),
+            Input::Restored(restored) => self.on_restored(*restored, out),
             Input::Proposed { call, outcome } => self.on_proposed(call, outcome, out),
             Input::Reserved(reservation) => self.on_reserved(reservation, out),
             Input::Recorded { effect_id, stored } => self.on_recorded(&effect_id, stored, out),

@@ -3,6 +3,7 @@
 
 use crate::event::StateChange;
 use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use windlass_tool::id::CallNumber;
 use windlass_tool::intent::{EndAfter, Intent};
@@ -22,7 +23,7 @@ pub(crate) struct State {
     pub(crate) is_model_generating: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PendingEnd {
     pub(crate) after: EndAfter,
     pub(crate) reason: String,
@@ -174,6 +175,12 @@ impl StateController {
 
     pub(crate) fn take_pending_message(&mut self) -> Option<String> {
         self.state.pending_message.take()
+    }
+
+    /// Takes up what the session before this one was asked for and had not done.
+    pub(crate) fn restore(&mut self, end: Option<PendingEnd>, message: Option<String>) {
+        self.state.pending_end = end;
+        self.state.pending_message = message;
     }
 
     pub(crate) fn deactivate(&mut self, at: Timestamp) {

@@ -35,6 +35,20 @@ impl Turn {
             ended: false,
         }
     }
+
+    /// A turn that goes on with what it had spent when its process ended.
+    pub(crate) fn restored(
+        number: u64,
+        started: Timestamp,
+        summary: TurnSummary,
+        history: LoopHistory,
+    ) -> Self {
+        Self {
+            summary,
+            history,
+            ..Self::new(number, started)
+        }
+    }
 }
 
 /// What a turn's end amounts to.
@@ -62,6 +76,16 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
+    /// The turns of a session whose process has ended: the counters, and the turn whose question is still to be answered.
+    pub(crate) fn restored(last_number: u64, inputs: u64, open: Option<Turn>) -> Self {
+        Self {
+            current: open,
+            last_number,
+            inputs,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn current(&self) -> Option<&Turn> {
         self.current.as_ref()
     }

@@ -20,6 +20,13 @@ pub trait Grants {
         now_unix_ms: u64,
     ) -> Result<Vec<Grant>, StoreUnavailable>;
 
+    /// The questions of a conversation whose time is not up, answered ones too, in the same order.
+    fn grants_of(
+        &mut self,
+        conversation_id: &ConversationId,
+        now_unix_ms: u64,
+    ) -> Result<Vec<Grant>, StoreUnavailable>;
+
     /// The user said no. A refusal changes nothing.
     fn decline(&mut self, answer: &Decline) -> Result<Declined, StoreUnavailable>;
 

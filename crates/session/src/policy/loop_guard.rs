@@ -1,11 +1,13 @@
 //! Step 9: a model that goes round in circles is told so instead of being served again.
 
 use crate::hash::BuildQuickHasher;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::ToolId;
+use windlass_tool::sensitive::Sensitive;
 
 /// The contract's section 13: the third identical call, the next call after two empty results.
 const SAME_CALLS_MAX: usize = 2;
@@ -20,6 +22,23 @@ const ENTRIES_MAX: usize = 64;
 pub(crate) struct LoopHistory {
     calls: Vec<Seen>,
     empty: Vec<(ToolId, u32)>,
+}
+
+/// The same, as it is saved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedLoops {
+    calls: Vec<(ToolId, Sensitive<Arc<Map<String, Value>>>)>,
+    empty: Vec<(ToolId, u32)>,
+}
+
+impl SavedLoops {
+    pub(crate) fn arguments_mut(
+        &mut self,
+    ) -> impl Iterator<Item = (&ToolId, &mut Sensitive<Arc<Map<String, Value>>>)> {
+        self.calls
+            .iter_mut()
+            .map(|(tool, arguments)| (&*tool, arguments))
+    }
 }
 
 /// One call as the guard remembers it.
@@ -104,6 +123,27 @@ impl LoopHistory {
 
     pub(crate) fn called(&mut self, call: Seen) {
         self.calls.push(call);
+    }
+
+    /// The calls and the empty results, in their order.
+    pub(crate) fn saved(&self) -> SavedLoops {
+        let calls = self.calls.iter();
+        SavedLoops {
+            calls: calls
+                .map(|seen| (seen.tool.clone(), Sensitive(seen.arguments.clone())))
+                .collect(),
+            empty: self.empty.clone(),
+        }
+    }
+
+    pub(crate) fn restored(saved: SavedLoops) -> Self {
+        let calls = saved.calls.into_iter().take(ENTRIES_MAX);
+        Self {
+            calls: calls
+                .map(|(tool, arguments)| Seen::of(&tool, arguments.expose()))
+                .collect(),
+            empty: saved.empty,
+        }
     }
 
     pub(crate) fn returned_nothing(&mut self, tool: &ToolId) {

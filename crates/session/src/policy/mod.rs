@@ -19,7 +19,7 @@ pub(crate) use arguments::{Clamp, Completed};
 pub(crate) use idempotency::{
     Asked, Deliveries, Delivery, DeliveryState, Effect, EffectState, Settled, delivery_key,
 };
-pub(crate) use loop_guard::LoopHistory;
+pub(crate) use loop_guard::{LoopHistory, SavedLoops};
 pub(crate) use outcome::{Judged, judge, outcome_unknown, state_of, timed_out};
 pub(crate) use reconnect::{Reconnect, Verdict};
 pub(crate) use retry::{Failed, retry_delay};

@@ -248,18 +248,24 @@ impl Session {
         }
         // What the user says next joins the question.
         turn.heard_model = false;
-        let asked = |entry: &&TranscriptEntry| entry.turn == number && entry.role == Role::User;
+        let words = self.words_of(number);
+        if words.is_empty() {
+            self.end_turn(true, out);
+        } else {
+            self.connection.unanswered = Some(words);
+        }
+    }
+
+    /// What the user said in a turn, as far as it is written down.
+    pub(super) fn words_of(&self, turn: u64) -> String {
+        let asked = |entry: &&TranscriptEntry| entry.turn == turn && entry.role == Role::User;
         let words: Vec<&str> = self
             .transcript
             .after(0)
             .filter(asked)
             .map(|entry| entry.text.expose().as_str())
             .collect();
-        if words.is_empty() {
-            self.end_turn(true, out);
-        } else {
-            self.connection.unanswered = Some(words.join("\n"));
-        }
+        words.join("\n")
     }
 }
 

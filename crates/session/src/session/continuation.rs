@@ -24,7 +24,7 @@ impl Session {
     }
 
     /// A question counts as if this session had asked it. One whose tool is another now, or whose time is up, does not.
-    fn take_up(&mut self, question: OpenQuestion) {
+    pub(super) fn take_up(&mut self, question: OpenQuestion) {
         let left_ms = question.expires_at_unix_ms.saturating_sub(self.unix_ms());
         let tool = self.config.registry.get(question.tool.as_str()).cloned();
         let Some(tool) = tool.filter(|tool| tool.version == question.tool_version) else {

@@ -23,7 +23,7 @@ impl Session {
         ledger: Result<Vec<LedgerEntry>, ReservationError>,
         out: &mut Vec<Output>,
     ) {
-        let Ok(entries) = ledger else {
+        let Ok(mut entries) = ledger else {
             let again = self.now + LEDGER_AGAIN;
             self.deadlines.set(Deadline::LedgerAgain, again);
             while let Some(call) = self.take_remembering() {
@@ -32,11 +32,9 @@ impl Session {
             return;
         };
         self.unsettled.is_ledger_read = true;
+        // What this session did itself it knows better. Of several entries of one wish the newest, which is the last, counts.
+        entries.retain(|entry| self.deliveries.effect(&entry.fingerprint).is_none());
         for entry in entries {
-            // What this session did itself it knows better.
-            if self.deliveries.effect(&entry.fingerprint).is_some() {
-                continue;
-            }
             let id = &entry.effect_id;
             let state = match (entry.state, entry.response) {
                 (OutcomeState::Failed, _) => EffectState::Failed,
@@ -93,7 +91,7 @@ impl Session {
     }
 
     /// A change that was made and whose answer was too long to keep.
-    fn kept_without_details(&self, tool: &ToolId) -> Arc<ToolResponse> {
+    pub(super) fn kept_without_details(&self, tool: &ToolId) -> Arc<ToolResponse> {
         let version = self.config.registry.version().clone();
         let note = format!("{tool} did this already; what it answered is not available any more");
         Arc::new(ToolResponse {
@@ -107,7 +105,7 @@ impl Session {
     }
 
     /// A change that was begun and of which nothing more was heard.
-    fn lost_answer(&self, tool: &ToolId) -> Arc<ToolResponse> {
+    pub(super) fn lost_answer(&self, tool: &ToolId) -> Arc<ToolResponse> {
         let version = self.config.registry.version().clone();
         let error = CallError::new(
             ErrorType::OutcomeUnknown,

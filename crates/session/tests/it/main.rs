@@ -16,5 +16,6 @@ mod pipeline;
 mod provider_loss;
 mod random;
 mod refusals;
+mod restarts;
 mod retries;
 mod turns;

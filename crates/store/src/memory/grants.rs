@@ -32,14 +32,25 @@ impl Grants for Tables {
         conversation_id: &ConversationId,
         now_unix_ms: u64,
     ) -> Result<Vec<Grant>, StoreUnavailable> {
-        let mut open: Vec<Grant> = self
+        let mut open = self.grants_of(conversation_id, now_unix_ms)?;
+        open.retain(|grant| grant.is_open(now_unix_ms));
+        Ok(open)
+    }
+
+    fn grants_of(
+        &mut self,
+        conversation_id: &ConversationId,
+        now_unix_ms: u64,
+    ) -> Result<Vec<Grant>, StoreUnavailable> {
+        let mut grants: Vec<Grant> = self
             .grants
             .values()
-            .filter(|grant| grant.conversation_id == *conversation_id && grant.is_open(now_unix_ms))
+            .filter(|grant| grant.conversation_id == *conversation_id)
+            .filter(|grant| now_unix_ms < grant.expires_at_unix_ms)
             .cloned()
             .collect();
-        open.sort_by_key(|grant| grant.expires_at_unix_ms);
-        Ok(open)
+        grants.sort_by_key(|grant| (grant.expires_at_unix_ms, grant.token_hash));
+        Ok(grants)
     }
 
     fn decline(&mut self, answer: &Decline) -> Result<Declined, StoreUnavailable> {

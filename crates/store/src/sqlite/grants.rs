@@ -59,6 +59,22 @@ impl Grants for Tables<'_> {
         })
     }
 
+    fn grants_of(
+        &mut self,
+        conversation_id: &ConversationId,
+        now_unix_ms: u64,
+    ) -> Result<Vec<Grant>, StoreUnavailable> {
+        self.step(|connection, _| {
+            connection
+                .prepare_cached(
+                    "SELECT * FROM grants WHERE conversation_id = ?1 AND expires_at_unix_ms > ?2
+                     ORDER BY expires_at_unix_ms, token_hash",
+                )?
+                .query_map(params![conversation_id.as_str(), stored(now_unix_ms)], read)?
+                .collect()
+        })
+    }
+
     fn decline(&mut self, answer: &Decline) -> Result<Declined, StoreUnavailable> {
         self.step(|connection, _| {
             let Some(mut grant) = find(connection, &answer.token_hash)? else {

@@ -1,9 +1,11 @@
 //! A session under a script. A line that starts with `>` is an input; every other line is an output that it must cause.
 
+mod books;
 mod parse;
 mod render;
 mod tools;
 
+use books::Books;
 use expect_test::Expect;
 use parse::{parse, parse_finding};
 use render::render_all;
@@ -16,6 +18,7 @@ use windlass_session::io::{
 };
 use windlass_session::limits::Limits;
 use windlass_session::session::{Session, SessionConfig};
+use windlass_session::snapshot::{Snapshot, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::Finding;
 use windlass_tool::id::{ConversationId, EffectId, SessionId, UserId};
@@ -38,6 +41,10 @@ pub(crate) struct Bench {
     recording: Recording,
     finding: Option<Finding>,
     rate: Option<Duration>,
+    books: Books,
+    /// The newest snapshot, as text; the disk takes no more of them where it is full.
+    saved: String,
+    is_disk_full: bool,
     /// The turn and the tool of each call that was started.
     pub(crate) starts: Vec<(u64, String)>,
 }
@@ -70,6 +77,7 @@ impl Bench {
         change(&mut config);
         let mut outputs = Vec::new();
         let session = Session::new(config, &mut outputs);
+        let saved = saved(&session);
         let bench = Self {
             session,
             now: Timestamp(0),
@@ -79,6 +87,9 @@ impl Bench {
             recording: Recording::Works,
             finding: Some(Finding::Unknown),
             rate: None,
+            books: Books::default(),
+            saved,
+            is_disk_full: false,
             starts: Vec::new(),
         };
         (bench, render_all(&outputs))
@@ -112,8 +123,38 @@ impl Bench {
             self.now = self.now + Duration::from_millis(millis.parse().unwrap());
             return self.step(Input::Tick);
         }
+        if line == "disk full" {
+            self.is_disk_full = true;
+            return String::new();
+        }
+        if line == "killed" {
+            return self.restart();
+        }
         let input = parse(line);
         self.step(input)
+    }
+
+    /// The process ends, and another session goes on with what was saved, at the same time.
+    fn restart(&mut self) -> String {
+        let snapshot: Snapshot = serde_json::from_str(&self.saved).unwrap();
+        assert!(snapshot.is_current());
+        let now_unix_ms = self.now_unix_ms();
+        let mut config = self.session.config().clone();
+        config.session_id = SessionId::new("s-2");
+        config.started_unix_ms = now_unix_ms;
+        config.history.clone_from(&snapshot.history);
+        config.pending_request = snapshot.pending_request.clone().map(|request| request.0);
+        let restored = self.books.restored(snapshot, now_unix_ms);
+        let mut outputs = Vec::new();
+        self.session = Session::new(config, &mut outputs);
+        self.now = Timestamp(0);
+        let mut text = render_all(&outputs);
+        text.push_str(&self.step(Input::Restored(Box::new(restored))));
+        text
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.session.config().started_unix_ms + self.now.as_millis()
     }
 
     pub(crate) fn step(&mut self, input: Input) -> String {
@@ -124,7 +165,11 @@ impl Bench {
             self.session
                 .handle(self.now, inputs.remove(0), &mut outputs);
             text.push_str(&render_all(&outputs));
+            if outputs.iter().any(is_worth_saving) && !self.is_disk_full {
+                self.saved = saved(&self.session);
+            }
             for output in &outputs {
+                self.books.write(output);
                 inputs.extend(self.answer(output));
             }
         }
@@ -143,24 +188,33 @@ impl Bench {
                 true => Err(disk_full()),
                 false => Ok(Vec::new()),
             })),
-            Output::Reserve(request) => Some(Input::Reserved(Reservation {
-                call: request.call,
-                outcome: self
-                    .mint(request.effect_id.as_ref())
-                    .map_err(ReservationRefusal::Unavailable),
-            })),
+            Output::Reserve(request) => {
+                let outcome = self.mint(request.effect_id.as_ref());
+                if let Ok(effect_id) = &outcome {
+                    self.books.reserved(effect_id);
+                }
+                Some(Input::Reserved(Reservation {
+                    call: request.call,
+                    outcome: outcome.map_err(ReservationRefusal::Unavailable),
+                }))
+            }
             Output::RequestConfirmation(request) => {
                 self.tokens += 1;
                 let outcome = self.mint(request.effect_id.as_ref());
-                let now_unix_ms = self.session.config().started_unix_ms + self.now.as_millis();
                 let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap();
+                let expires_at_unix_ms = self.now_unix_ms() + valid_ms;
+                if let Ok(effect_id) = &outcome {
+                    let token = [self.tokens; 32];
+                    self.books
+                        .proposed(request.call, effect_id, token, expires_at_unix_ms);
+                }
                 Some(Input::Proposed {
                     call: request.call,
                     outcome: outcome
                         .map(|effect_id| Proposed {
                             effect_id,
                             token_hash: [self.tokens; 32],
-                            expires_at_unix_ms: now_unix_ms + valid_ms,
+                            expires_at_unix_ms,
                         })
                         .map_err(ReservationRefusal::Unavailable),
                 })
@@ -205,6 +259,10 @@ impl Bench {
 fn disk_full() -> ReservationError {
     let problem = "disk full".to_owned();
     ReservationError { problem }
+}
+
+fn saved(session: &Session) -> String {
+    serde_json::to_string(&session.snapshot()).unwrap()
 }
 
 /// Runs a script against a fresh session that is connected already, and compares all that it says with what the script

@@ -120,6 +120,38 @@ fn a_no_is_taken_from_the_one_who_was_asked_while_the_question_is_open() {
 }
 
 #[test]
+fn questions_of_a_conversation_are_known_until_their_time_is_up_answered_or_not() {
+    check(|store| {
+        for token in ["declined", "open", "used"] {
+            propose(store, token);
+        }
+        ask(store, |tables| tables.decline(&decline("declined", 2_000)));
+        let mut approved = reserve("used", "used", 2_000);
+        approved.grant = Some(hash("used"));
+        ask(store, |tables| tables.reserve(&approved));
+        let known = |conversation: &str, now_unix_ms| {
+            let conversation = ConversationId::new(conversation);
+            let grants = ask(store, |tables| tables.grants_of(&conversation, now_unix_ms));
+            let mut states: Vec<(String, GrantState)> = grants
+                .into_iter()
+                .map(|grant| (grant.effect_id.to_string(), grant.state))
+                .collect();
+            states.sort_by_key(|(effect, _)| effect.clone());
+            states
+        };
+        let all = [
+            ("declined".to_owned(), GrantState::Declined),
+            ("open".to_owned(), GrantState::Open),
+            ("used".to_owned(), GrantState::Consumed),
+        ];
+        let own = approved.conversation_id.as_str();
+        assert_eq!(known(own, END_MS - 1), all);
+        assert_eq!(known(own, END_MS), []);
+        assert_eq!(known("other", 2_000), []);
+    });
+}
+
+#[test]
 fn a_new_token_takes_the_place_of_the_old_one() {
     check(|store| {
         propose(store, "old");

@@ -1,0 +1,332 @@
+//! A session that takes the place of one whose process has ended: what is saved of a session, and how another goes on with
+//! it. Knows no store and no token, only hashes.
+
+use super::Session;
+use crate::calls::Slot;
+use crate::client::ClientUpdate;
+use crate::confirmations::{Confirmation, ConfirmationState, Question};
+use crate::io::{LedgerEntry, OpenQuestion, OutcomeState, Output, TokenHash};
+use crate::model::{HistoryEntry, Role};
+use crate::policy::{Asked, Effect, EffectState, LoopHistory, Settled};
+use crate::snapshot::{
+    AskedQuestion, KnownQuestion, OpenTurn, QuestionState, Restored, SNAPSHOT_VERSION, Snapshot,
+};
+use crate::time::Timestamp;
+use crate::transcript::Utterance;
+use crate::turn::{Turn, Turns};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::envelope::{self, Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::{CallNumber, EffectId, ToolId};
+use windlass_tool::kind::Reach;
+use windlass_tool::sensitive::Sensitive;
+
+impl Session {
+    /// What a session that takes this one's place has to know. What the store keeps by itself is not in it.
+    pub fn snapshot(&self) -> Snapshot {
+        let open_turn = self.open_turn();
+        let state = self.state.get();
+        let questions = self.confirmations.iter_unresolved();
+        Snapshot {
+            version: SNAPSHOT_VERSION,
+            began_unix_ms: self.began_unix_ms,
+            history: self.history_but_for(open_turn.as_ref().map(|turn| turn.number)),
+            pending_request: self.config.pending_request.clone().map(Sensitive),
+            turns_begun: self.turns.last_number(),
+            inputs: self.turns.inputs(),
+            open_turn,
+            last_call: self.calls.last_number(),
+            questions: questions
+                .map(|question| AskedQuestion {
+                    call: question.call,
+                    token_hash: question.token_hash,
+                })
+                .collect(),
+            pending_end: state.pending_end.clone().map(Sensitive),
+            pending_message: state.pending_message.clone().map(Sensitive),
+            external_in_context: self.external_in_context,
+            blocks_made: self.blocks_made,
+        }
+    }
+
+    /// The turn under way, where the model has not said everything and the user's words are known.
+    fn open_turn(&self) -> Option<OpenTurn> {
+        let turn = self.turns.current()?;
+        let words = self.words_of(turn.number);
+        (!turn.generation_complete && !words.is_empty()).then(|| OpenTurn {
+            number: turn.number,
+            words: Sensitive(words),
+            summary: turn.summary,
+            loops: turn.history.saved(),
+        })
+    }
+
+    /// The newest of what was said, within the limit of a transcript.
+    fn history_but_for(&self, open_turn: Option<u64>) -> Vec<HistoryEntry> {
+        let said = self.transcript.after(0);
+        let said = said.filter(|entry| Some(entry.turn) != open_turn);
+        let mut history = self.config.history.clone();
+        history.extend(said.map(|entry| HistoryEntry {
+            role: entry.role,
+            text: entry.text.clone(),
+        }));
+        let mut room = self.config.limits.transcript_characters_max;
+        let kept = history
+            .iter()
+            .rev()
+            .take_while(|entry| match room.checked_sub(entry.text.expose().len()) {
+                Some(left) => {
+                    room = left;
+                    true
+                }
+                None => false,
+            })
+            .count();
+        history.drain(..history.len() - kept);
+        history
+    }
+
+    /// Goes on where another session stopped. The provider's connection is gone with it, and so are its calls.
+    pub(super) fn on_restored(&mut self, restored: Restored, out: &mut Vec<Output>) {
+        let Restored {
+            snapshot,
+            effects,
+            untold,
+            questions,
+        } = restored;
+        self.began_unix_ms = snapshot.began_unix_ms;
+        self.external_in_context = snapshot.external_in_context;
+        self.blocks_made = snapshot.blocks_made;
+        self.calls.number_after(snapshot.last_call);
+        self.connection.is_lost = true;
+        self.take_up_turns(snapshot.turns_begun, snapshot.inputs, snapshot.open_turn);
+        self.state.restore(
+            snapshot.pending_end.map(Sensitive::into_inner),
+            snapshot.pending_message.map(Sensitive::into_inner),
+        );
+        self.end_if_due(out);
+        self.on_ledger(Ok(effects.clone()), out);
+        for entry in effects
+            .iter()
+            .filter(|entry| untold.contains(&entry.effect_id))
+        {
+            self.tell_late(entry);
+        }
+        for question in &questions {
+            let asked = snapshot.questions.iter();
+            let known = asked.filter(|asked| asked.token_hash == question.token_hash);
+            let known = known.map(|asked| asked.call).next();
+            self.take_up_question(question, known, &effects, out);
+        }
+        let has = |hash: &TokenHash| questions.iter().any(|one| one.token_hash == *hash);
+        for asked in snapshot
+            .questions
+            .iter()
+            .filter(|one| !has(&one.token_hash))
+        {
+            let error = CallError::new(
+                ErrorType::ConfirmationExpired,
+                "the user did not answer in time",
+            );
+            let response = self.response_without_tool("confirm", error);
+            tell_client(asked.call, response, out);
+        }
+    }
+
+    fn take_up_turns(&mut self, turns_begun: u64, inputs: u64, open: Option<OpenTurn>) {
+        let Some(open) = open else {
+            self.turns = Turns::restored(turns_begun, inputs, None);
+            return;
+        };
+        let loops = LoopHistory::restored(open.loops);
+        let turn = Turn::restored(open.number, self.now, open.summary, loops);
+        self.turns = Turns::restored(turns_begun, inputs, Some(turn));
+        let words = open.words.into_inner();
+        let utterance = Utterance {
+            role: Role::User,
+            text: words.clone(),
+            citations: Vec::new(),
+        };
+        let characters_max = self.config.limits.transcript_characters_max;
+        self.transcript
+            .record(utterance.entry(self.now, open.number), characters_max);
+        // The same wish as before: it begins no turn and earns no new budget.
+        self.connection.unanswered = Some(words);
+    }
+
+    /// The answer of an effect that no model was given is told to this one, unless it asks for it before.
+    fn tell_late(&mut self, entry: &LedgerEntry) {
+        let known = self.deliveries.effect(&entry.fingerprint);
+        let known = known.filter(|effect| effect.effect_id.as_ref() == Some(&entry.effect_id));
+        let settled = match (known.map(|effect| &effect.state), &entry.response) {
+            (Some(EffectState::Settled { settled, .. }), _) => settled.clone(),
+            (Some(EffectState::Failed), Some(response)) => Settled {
+                effect_id: Some(entry.effect_id.clone()),
+                ..self.settled(response.clone(), self.is_quoted(&entry.tool))
+            },
+            (
+                Some(EffectState::Failed | EffectState::Open(_) | EffectState::Asked(_)) | None,
+                _,
+            ) => return,
+        };
+        let slot = self.slot_of(&entry.tool, &entry.effect_id);
+        self.keep_late(&slot, &settled, None);
+    }
+
+    /// A question that was asked before, with what became of it. `known` is the number under which the client still waits
+    /// for its end.
+    fn take_up_question(
+        &mut self,
+        question: &KnownQuestion,
+        known: Option<CallNumber>,
+        effects: &[LedgerEntry],
+        out: &mut Vec<Output>,
+    ) {
+        let number = known.unwrap_or_else(|| self.calls.next_number());
+        let response = match question.state {
+            QuestionState::Open => match self.may_wait_on(question) {
+                true => return self.take_up(open_question(question, number)),
+                false => {
+                    let token_hash = question.token_hash;
+                    out.push(Output::WithdrawConfirmation { token_hash });
+                    let message =
+                        format!("{} is not the tool any more that was shown", question.tool);
+                    let error = CallError::new(ErrorType::NotFound, message);
+                    self.response_without_tool(question.tool.as_str(), error)
+                }
+            },
+            QuestionState::Declined => self.take_up_refusal(question),
+            QuestionState::Consumed => {
+                let mut entries = effects.iter();
+                match entries.find(|entry| entry.effect_id == question.effect_id) {
+                    Some(entry) => self.answer_in_ledger(entry),
+                    None => self.lost_answer(&question.tool),
+                }
+            }
+        };
+        let question = self.question_of(question, number);
+        self.confirmations.open(Confirmation {
+            question,
+            state: ConfirmationState::Resolved(response.clone()),
+        });
+        if known.is_some() {
+            tell_client(number, response, out);
+        }
+    }
+
+    /// Whether the tool is still the one that was shown.
+    fn may_wait_on(&self, question: &KnownQuestion) -> bool {
+        let tool = self.config.registry.get(question.tool.as_str());
+        let is_same = tool.is_some_and(|tool| {
+            tool.version == question.tool_version && tool.allows(self.config.mode)
+        });
+        is_same && self.confirmations.open_count() < self.config.limits.open_confirmations_max
+    }
+
+    /// The user said no: a model that asks again gets that, and the user no question.
+    fn take_up_refusal(&mut self, question: &KnownQuestion) -> Arc<ToolResponse> {
+        let error = CallError::new(
+            ErrorType::ConfirmationDeclined,
+            "the user was asked and said no",
+        );
+        let response = self.response_without_tool(question.tool.as_str(), error);
+        if self.deliveries.effect(&question.fingerprint).is_none() {
+            let settled = self.settled(response.clone(), false);
+            let effect = Effect {
+                effect_id: None,
+                asked_at_input: self.turns.inputs(),
+                state: EffectState::Settled {
+                    settled,
+                    answer_reached_model: true,
+                },
+            };
+            self.deliveries
+                .remember_effect(question.fingerprint, effect);
+        }
+        response
+    }
+
+    fn answer_in_ledger(&self, entry: &LedgerEntry) -> Arc<ToolResponse> {
+        match (entry.state, &entry.response) {
+            (_, Some(response)) => response.clone(),
+            (OutcomeState::Succeeded, None) => self.kept_without_details(&entry.tool),
+            (OutcomeState::Unknown, None) => self.lost_answer(&entry.tool),
+            (OutcomeState::Failed, None) => {
+                let message = format!("{} was not done", entry.tool);
+                let error = CallError::new(ErrorType::Cancelled, message);
+                self.response_without_tool(entry.tool.as_str(), error)
+            }
+        }
+    }
+
+    fn question_of(&self, question: &KnownQuestion, call: CallNumber) -> Question {
+        let left_ms = question.expires_at_unix_ms.saturating_sub(self.unix_ms());
+        let expires_at: Timestamp = self.now + Duration::from_millis(left_ms);
+        Question {
+            call,
+            token_hash: question.token_hash,
+            effect_id: question.effect_id.clone(),
+            expires_at,
+        }
+    }
+
+    /// The place of a call whose provider message is gone: nothing answers it there.
+    fn slot_of(&mut self, tool: &ToolId, effect_id: &EffectId) -> Slot {
+        Slot {
+            number: self.calls.next_number(),
+            batch: 0,
+            provider_id: None,
+            name: tool.clone().into(),
+            key: format!("effect:{effect_id}").into(),
+            asked: Asked::Unreadable,
+            turn: self.turns.last_number(),
+            generation: 0,
+        }
+    }
+
+    fn settled(&self, response: Arc<ToolResponse>, quoted: bool) -> Settled {
+        Settled {
+            response,
+            turn: self.turns.last_number(),
+            quoted,
+            is_outcome: false,
+            answered_on: None,
+            effect_id: None,
+        }
+    }
+
+    fn is_quoted(&self, tool: &ToolId) -> bool {
+        let tool = self.config.registry.get(tool.as_str());
+        tool.is_none_or(|tool| tool.reach == Reach::External)
+    }
+
+    fn response_without_tool(&self, name: &str, error: CallError) -> Arc<ToolResponse> {
+        let version = self.config.registry.version().clone();
+        Arc::new(ToolResponse {
+            outcome: Outcome::Failure(error),
+            intents: Vec::new(),
+            meta: envelope::meta_without_tool(name, version, self.unix_ms()),
+        })
+    }
+}
+
+fn tell_client(call: CallNumber, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
+    out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
+        call: Some(call),
+        response: Sensitive(response),
+    }));
+}
+
+fn open_question(question: &KnownQuestion, call: CallNumber) -> OpenQuestion {
+    OpenQuestion {
+        call,
+        token_hash: question.token_hash,
+        effect_id: question.effect_id.clone(),
+        tool: question.tool.clone(),
+        tool_version: question.tool_version.clone(),
+        fingerprint: question.fingerprint,
+        arguments: question.arguments.clone(),
+        expires_at_unix_ms: question.expires_at_unix_ms,
+    }
+}

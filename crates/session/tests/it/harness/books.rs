@@ -1,0 +1,113 @@
+//! What a store would keep of one conversation, and the session that takes the place of another.
+
+use std::collections::BTreeMap;
+use windlass_session::io::{LedgerEntry, OutcomeState, Output, TokenHash};
+use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored, Snapshot};
+use windlass_tool::id::{CallNumber, EffectId};
+
+#[derive(Default)]
+pub(super) struct Books {
+    effects: BTreeMap<EffectId, LedgerEntry>,
+    questions: BTreeMap<TokenHash, KnownQuestion>,
+    /// What was asked last for each call, until the store has answered.
+    asked: BTreeMap<CallNumber, KnownQuestion>,
+}
+
+impl Books {
+    pub(super) fn write(&mut self, output: &Output) {
+        match output {
+            Output::RequestConfirmation(request) => {
+                if let Some(old) = &request.replaces {
+                    self.questions.remove(old);
+                }
+                let question = KnownQuestion {
+                    token_hash: [0; 32],
+                    effect_id: EffectId::new(""),
+                    tool: request.tool.clone(),
+                    tool_version: request.tool_version.clone(),
+                    fingerprint: request.fingerprint,
+                    arguments: request.arguments.clone(),
+                    state: QuestionState::Open,
+                    expires_at_unix_ms: 0,
+                };
+                self.asked.insert(request.call, question);
+            }
+            Output::DeclineConfirmation { token_hash } => {
+                self.questions.get_mut(token_hash).unwrap().state = QuestionState::Declined;
+            }
+            Output::WithdrawConfirmation { token_hash } => {
+                self.questions.remove(token_hash);
+            }
+            Output::MarkAnswered { effect_id } => {
+                if let Some(effect) = self.effects.get_mut(effect_id) {
+                    effect.is_answered = true;
+                }
+            }
+            Output::RecordOutcome(record) => {
+                // What a script's ledger brought is not in these books.
+                if let Some(effect) = self.effects.get_mut(&record.effect_id) {
+                    effect.state = record.state;
+                    effect.response = record.response.clone().map(|response| response.0);
+                }
+            }
+            Output::Reserve(request) => {
+                if let Some(token) = request.grant {
+                    self.questions.get_mut(&token).unwrap().state = QuestionState::Consumed;
+                }
+                let entry = LedgerEntry {
+                    fingerprint: request.fingerprint,
+                    effect_id: EffectId::new(""),
+                    tool: request.tool.clone(),
+                    state: OutcomeState::Unknown,
+                    response: None,
+                    is_answered: false,
+                };
+                self.effects.insert(EffectId::new(""), entry);
+            }
+            _ => {}
+        }
+    }
+
+    /// The effect that was just asked to be reserved gets its id.
+    pub(super) fn reserved(&mut self, effect_id: &EffectId) {
+        let entry = self.effects.remove(&EffectId::new("")).unwrap();
+        let effect_id = effect_id.clone();
+        let entry = LedgerEntry {
+            effect_id: effect_id.clone(),
+            ..entry
+        };
+        self.effects.insert(effect_id, entry);
+    }
+
+    pub(super) fn proposed(
+        &mut self,
+        call: CallNumber,
+        effect_id: &EffectId,
+        token_hash: TokenHash,
+        expires_at_unix_ms: u64,
+    ) {
+        let question = KnownQuestion {
+            token_hash,
+            effect_id: effect_id.clone(),
+            expires_at_unix_ms,
+            ..self.asked.remove(&call).unwrap()
+        };
+        self.questions.insert(token_hash, question);
+    }
+
+    /// What a session is given that goes on at this time.
+    pub(super) fn restored(&self, snapshot: Snapshot, now_unix_ms: u64) -> Restored {
+        let effects: Vec<LedgerEntry> = self.effects.values().cloned().collect();
+        let untold = effects.iter().filter(|effect| !effect.is_answered);
+        let questions = self.questions.values();
+        Restored {
+            snapshot,
+            untold: untold.map(|effect| effect.effect_id.clone()).collect(),
+            questions: questions
+                .filter(|question| question.expires_at_unix_ms > now_unix_ms)
+                .cloned()
+                .collect(),
+            effects,
+        }
+    }
+}

@@ -1,0 +1,598 @@
+//! Sessions whose process was killed, and that go on in another: what of them survives.
+
+use crate::harness::check;
+use expect_test::expect;
+use windlass_tool::kind::Mode;
+
+#[test]
+fn what_was_said_is_history_and_the_open_question_is_asked_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text hello
+            turn 1 started
+            to model: text "hello"
+            > says Good day.
+            client: ModelGenerating
+            client: Assistant piece "Good day."
+            > done
+            client: Assistant said "Good day."
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text who built the Fram?
+            turn 2 started
+            to model: text "who built the Fram?"
+            > says Colin
+            client: ModelGenerating
+            client: Assistant piece "Colin"
+            > killed
+            > connected 1
+            > ready
+            to model: history "hello / Good day."
+            to model: text "who built the Fram?"
+            > says Colin Archer.
+            client: ModelGenerating
+            client: Assistant piece "Colin Archer."
+            > done
+            client: Assistant said "Colin Archer."
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_answered_turn_is_not_answered_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text hello
+            turn 1 started
+            to model: text "hello"
+            > says Good day.
+            client: ModelGenerating
+            client: Assistant piece "Good day."
+            > done
+            client: Assistant said "Good day."
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > killed
+            > connected 1
+            > ready
+            to model: history "hello / Good day."
+        "#]],
+    );
+}
+
+#[test]
+fn the_budget_of_the_open_turn_is_spent_once() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write everywhere
+            turn 1 started
+            to model: text "write everywhere"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"written":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"written":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 write {"text":"b"}
+            reserve call-2 write
+            start call-2 write (effect-2) {"text":"b"}
+            > returns 2 {"written":2}
+            record effect-2 Succeeded
+            call-2 finished
+            to model: function-call-2 ok {"written":2}
+            client: ToolsComplete { tool_count: 1 }
+            > killed
+            > connected 1
+            > ready
+            to model: text "write everywhere"
+            > calls function-call-1 look {"text":"c"}
+            client: ModelGenerating
+            start call-3 look {"text":"c"}
+            > returns 3 {"seen":3}
+            call-3 finished
+            to model: function-call-1 ok {"seen":3}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 look {"text":"d"}
+            call-4 rejected BudgetExceeded
+            to model: function-call-2 BUDGET_EXCEEDED no more than 3 tool calls in one voice turn
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_that_was_done_is_told_and_not_done_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > recording hangs
+            > returns 1 {"written":1}
+            record effect-1 Succeeded
+            > recording works
+            > killed
+            > connected 1
+            > ready
+            to model: text "write it"
+            > calls other-call-1 write {"text":"a"}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            to model: other-call-1 ok {"written":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says Done.
+            client: Assistant piece "Done."
+            > done
+            client: Assistant said "Done."
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 1 }
+            > killed
+            > connected 1
+            > ready
+            to model: history "write it / Done."
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_that_was_done_is_told_once_nobody_speaks() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > says I am on it.
+            client: Assistant piece "I am on it."
+            > done
+            > recording hangs
+            > returns 1 {"written":1}
+            record effect-1 Succeeded
+            > killed
+            > connected 1
+            > ready
+            to model: text "write it"
+            > says I am on it.
+            client: ModelGenerating
+            client: Assistant piece "I am on it."
+            > done
+            client: Assistant said "I am on it."
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: late write ok {"written":1}
+            > killed
+            > connected 1
+            > ready
+            to model: history "write it / I am on it."
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_of_which_nothing_was_heard_is_unknown_and_not_done_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > killed
+            > connected 1
+            > ready
+            to model: text "write it"
+            > calls other-call-1 write {"text":"a"}
+            client: ModelGenerating
+            look up effect-1 of write
+            call-2 is a repeat: SameEffectFinished
+            to model: other-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_open_question_waits_on_under_a_new_token() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > killed
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+            > confirm token-2
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-2
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+            > confirm token-2
+            client: confirmation result call-1 ok
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_that_asks_again_joins_the_open_question() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > killed
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > connected 1
+            > ready
+            to model: text "pay"
+            > calls other-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectAsked
+            to model: other-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_approved_change_has_its_answer_for_the_client_the_model_and_the_used_token() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > recording hangs
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            > recording works
+            > killed
+            client: confirmation result call-1 ok
+            > back
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            to model: late pay ok {"paid":10}
+            > confirm token-1
+            client: confirmation result call-1 ok
+        "#]],
+    );
+}
+
+#[test]
+fn an_approved_change_that_may_have_happened_says_so() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > killed
+            client: confirmation result call-1 OUTCOME_UNKNOWN
+            > back
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            to model: late pay OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > confirm token-1
+            client: confirmation result call-1 OUTCOME_UNKNOWN
+            > calls other-call-1 pay {"text":"10"}
+            turn 2 started
+            client: ModelGenerating
+            look up effect-1 of pay
+            call-3 is a repeat: SameEffectFinished
+            to model: other-call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_stays_a_no() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > killed
+            > back
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            > confirm token-1
+            client: confirmation result call-2 CONFIRMATION_DECLINED
+            > calls other-call-1 pay {"text":"10"}
+            turn 2 started
+            client: ModelGenerating
+            call-3 is a repeat: SameEffectFinished
+            to model: other-call-1 CONFIRMATION_DECLINED the user was asked and said no
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_that_ran_out_meanwhile_is_over() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > wait 300000
+            call-1 Expired
+            call-1 rejected ConfirmationExpired
+            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            > killed
+            > back
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_that_was_asked_after_the_last_save_waits_on_all_the_same() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > disk full
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > killed
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > confirm token-2
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-2
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+        "#]],
+    );
+}
+
+#[test]
+fn a_client_that_waits_for_a_question_hears_that_its_time_is_up() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > disk full
+            > wait 300000
+            call-1 Expired
+            call-1 rejected ConfirmationExpired
+            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            > killed
+            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            > back
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+        "#]],
+    );
+}
+
+#[test]
+fn what_others_wrote_still_needs_consent() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text search
+            turn 1 started
+            to model: text "search"
+            > calls function-call-1 search {"query":"fram"}
+            client: ModelGenerating
+            call-1 clamped top_k 5 to 3
+            start call-1 search {"query":"fram","top_k":3}
+            > returns 1 {"results":[{"id":"fram","title":"Fram"}]}
+            call-1 finished
+            to model: function-call-1 ok quoted {"results":[{"id":"fram","title":"Fram"}]}
+            client: ToolsComplete { tool_count: 1 }
+            > says Found it.
+            client: Assistant piece "Found it."
+            > done
+            client: Assistant said "Found it." citing fram
+            turn 1 ended: calls 1 retrieval 1 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > killed
+            > connected 1
+            > ready
+            to model: history "search / Found it."
+            > text write it
+            turn 2 started
+            to model: text "write it"
+            > calls function-call-2 write {"text":"a"}
+            client: ModelGenerating
+            propose call-2 write
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Run write"
+        "#]],
+    );
+}
+
+#[test]
+fn an_end_that_was_asked_for_comes() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text bye
+            turn 1 started
+            to model: text "bye"
+            > calls function-call-1 look {}
+            client: ModelGenerating
+            start call-1 look {}
+            > returns 1 {"intents":[{"type":"END_VOICE_SESSION","after":"farewell_spoken","reason":"done"}]}
+            call-1 finished
+            call-1 applied END_VOICE_SESSION
+            to model: function-call-1 ok {"intents":[{"after":"farewell_spoken","reason":"done","type":"END_VOICE_SESSION"}]}
+            client: ToolsComplete { tool_count: 1 }
+            > killed
+            > connected 1
+            > ready
+            to model: text "bye"
+            > says Farewell.
+            client: ModelGenerating
+            client: Assistant piece "Farewell."
+            > done
+            client: Assistant said "Farewell."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > wait 1500
+            client: end voice session: done
+            client: session complete, 2 transcripts
+            session ended: Intent("done")
+            close Intent("done")
+        "#]],
+    );
+}
