@@ -1,11 +1,15 @@
 //! What a session asks of the store about its effects and confirmations, and how the store's answers become inputs of the
 //! core. Mints tokens and ids; knows no policy.
 
+mod snapshots;
+
 use crate::ids::{self, NoRandomness};
 use crate::store_thread::{Pending, StoreHandle};
 use crate::subscriber::SessionIdentity;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+pub(crate) use snapshots::known_question;
+pub use snapshots::{Left, SnapshotStore, TakeOver};
 use std::sync::Arc;
 use windlass_session::io::{
     ConfirmationRequest, Continued, Input, LedgerEntry, OpenQuestion, OutcomeRecord, OutcomeState,
@@ -28,7 +32,7 @@ pub type Work =
     Box<dyn FnMut(&mut dyn Transaction) -> Result<Option<Input>, StoreUnavailable> + Send>;
 
 /// The store as sessions use it.
-pub trait EffectStore: Send + Sync {
+pub trait EffectStore: SnapshotStore {
     fn ask(&self, work: Work) -> Answer<Option<Input>>;
     fn reserve(&self, request: Reserve) -> Answer<Reserved>;
     fn record(&self, outcome: Outcome) -> Answer<Recorded>;
@@ -38,6 +42,15 @@ pub trait EffectStore: Send + Sync {
 pub enum Answer<T> {
     Ready(Result<T, StoreUnavailable>),
     Pending(Pending<T>),
+}
+
+impl<T> Answer<T> {
+    pub(crate) async fn wait(self) -> Result<T, StoreUnavailable> {
+        match self {
+            Self::Ready(answer) => answer,
+            Self::Pending(pending) => pending.await,
+        }
+    }
 }
 
 impl EffectStore for StoreHandle {
@@ -83,7 +96,7 @@ fn known_effects(
 ) -> Result<Option<Input>, StoreUnavailable> {
     let since = now_unix_ms.saturating_sub(LEDGER_MS);
     let effects = transaction.effects_of(conversation, since)?;
-    let entries: Vec<LedgerEntry> = effects.into_iter().map(entry).collect();
+    let entries: Vec<LedgerEntry> = effects.into_iter().map(ledger_entry).collect();
     Ok(Some(Input::Ledger(Ok(entries))))
 }
 
@@ -148,7 +161,7 @@ pub(crate) fn unread(error: &StoreUnavailable) -> Input {
     Input::Ledger(Err(unavailable(error)))
 }
 
-fn entry(effect: Effect) -> LedgerEntry {
+pub(crate) fn ledger_entry(effect: Effect) -> LedgerEntry {
     LedgerEntry {
         response: response_of(&effect),
         fingerprint: effect.fingerprint,

@@ -13,6 +13,7 @@ use windlass_session::io::{Continued, Input, Output};
 use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Step, texts_of};
 use windlass_session::model::ModelEvent;
 use windlass_session::session::{Session, SessionConfig};
+use windlass_session::snapshot::Restored;
 use windlass_session::time::Timestamp;
 use windlass_tool::registry::Registry;
 use windlass_tool::sensitive::Sensitive;
@@ -175,6 +176,7 @@ impl Recorder {
             }
             Input::Model(ModelEvent::Calls(_)) => self.without_sensitive(&input),
             Input::Continued(continued) => self.questions_without_sensitive(continued),
+            Input::Restored(restored) => self.restored_without_sensitive(restored),
             _ => None,
         };
         if let Some(shown) = shown {
@@ -208,6 +210,23 @@ impl Recorder {
         }
         self.become_partial(tool_of_sensitive?);
         Some(Input::Continued(shown))
+    }
+
+    /// The same of all that a session has left whose process has ended.
+    fn restored_without_sensitive(&mut self, restored: &Restored) -> Option<Input> {
+        let mut shown = restored.clone();
+        let mut tool_of_sensitive = None;
+        for (id, arguments) in shown.arguments_mut() {
+            if let Some(tool) = self.registry.get(id.as_str()) {
+                let left = without_sensitive(arguments.expose(), &tool.sensitive).into_owned();
+                if left != **arguments.expose() {
+                    *arguments = Sensitive(Arc::new(left));
+                    tool_of_sensitive = Some(id.to_string());
+                }
+            }
+        }
+        self.become_partial(tool_of_sensitive?);
+        Some(Input::Restored(Box::new(shown)))
     }
 
     /// From here on the journal can be read, and not be compared.

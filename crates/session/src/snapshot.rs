@@ -4,7 +4,7 @@
 
 use crate::event::{SessionEvent, TurnSummary};
 use crate::io::{LedgerEntry, Output, TokenHash};
-use crate::model::{HistoryEntry, Role};
+use crate::model::HistoryEntry;
 use crate::policy::SavedLoops;
 use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,7 @@ impl Restored {
     }
 }
 
-/// Whether a session is worth saving anew after this output: the user has said something, a turn has ended, a question was
+/// Whether a session is worth saving anew after this output: something was said, a turn has ended, a question was
 /// put or answered, a change has settled, or the session's state has changed. Several of them in one step are worth one
 /// save.
 pub fn is_worth_saving(output: &Output) -> bool {
@@ -122,9 +122,9 @@ pub fn is_worth_saving(output: &Output) -> bool {
         SessionEvent::TurnEnded { .. }
         | SessionEvent::ConfirmationRequested { .. }
         | SessionEvent::ConfirmationResolved { .. }
+        | SessionEvent::Transcript { .. }
         | SessionEvent::EffectSettled { .. }
         | SessionEvent::IntentApplied { .. } => true,
-        SessionEvent::Transcript { role, .. } => *role == Role::User,
         SessionEvent::CallFinished(record) => record.effect_id.is_some(),
         _ => false,
     }

@@ -1,12 +1,15 @@
 //! The task of one connected client: reads and writes both sockets, wakes at deadlines, and never waits for one of them while
 //! another has something to do. Knows the order of a connection's stages; what a session does is [`Running`]'s.
 
+mod starting;
+
 use super::client_side::ClientSide;
 use super::door::{Door, Visit};
+use super::restart::TakingUp;
 use super::running::Running;
 use super::timer::{ShutdownWatch, Timer};
-use super::{Connection, Refusal, VoiceService};
-use crate::client_protocol::{ClientMessage, ServerMessage, Start, parse};
+use super::{Connection, VoiceService, unix_ms};
+use crate::client_protocol::{AudioMode, ClientMessage, ServerMessage, parse};
 use crate::ids::token_hash;
 use crate::pump::Microphone;
 use crate::transport::websocket::{Message, Reading, Role, Socket};
@@ -14,7 +17,6 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::event::EndReason;
@@ -35,9 +37,19 @@ pub(super) struct Driver {
 }
 
 enum Stage {
-    AwaitingStart { until: Instant },
+    AwaitingStart {
+        until: Instant,
+    },
+    /// The session's process has ended, and the store is asked for what it left.
+    TakingUp {
+        until: Instant,
+        work: TakingUp,
+        audio: AudioMode,
+    },
     Running(Box<Running>),
-    Closing { until: Instant },
+    Closing {
+        until: Instant,
+    },
 }
 
 impl Driver {
@@ -98,6 +110,7 @@ impl Driver {
             }
             self.look_after(now);
             let mut progressed = self.poll_door(context, now);
+            progressed |= self.poll_taking_up(context, now);
             progressed |= self.poll_client(context, now);
             if self.resumed.is_some() {
                 return Poll::Ready(());
@@ -152,7 +165,8 @@ impl Driver {
 
     /// Reads from the client once; whether anything came.
     fn poll_client(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
-        if self.client.is_gone() {
+        // What follows a start that resumes is for the session that it leads to.
+        if self.client.is_gone() || self.is_taking_up() {
             return false;
         }
         match self.client.socket().poll_read(context) {
@@ -170,8 +184,7 @@ impl Driver {
 
     fn read(&mut self, mut reading: Reading, now: Instant) {
         self.client.heard(now);
-        // What follows a start that resumes is for the session that it leads to.
-        while self.resumed.is_none() {
+        while self.resumed.is_none() && !self.is_taking_up() {
             match reading.next_message() {
                 Ok(None) => break,
                 Ok(Some(message)) => self.client_message(message, now),
@@ -240,7 +253,7 @@ impl Driver {
             Stage::AwaitingStart { .. } => {
                 self.bad_message(ErrorCode::NotStarted, "the first message must be start");
             }
-            Stage::Closing { .. } => {}
+            Stage::TakingUp { .. } | Stage::Closing { .. } => {}
         }
     }
 
@@ -269,69 +282,9 @@ impl Driver {
         }
     }
 
-    fn start(&mut self, start: Start, now: Instant) {
-        if !matches!(self.stage, Stage::AwaitingStart { .. }) {
-            let message = "the session has started already";
-            return self.bad_message(ErrorCode::SessionActive, message);
-        }
-        let audio = start.audio;
-        if let Some(token) = &start.resume {
-            let (user_id, conversation_id) =
-                (start.user_id.as_deref(), start.conversation_id.as_deref());
-            let hash = token_hash(token.expose());
-            match self.service.doors.take(&hash, user_id, conversation_id) {
-                Some(door) => {
-                    self.client.audio = audio;
-                    self.resumed = Some(door);
-                }
-                None => {
-                    let code = ErrorCode::ResumeRefused;
-                    let message = "there is no session with this token any more; start a new one";
-                    self.client.error(code, message);
-                    self.close(1008, code.as_str(), now);
-                }
-            }
-            return;
-        }
-        if let Some(conversation_id) = &start.conversation_id {
-            let user_id = start.user_id.as_deref();
-            self.service
-                .doors
-                .clear(&self.client_id, user_id, conversation_id);
-        }
-        match self.service.host.start(&self.client_id, start) {
-            Ok(admission) => {
-                self.client.audio = audio;
-                self.stage = Stage::Running(Running::begin(
-                    self.service.clone(),
-                    self.client_id.clone(),
-                    admission,
-                    &mut self.client,
-                    now,
-                ));
-            }
-            Err(Refusal::Blocked {
-                now_unix_ms,
-                until_unix_ms,
-                farewell_message,
-            }) => {
-                self.client.say(&ServerMessage::Timeout {
-                    duration_seconds: until_unix_ms.saturating_sub(now_unix_ms).div_ceil(1_000),
-                    timeout_until: until_unix_ms,
-                    farewell_message: &farewell_message,
-                });
-                self.close(1000, "", now);
-            }
-            Err(Refusal::Error { code, message }) => {
-                self.client.error(code, message);
-                self.close(1008, code.as_str(), now);
-            }
-        }
-    }
-
     fn shut_down(&mut self, now: Instant) {
         match &mut self.stage {
-            Stage::AwaitingStart { .. } => {
+            Stage::AwaitingStart { .. } | Stage::TakingUp { .. } => {
                 self.client
                     .error(ErrorCode::ShuttingDown, "the server is shutting down");
                 self.close(1001, "the server is shutting down", now);
@@ -389,7 +342,7 @@ impl Driver {
     /// The farewell has been said, and the peer has answered it or had its time.
     fn is_over(&mut self, now: Instant) -> bool {
         match &self.stage {
-            Stage::AwaitingStart { .. } | Stage::Running(_) => false,
+            Stage::AwaitingStart { .. } | Stage::TakingUp { .. } | Stage::Running(_) => false,
             Stage::Closing { until } => {
                 now >= *until || self.client.is_gone() || self.client.has_parted()
             }
@@ -398,7 +351,9 @@ impl Driver {
 
     fn deadline(&self) -> Option<Instant> {
         let of_stage = match &self.stage {
-            Stage::AwaitingStart { until } | Stage::Closing { until } => Some(*until),
+            Stage::AwaitingStart { until }
+            | Stage::TakingUp { until, .. }
+            | Stage::Closing { until } => Some(*until),
             Stage::Running(running) => running.deadline(),
         };
         let of_client = self.client.deadline(&self.service.settings);
@@ -415,15 +370,8 @@ impl Driver {
                 self.close(1008, "no start", now);
             }
             Stage::Running(running) => running.look_after(&mut self.client, now),
-            Stage::AwaitingStart { .. } | Stage::Closing { .. } => {}
+            Stage::TakingUp { until, .. } if now >= *until => self.give_up_taking_up(now),
+            Stage::AwaitingStart { .. } | Stage::TakingUp { .. } | Stage::Closing { .. } => {}
         }
     }
-}
-
-/// The wall clock, for what clients are told; sessions get theirs from the world that they are given.
-fn unix_ms() -> u64 {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }

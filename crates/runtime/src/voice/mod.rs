@@ -7,7 +7,9 @@ mod driver;
 mod frame_sink;
 mod link;
 mod missed;
+mod restart;
 mod running;
+mod saving;
 mod timer;
 
 use crate::call_driver::Shared;
@@ -17,7 +19,7 @@ use crate::pump::AudioLimits;
 use crate::transport::Stream;
 use crate::transport::websocket::SocketLimits;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use windlass_session::client::ErrorCode;
 use windlass_session::session::SessionConfig;
@@ -166,4 +168,13 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.0.connections.send_modify(|count| *count -= 1);
     }
+}
+
+/// The wall clock, for what clients are told and how long what is saved is good; sessions get theirs from the world that
+/// they are given.
+fn unix_ms() -> u64 {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }

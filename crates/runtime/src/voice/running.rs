@@ -1,11 +1,14 @@
 //! A voice session between its start and its end: feeds the core, obeys it, and passes audio by it. Knows no policy; what
 //! happens is the core's decision.
 
+mod provider_input;
+
 use super::client_side::ClientSide;
-use super::door::{Door, Owner, Visit};
-use super::frame_sink::FrameSink;
+use super::door::{Door, Living, Owner, Visit};
 use super::link::{Link, Progress, Wanted};
 use super::missed::{Missed, started_message};
+use super::restart;
+use super::saving::Saving;
 use super::{Admission, VoiceService};
 use crate::call_driver::CallDriver;
 use crate::client_protocol::{ServerMessage, of_event, of_question, of_update};
@@ -14,7 +17,6 @@ use crate::ids::{resume_token, token_hash};
 use crate::journal::RecordedSession;
 use crate::pump::{Microphone, Pump};
 use crate::subscriber::SessionIdentity;
-use crate::transport::websocket::Reading;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -23,7 +25,8 @@ use tokio::time::Instant;
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output};
-use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
+use windlass_session::model::ModelEvent;
+use windlass_session::snapshot::{Restored, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_tool::id::ClientId;
 
@@ -43,16 +46,19 @@ pub(super) struct Running {
     /// The hash of the token that opens it.
     token_hash: [u8; 32],
     missed: Missed,
+    saving: Saving,
     shutdown_deadline: Option<Instant>,
     ended: Option<EndReason>,
+    _living: Living,
 }
 
 impl Running {
-    /// Begins a session: the client is told, and the provider is called.
+    /// Begins a session, or goes on with one whose process has ended: the client is told, and the provider is called.
     pub(super) fn begin(
         service: Arc<VoiceService>,
         client_id: ClientId,
         admission: Admission,
+        restored: Option<Box<Restored>>,
         client: &mut ClientSide,
         now: Instant,
     ) -> Box<Self> {
@@ -81,6 +87,7 @@ impl Running {
             history_follows: !session.history.is_empty(),
         };
         let link = Link::open(admission.provider.as_ref(), &session, &first, deadline);
+        let living = Living::of(&service, &session.session_id);
         let mut outputs = Vec::new();
         let mut running = Box::new(Self {
             calls: CallDriver::new(identity, admission.world, service.shared.clone()),
@@ -93,11 +100,20 @@ impl Running {
             door,
             token_hash,
             missed: Missed::default(),
+            saving: Saving::default(),
             shutdown_deadline: None,
             ended: None,
+            _living: living,
             service,
         });
-        let mut inputs = VecDeque::from([Input::Client(ClientEvent::Connected)]);
+        // The store has the snapshot of a session that was restored.
+        if restored.is_none() {
+            running.saving.want();
+        }
+        let restored = restored.map(Input::Restored).into_iter();
+        let mut inputs: VecDeque<Input> = restored
+            .chain([Input::Client(ClientEvent::Connected)])
+            .collect();
         running.obey(outputs, &mut inputs, client, now);
         running.feed(inputs, client, now);
         running
@@ -121,6 +137,9 @@ impl Running {
         while let Some(input) = inputs.pop_front() {
             let mut outputs = Vec::new();
             self.core.handle(at, input, &mut outputs);
+            if outputs.iter().any(is_worth_saving) {
+                self.saving.want();
+            }
             self.obey(outputs, &mut inputs, client, now);
         }
     }
@@ -200,18 +219,6 @@ impl Running {
         }
     }
 
-    /// Opens the next connection in place of the one that there is.
-    fn connect(&mut self, wanted: &Wanted, now: Instant) {
-        let settings = &self.service.settings;
-        let next = Link::open(
-            self.provider.as_ref(),
-            self.core.config(),
-            wanted,
-            now + settings.setup_timeout,
-        );
-        self.link.replace(next, now + settings.close_timeout);
-    }
-
     /// Tells the core what the client did.
     pub(super) fn client_event(
         &mut self,
@@ -257,6 +264,7 @@ impl Running {
         self.service.doors.shut(&self.token_hash);
         self.token_hash = token_hash(token.expose());
         self.service.doors.open(self.token_hash, self.door.clone());
+        self.saving.want();
         client.say(&started_message(self.core.config(), &token));
         for message in self.missed.take() {
             client.repeat(&message);
@@ -311,7 +319,19 @@ impl Running {
                 true
             }
         };
+        self.save(context);
         link_progressed || calls_progressed
+    }
+
+    /// Has the store keep what a session needs that takes this one's place, if anything is new.
+    fn save(&mut self, context: &mut Context<'_>) {
+        if self.ended.is_none() {
+            let (identity, core) = (&self.calls.identity, &self.core);
+            let token_hash = self.token_hash;
+            self.saving.poll(context, &*self.service.shared.store, || {
+                restart::saved(identity, core, token_hash)
+            });
+        }
     }
 
     pub(super) fn poll_flush(
@@ -327,83 +347,6 @@ impl Running {
                 true
             }
         }
-    }
-
-    fn read(&mut self, mut reading: Reading, client: &mut ClientSide, now: Instant) {
-        let at = self.timestamp(now);
-        let generation = self.link.generation();
-        // What an old connection still says is for nobody.
-        while self.ended.is_none() && self.link.generation() == generation {
-            let message = match reading.next_message() {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(error) => {
-                    let problem = error.to_string();
-                    return self.link_lost(LostReason::Network { problem }, client, now);
-                }
-            };
-            let mut sink = FrameSink {
-                pump: &mut self.pump,
-                client,
-                at,
-                events: Vec::new(),
-            };
-            let outcome = self.link.take(message, &mut sink);
-            for event in sink.events {
-                if self.link.generation() == generation {
-                    self.model_event(event, client, now);
-                }
-            }
-            if let Err(reason) = outcome
-                && self.link.generation() == generation
-            {
-                return self.link_lost(reason, client, now);
-            }
-        }
-        self.link.finish(reading);
-    }
-
-    fn model_event(&mut self, event: ModelEvent, client: &mut ClientSide, now: Instant) {
-        match event {
-            ModelEvent::Ready { .. } if self.link.is_ready() => {}
-            ModelEvent::Ready { .. } => {
-                self.link.becomes_ready(now);
-                let connected = ConnectionEvent::Connected {
-                    generation: self.link.generation(),
-                    resumed: self.link.is_resuming(),
-                };
-                let inputs = [Input::Connection(connected), Input::Model(event)];
-                self.feed(VecDeque::from(inputs), client, now);
-                if let Err(reason) = self.link.send_held(&mut self.pump) {
-                    self.link_lost(reason, client, now);
-                }
-            }
-            ModelEvent::TurnComplete { idle, reason, .. } => {
-                let unplayed = self.pump.unplayed(self.timestamp(now));
-                let event = ModelEvent::TurnComplete {
-                    idle,
-                    reason,
-                    unplayed,
-                };
-                self.input(Input::Model(event), client, now);
-            }
-            other => self.input(Input::Model(other), client, now),
-        }
-    }
-
-    fn link_lost(&mut self, reason: LostReason, client: &mut ClientSide, now: Instant) {
-        let input = self.lose_link(reason);
-        self.input(input, client, now);
-    }
-
-    fn lose_link(&mut self, reason: LostReason) -> Input {
-        self.link.close();
-        let session = &self.calls.identity.session_id;
-        tracing::warn!(%session, ?reason, "the provider's connection is lost");
-        Input::Connection(ConnectionEvent::Lost {
-            generation: self.link.generation(),
-            reason,
-        })
     }
 
     /// The earliest moment at which something is due.
@@ -444,6 +387,12 @@ impl Running {
     /// Nobody comes back to a session that has ended, and its conversation is free where none of its changes still runs.
     pub(super) fn leave(&mut self) {
         self.service.doors.shut(&self.token_hash);
+        // A session that ends with its server may go on with the next one.
+        if self.ended != Some(EndReason::Shutdown) {
+            let session = self.calls.identity.session_id.clone();
+            // It is carried out though nobody waits, and what stays by mistake runs out.
+            drop(self.service.shared.store.forget_snapshot(session));
+        }
         if self.calls.executor.is_idle() {
             self.door.release();
         }

@@ -19,6 +19,7 @@ mod provider_faults;
 mod provider_loss;
 mod provider_switch;
 mod recorded;
+mod restarts;
 mod store_thread;
 mod support;
 mod text;

@@ -23,7 +23,7 @@ use windlass_runtime::transport::websocket::{
 };
 use windlass_runtime::voice::{Admission, Connection, Host, Refusal, VoiceService, VoiceSettings};
 use windlass_session::model::HistoryEntry;
-use windlass_tool::id::ClientId;
+use windlass_tool::id::{ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::sensitive::Sensitive;
@@ -194,6 +194,7 @@ struct OneSession {
     connections: mpsc::UnboundedSender<DuplexStream>,
     refusal: Option<ConnectError>,
     start_refusal: Option<Refusal>,
+    number: u32,
     lease: Mutex<Option<Arc<()>>>,
 }
 
@@ -203,6 +204,9 @@ impl Host for OneSession {
             return Err(refusal.clone());
         }
         let mut session = session_config(Mode::Voice, self.registry.clone());
+        if self.number > 1 {
+            session.session_id = SessionId::new(format!("s-{}", self.number));
+        }
         session.history = start.history.into_iter().collect::<Vec<HistoryEntry>>();
         session.pending_request = start.pending_request.map(Sensitive::into_inner);
         if self.live == Live::Openai {
@@ -218,7 +222,10 @@ impl Host for OneSession {
                 connections: self.connections.clone(),
                 refusal: self.refusal.clone(),
             }),
-            resume_token: Sensitive("resume-me".to_owned()),
+            resume_token: Sensitive(match self.number {
+                0 | 1 => "resume-me".to_owned(),
+                number => format!("resume-me-{number}"),
+            }),
             lease: Box::new(self.lease.lock().unwrap().take()),
         })
     }
@@ -235,6 +242,8 @@ pub(crate) struct Setting {
     pub(crate) watched_by: Option<Arc<dyn Subscriber>>,
     /// Where effects are kept; else in memory.
     pub(crate) store: Option<Arc<dyn EffectStore>>,
+    /// Which process this is, of those that follow each other; it numbers sessions and tokens.
+    pub(crate) number: u32,
 }
 
 /// A voice service with one client that has connected.
@@ -262,6 +271,7 @@ impl Stage {
             connections: sender,
             refusal: setting.provider_refuses,
             start_refusal: setting.host_refuses,
+            number: setting.number,
             lease: Mutex::new(Some(lease)),
         };
         let service = VoiceService::new(
@@ -289,13 +299,17 @@ impl Stage {
         }
     }
 
-    /// Another client that connects to the same service.
+    /// Another connection of the client to the same service.
     pub(crate) async fn another_client(&self) -> Peer {
+        self.client_called("client-1").await
+    }
+
+    pub(crate) async fn client_called(&self, id: &str) -> Peer {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
             stream: Box::new(ours),
             already_read: Vec::new(),
-            client_id: ClientId::new("client-1"),
+            client_id: ClientId::new(id),
         };
         tokio::spawn(self.service.clone().serve(connection));
         Peer::over(theirs, protocol::Role::Client).await

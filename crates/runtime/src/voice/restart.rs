@@ -1,0 +1,155 @@
+//! Sessions whose process has ended: what each leaves in the store, and how a client that holds its token goes on in another.
+//! Whoever shows a token gets nothing by it unless it is the same client, for the same user.
+
+use super::{Admission, Refusal, VoiceService, unix_ms};
+use crate::client_protocol::Start;
+use crate::effects::{Left, TakeOver, known_question, ledger_entry};
+use crate::ids::token_hash;
+use crate::subscriber::SessionIdentity;
+use serde::{Deserialize, Serialize};
+use std::pin::Pin;
+use std::sync::Arc;
+use windlass_session::client::ErrorCode;
+use windlass_session::session::{Session, SessionConfig};
+use windlass_session::snapshot::{Restored, Snapshot};
+use windlass_store::StoreUnavailable;
+use windlass_tool::id::ClientId;
+use windlass_tool::sensitive::Sensitive;
+
+/// What the store keeps of a session.
+#[derive(Serialize, Deserialize)]
+struct Body<'a> {
+    /// Who alone may take it up.
+    client_id: ClientId,
+    snapshot: std::borrow::Cow<'a, Snapshot>,
+}
+
+/// A session that goes on in another.
+pub(super) struct TakenUp {
+    pub(super) admission: Admission,
+    pub(super) restored: Box<Restored>,
+}
+
+pub(super) type TakingUp = Pin<Box<dyn Future<Output = Result<TakenUp, Refusal>> + Send>>;
+
+/// The session as the store is to keep it.
+pub(super) fn saved(
+    identity: &SessionIdentity,
+    session: &Session,
+    token_hash: [u8; 32],
+) -> Option<windlass_store::Snapshot> {
+    stored(identity, session.config(), &session.snapshot(), token_hash)
+}
+
+fn stored(
+    identity: &SessionIdentity,
+    config: &SessionConfig,
+    snapshot: &Snapshot,
+    token_hash: [u8; 32],
+) -> Option<windlass_store::Snapshot> {
+    let body = Body {
+        client_id: identity.client_id.clone(),
+        snapshot: std::borrow::Cow::Borrowed(snapshot),
+    };
+    let body = serde_json::to_vec(&body)
+        .inspect_err(|error| tracing::error!(%error, "a session cannot be written down"))
+        .ok()?;
+    let grace_ms = config.limits.restart_grace_seconds.saturating_mul(1_000);
+    Some(windlass_store::Snapshot {
+        session_id: identity.session_id.clone(),
+        conversation_id: identity.conversation_id.clone(),
+        user_id: identity.user_id.clone(),
+        token_hash,
+        body: Sensitive(body),
+        expires_at_unix_ms: unix_ms().saturating_add(grace_ms),
+    })
+}
+
+/// Finds what the token's session left, has the host begin another for it, and gives the one's place to the other in one
+/// transaction. Until that is done, the token stays what it was.
+pub(super) async fn take_up(
+    service: Arc<VoiceService>,
+    client_id: ClientId,
+    token: [u8; 32],
+    start: Start,
+) -> Result<TakenUp, Refusal> {
+    let store = &service.shared.store;
+    let found = store.snapshot(token, unix_ms()).wait().await;
+    let found = found.map_err(|error| unavailable(&error))?;
+    let found = found.ok_or_else(unknown)?;
+    if service.doors.knows(&found.session_id) {
+        return Err(unknown());
+    }
+    let named = |named: &Option<String>, own: &str| named.as_deref().is_none_or(|name| name == own);
+    let is_theirs = named(&start.user_id, found.user_id.as_str())
+        && named(&start.conversation_id, found.conversation_id.as_str());
+    let body: Body<'_> = serde_json::from_slice(found.body.expose()).map_err(|_| unknown())?;
+    let snapshot = body.snapshot.into_owned();
+    if !is_theirs || body.client_id != client_id || !snapshot.is_current() {
+        return Err(unknown());
+    }
+    let start = Start {
+        conversation_id: Some(found.conversation_id.to_string()),
+        history: snapshot.history.clone(),
+        pending_request: snapshot.pending_request.clone(),
+        resume: None,
+        ..start
+    };
+    let mut admission = service.host.start(&client_id, start)?;
+    if admission.session.user_id != found.user_id {
+        return Err(unknown());
+    }
+    // This session's own account: what the user waits for an answer to is not in it, and is asked again.
+    admission.session.history.clone_from(&snapshot.history);
+    let session = &admission.session;
+    let identity = SessionIdentity {
+        client_id,
+        session_id: session.session_id.clone(),
+        user_id: session.user_id.clone(),
+        conversation_id: session.conversation_id.clone(),
+        mode: session.mode,
+    };
+    let new_token = token_hash(admission.resume_token.expose());
+    let take_over = TakeOver {
+        token_hash: token,
+        snapshot: stored(&identity, session, &snapshot, new_token).ok_or_else(unknown)?,
+        now_unix_ms: admission.world.now_unix_ms(),
+    };
+    let left = store.take_over(take_over).wait().await;
+    let left = left.map_err(|error| unavailable(&error))?;
+    let left = left.ok_or_else(unknown)?;
+    tracing::info!(before = %found.session_id, session = %session.session_id, "a session goes on whose process had ended");
+    let restored = Box::new(restored(snapshot, left));
+    Ok(TakenUp {
+        admission,
+        restored,
+    })
+}
+
+fn restored(snapshot: Snapshot, left: Left) -> Restored {
+    let is_untold = |effect: &&windlass_store::Effect| {
+        !effect.is_answered && effect.reserved_at_unix_ms >= snapshot.began_unix_ms
+    };
+    let untold = left.effects.iter().filter(is_untold);
+    Restored {
+        untold: untold.map(|effect| effect.effect_id.clone()).collect(),
+        questions: left.grants.into_iter().filter_map(known_question).collect(),
+        effects: left.effects.into_iter().map(ledger_entry).collect(),
+        snapshot,
+    }
+}
+
+fn unknown() -> Refusal {
+    Refusal::Error {
+        code: ErrorCode::ResumeRefused,
+        message: "there is no session with this token any more; start a new one".to_owned(),
+    }
+}
+
+fn unavailable(error: &StoreUnavailable) -> Refusal {
+    tracing::error!(%error, "a session could not be taken up");
+    Refusal::Error {
+        code: ErrorCode::Internal,
+        message: "the store does not answer; try again later with the same token".to_owned(),
+    }
+}

@@ -1,0 +1,103 @@
+//! What comes over the provider's connection, as it reaches the core: messages, losses, and the next connection in place of
+//! a lost one. Knows no wire format; that is the codec's.
+
+use super::Running;
+use crate::transport::websocket::Reading;
+use crate::voice::client_side::ClientSide;
+use crate::voice::frame_sink::FrameSink;
+use crate::voice::link::{Link, Wanted};
+use std::collections::VecDeque;
+use tokio::time::Instant;
+use windlass_session::io::Input;
+use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
+
+impl Running {
+    /// Opens the next connection in place of the one that there is.
+    pub(super) fn connect(&mut self, wanted: &Wanted, now: Instant) {
+        let settings = &self.service.settings;
+        let next = Link::open(
+            self.provider.as_ref(),
+            self.core.config(),
+            wanted,
+            now + settings.setup_timeout,
+        );
+        self.link.replace(next, now + settings.close_timeout);
+    }
+
+    pub(super) fn read(&mut self, mut reading: Reading, client: &mut ClientSide, now: Instant) {
+        let at = self.timestamp(now);
+        let generation = self.link.generation();
+        // What an old connection still says is for nobody.
+        while self.ended.is_none() && self.link.generation() == generation {
+            let message = match reading.next_message() {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(error) => {
+                    let problem = error.to_string();
+                    return self.link_lost(LostReason::Network { problem }, client, now);
+                }
+            };
+            let mut sink = FrameSink {
+                pump: &mut self.pump,
+                client,
+                at,
+                events: Vec::new(),
+            };
+            let outcome = self.link.take(message, &mut sink);
+            for event in sink.events {
+                if self.link.generation() == generation {
+                    self.model_event(event, client, now);
+                }
+            }
+            if let Err(reason) = outcome
+                && self.link.generation() == generation
+            {
+                return self.link_lost(reason, client, now);
+            }
+        }
+        self.link.finish(reading);
+    }
+
+    fn model_event(&mut self, event: ModelEvent, client: &mut ClientSide, now: Instant) {
+        match event {
+            ModelEvent::Ready { .. } if self.link.is_ready() => {}
+            ModelEvent::Ready { .. } => {
+                self.link.becomes_ready(now);
+                let connected = ConnectionEvent::Connected {
+                    generation: self.link.generation(),
+                    resumed: self.link.is_resuming(),
+                };
+                let inputs = [Input::Connection(connected), Input::Model(event)];
+                self.feed(VecDeque::from(inputs), client, now);
+                if let Err(reason) = self.link.send_held(&mut self.pump) {
+                    self.link_lost(reason, client, now);
+                }
+            }
+            ModelEvent::TurnComplete { idle, reason, .. } => {
+                let unplayed = self.pump.unplayed(self.timestamp(now));
+                let event = ModelEvent::TurnComplete {
+                    idle,
+                    reason,
+                    unplayed,
+                };
+                self.input(Input::Model(event), client, now);
+            }
+            other => self.input(Input::Model(other), client, now),
+        }
+    }
+
+    pub(super) fn link_lost(&mut self, reason: LostReason, client: &mut ClientSide, now: Instant) {
+        let input = self.lose_link(reason);
+        self.input(input, client, now);
+    }
+
+    pub(super) fn lose_link(&mut self, reason: LostReason) -> Input {
+        self.link.close();
+        let session = &self.calls.identity.session_id;
+        tracing::warn!(%session, ?reason, "the provider's connection is lost");
+        Input::Connection(ConnectionEvent::Lost {
+            generation: self.link.generation(),
+            reason,
+        })
+    }
+}
