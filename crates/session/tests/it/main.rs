@@ -16,6 +16,7 @@ mod pipeline;
 mod provider_loss;
 mod random;
 mod refusals;
+mod restarted_questions;
 mod restarts;
 mod retries;
 mod turns;

@@ -1,0 +1,315 @@
+//! Questions to the user that outlive the process of their session, and what came of those that were answered.
+
+use crate::harness::check;
+use expect_test::expect;
+use windlass_tool::kind::Mode;
+
+#[test]
+fn an_open_question_waits_on_under_a_new_token() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > killed
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+            > confirm token-2
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-2
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+            > confirm token-2
+            client: confirmation result call-1 ok
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_that_asks_again_joins_the_open_question() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > killed
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > connected 1
+            > ready
+            to model: text "pay"
+            > calls other-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectAsked
+            to model: other-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_approved_change_has_its_answer_for_the_client_the_model_and_the_used_token() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > recording hangs
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            > recording works
+            > killed
+            client: confirmation result call-1 ok
+            > back
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            to model: late pay ok {"paid":10}
+            > confirm token-1
+            client: confirmation result call-1 ok
+        "#]],
+    );
+}
+
+#[test]
+fn an_approved_change_that_may_have_happened_says_so() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > killed
+            client: confirmation result call-1 OUTCOME_UNKNOWN
+            > back
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            to model: late pay OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > confirm token-1
+            client: confirmation result call-1 OUTCOME_UNKNOWN
+            > calls other-call-1 pay {"text":"10"}
+            turn 2 started
+            client: ModelGenerating
+            look up effect-1 of pay
+            call-3 is a repeat: SameEffectFinished
+            to model: other-call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_stays_a_no() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > killed
+            > back
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            > confirm token-1
+            client: confirmation result call-2 CONFIRMATION_DECLINED
+            > calls other-call-1 pay {"text":"10"}
+            turn 2 started
+            client: ModelGenerating
+            call-3 is a repeat: SameEffectFinished
+            to model: other-call-1 CONFIRMATION_DECLINED the user was asked and said no
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_that_ran_out_meanwhile_is_over() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > wait 300000
+            call-1 Expired
+            call-1 rejected ConfirmationExpired
+            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            > killed
+            > back
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_that_was_asked_after_the_last_save_waits_on_all_the_same() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > disk full
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > killed
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > confirm token-2
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-2
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+        "#]],
+    );
+}
+
+#[test]
+fn a_client_that_waits_for_a_question_hears_that_its_time_is_up() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > disk full
+            > wait 300000
+            call-1 Expired
+            call-1 rejected ConfirmationExpired
+            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            > killed
+            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            > back
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+        "#]],
+    );
+}
