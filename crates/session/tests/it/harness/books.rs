@@ -1,4 +1,5 @@
-//! What a store would keep of one conversation, and the session that takes the place of another.
+//! What a store would keep of one conversation, and the session that takes the place of another. What a script brings of
+//! earlier sessions is not in these books.
 
 use std::collections::BTreeMap;
 use windlass_session::io::{LedgerEntry, OutcomeState, Output, TokenHash};
@@ -33,7 +34,7 @@ impl Books {
                 self.asked.insert(request.call, question);
             }
             Output::DeclineConfirmation { token_hash } => {
-                self.questions.get_mut(token_hash).unwrap().state = QuestionState::Declined;
+                self.answer(token_hash, QuestionState::Declined);
             }
             Output::WithdrawConfirmation { token_hash } => {
                 self.questions.remove(token_hash);
@@ -44,7 +45,6 @@ impl Books {
                 }
             }
             Output::RecordOutcome(record) => {
-                // What a script's ledger brought is not in these books.
                 if let Some(effect) = self.effects.get_mut(&record.effect_id) {
                     effect.state = record.state;
                     effect.response = record.response.clone().map(|response| response.0);
@@ -52,7 +52,7 @@ impl Books {
             }
             Output::Reserve(request) => {
                 if let Some(token) = request.grant {
-                    self.questions.get_mut(&token).unwrap().state = QuestionState::Consumed;
+                    self.answer(&token, QuestionState::Consumed);
                 }
                 let entry = LedgerEntry {
                     fingerprint: request.fingerprint,
@@ -65,6 +65,12 @@ impl Books {
                 self.effects.insert(EffectId::new(""), entry);
             }
             _ => {}
+        }
+    }
+
+    fn answer(&mut self, token: &TokenHash, state: QuestionState) {
+        if let Some(question) = self.questions.get_mut(token) {
+            question.state = state;
         }
     }
 
