@@ -26,6 +26,7 @@ fn an_open_question_waits_on_under_a_new_token() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
+            read ledger
             > back
             propose call-1 pay in place of token-1
             client: confirm call-1 "Pay 10"
@@ -43,6 +44,7 @@ fn an_open_question_waits_on_under_a_new_token() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
+            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-2
             client: confirmation result call-1 ok
@@ -66,6 +68,7 @@ fn a_model_that_asks_again_joins_the_open_question() {
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-1 "Pay 10"
             > killed
+            read ledger
             > back
             propose call-1 pay in place of token-1
             client: confirm call-1 "Pay 10"
@@ -111,6 +114,7 @@ fn an_approved_change_has_its_answer_for_the_client_the_model_and_the_used_token
             record effect-1 Succeeded
             > recording works
             > killed
+            read ledger
             client: confirmation result call-1 ok
             > back
             > connected 1
@@ -149,6 +153,7 @@ fn an_approved_change_that_may_have_happened_says_so() {
             reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > killed
+            read ledger
             client: confirmation result call-1 OUTCOME_UNKNOWN
             > back
             > connected 1
@@ -158,6 +163,7 @@ fn an_approved_change_that_may_have_happened_says_so() {
             > confirm token-1
             client: confirmation result call-1 OUTCOME_UNKNOWN
             > calls other-call-1 pay {"text":"10"}
+            answered effect-1
             turn 2 started
             client: ModelGenerating
             look up effect-1 of pay
@@ -196,6 +202,7 @@ fn a_no_stays_a_no() {
             client: confirmation result call-1 CONFIRMATION_DECLINED
             to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
             > killed
+            read ledger
             > back
             > connected 1
             > ready
@@ -238,6 +245,7 @@ fn a_question_that_ran_out_meanwhile_is_over() {
             call-1 rejected ConfirmationExpired
             client: confirmation result call-1 CONFIRMATION_EXPIRED
             > killed
+            read ledger
             > back
             > confirm token-1
             nothing Refused
@@ -263,6 +271,7 @@ fn a_question_that_was_asked_after_the_last_save_waits_on_all_the_same() {
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-1 "Pay 10"
             > killed
+            read ledger
             > back
             propose call-1 pay in place of token-1
             client: confirm call-1 "Pay 10"
@@ -305,6 +314,7 @@ fn a_client_that_waits_for_a_question_hears_that_its_time_is_up() {
             call-1 rejected ConfirmationExpired
             client: confirmation result call-1 CONFIRMATION_EXPIRED
             > killed
+            read ledger
             client: confirmation result call-1 CONFIRMATION_EXPIRED
             > back
             > confirm token-1

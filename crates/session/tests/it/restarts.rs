@@ -26,6 +26,7 @@ fn what_was_said_is_history_and_the_open_question_is_asked_again() {
             client: ModelGenerating
             client: Assistant piece "Colin"
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "hello / Good day."
@@ -57,6 +58,7 @@ fn an_answered_turn_is_not_answered_again() {
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "hello / Good day."
@@ -82,6 +84,7 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: function-call-1 ok {"written":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"b"}
+            answered effect-1
             reserve call-2 write
             start call-2 write (effect-2) {"text":"b"}
             > returns 2 {"written":2}
@@ -90,18 +93,19 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: function-call-2 ok {"written":2}
             client: ToolsComplete { tool_count: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "write everywhere"
             > calls function-call-1 look {"text":"c"}
             client: ModelGenerating
-            start call-3 look {"text":"c"}
-            > returns 3 {"seen":3}
-            call-3 finished
-            to model: function-call-1 ok {"seen":3}
+            start call-4 look {"text":"c"}
+            > returns 4 {"seen":4}
+            call-4 finished
+            to model: function-call-1 ok {"seen":4}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 look {"text":"d"}
-            call-4 rejected BudgetExceeded
+            call-5 rejected BudgetExceeded
             to model: function-call-2 BUDGET_EXCEEDED no more than 3 tool calls in one voice turn
             client: ToolsComplete { tool_count: 1 }
         "#]],
@@ -125,6 +129,7 @@ fn a_change_that_was_done_is_told_and_not_done_again() {
             record effect-1 Succeeded
             > recording works
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "write it"
@@ -134,12 +139,14 @@ fn a_change_that_was_done_is_told_and_not_done_again() {
             to model: other-call-1 ok {"written":1}
             client: ToolsComplete { tool_count: 1 }
             > says Done.
+            answered effect-1
             client: Assistant piece "Done."
             > done
             client: Assistant said "Done."
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "write it / Done."
@@ -166,6 +173,7 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             > returns 1 {"written":1}
             record effect-1 Succeeded
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "write it"
@@ -177,10 +185,16 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             to model: late write ok {"written":1}
+            > says It is written.
+            answered effect-1
+            client: Assistant piece "It is written."
+            > done
+            client: Assistant said "It is written."
             > killed
+            read ledger
             > connected 1
             > ready
-            to model: history "write it / I am on it."
+            to model: history "write it / I am on it. / It is written."
         "#]],
     );
 }
@@ -198,6 +212,7 @@ fn a_change_of_which_nothing_was_heard_is_unknown_and_not_done_again() {
             reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "write it"
@@ -234,6 +249,7 @@ fn what_others_wrote_still_needs_consent() {
             turn 1 ended: calls 1 retrieval 1 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "search / Found it."
@@ -268,6 +284,7 @@ fn an_end_that_was_asked_for_comes() {
             to model: function-call-1 ok {"intents":[{"after":"farewell_spoken","reason":"done","type":"END_VOICE_SESSION"}]}
             client: ToolsComplete { tool_count: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "bye"
