@@ -24,17 +24,18 @@ pub(crate) struct LoopHistory {
     empty: Vec<(ToolId, u32)>,
 }
 
+/// Arguments of a call.
+type Arguments = Sensitive<Arc<Map<String, Value>>>;
+
 /// The same, as it is saved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedLoops {
-    calls: Vec<(ToolId, Sensitive<Arc<Map<String, Value>>>)>,
+    calls: Vec<(ToolId, Arguments)>,
     empty: Vec<(ToolId, u32)>,
 }
 
 impl SavedLoops {
-    pub(crate) fn arguments_mut(
-        &mut self,
-    ) -> impl Iterator<Item = (&ToolId, &mut Sensitive<Arc<Map<String, Value>>>)> {
+    pub(crate) fn arguments_mut(&mut self) -> impl Iterator<Item = (&ToolId, &mut Arguments)> {
         self.calls
             .iter_mut()
             .map(|(tool, arguments)| (&*tool, arguments))
