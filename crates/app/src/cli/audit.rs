@@ -24,9 +24,10 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
         (_, false) => ", the first of which follows records that are not here",
     };
     Printer.result(&format!(
-        "intact: {} records in {} files{start}; the last hash is {}",
+        "intact: {} records in {} {}{start}; the last hash is {}",
         verified.records,
         verified.files,
+        if verified.files == 1 { "file" } else { "files" },
         verified.last.as_str()
     ));
     Ok(())

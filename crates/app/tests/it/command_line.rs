@@ -293,7 +293,7 @@ fn check_verified(path: &Path, audit: &str) {
     assert!(
         intact
             .output
-            .starts_with("intact: 6 records in 1 files; the last hash is "),
+            .starts_with("intact: 6 records in 1 file; the last hash is "),
         "{}",
         intact.output
     );
