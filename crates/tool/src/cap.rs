@@ -3,21 +3,109 @@
 
 use serde_json::Value;
 
-/// How long a value is when written, in characters.
-fn written_length(value: &Value) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.iter().filter(|byte| (**byte & 0xC0) != 0x80).count();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
+/// Strings are not cut to fewer characters than these: what is left of them would say nothing.
+const TEXT_MIN: usize = 8;
+
+/// What is left out of a value: items of lists after so many, characters of strings after so many.
+#[derive(Clone, Copy)]
+struct Cut {
+    items_max: usize,
+    text_max: usize,
+}
+
+impl Cut {
+    const NOTHING: Self = Self {
+        items_max: usize::MAX,
+        text_max: usize::MAX,
+    };
+
+    /// Whether what is left is no longer than this when written. It looks at no more of the value than can be left, so that
+    /// a huge one costs no more than a long one.
+    fn fits(self, value: &Value, characters_max: usize) -> bool {
+        self.spend(value, characters_max).is_some()
+    }
+
+    /// What is left of a number of characters after the value is written.
+    fn spend(self, value: &Value, characters: usize) -> Option<usize> {
+        match value {
+            Value::Null | Value::Bool(true) => characters.checked_sub(4),
+            Value::Bool(false) => characters.checked_sub(5),
+            Value::Number(number) => characters.checked_sub(number.to_string().len()),
+            Value::String(text) => {
+                let kept = self.text(text);
+                let mark = usize::from(kept.len() < text.len());
+                spend_text(kept, characters.checked_sub(mark)?)
+            }
+            Value::Array(items) => {
+                let count = items.len().min(self.items_max);
+                let mut left = characters.checked_sub(2 + count.saturating_sub(1))?;
+                for item in &items[..count] {
+                    left = self.spend(item, left)?;
+                }
+                Some(left)
+            }
+            Value::Object(map) => {
+                let mut left = characters.checked_sub(2 + map.len().saturating_sub(1))?;
+                for (key, item) in map {
+                    left = spend_text(key, left)?.checked_sub(1)?;
+                    left = self.spend(item, left)?;
+                }
+                Some(left)
+            }
         }
     }
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).expect("counting cannot fail");
-    count.0
+
+    fn text(self, text: &str) -> &str {
+        if text.len() <= self.text_max {
+            return text;
+        }
+        let end = text.char_indices().nth(self.text_max);
+        end.map_or(text, |(end, _)| &text[..end])
+    }
+
+    /// What is left of the value; counts what is not.
+    fn copy(self, value: &Value, left_out: &mut LeftOut) -> Value {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            Value::String(text) => {
+                let mut kept = self.text(text).to_owned();
+                if kept.len() < text.len() {
+                    kept.push('…');
+                    left_out.texts += 1;
+                }
+                Value::String(kept)
+            }
+            Value::Array(items) => {
+                let count = items.len().min(self.items_max);
+                left_out.items += items.len() - count;
+                let kept = items[..count].iter();
+                kept.map(|item| self.copy(item, left_out)).collect()
+            }
+            Value::Object(map) => map
+                .iter()
+                .map(|(key, item)| (key.clone(), self.copy(item, left_out)))
+                .collect(),
+        }
+    }
+}
+
+/// What is left of a number of characters after a text is written, with its quotes and escapes.
+fn spend_text(text: &str, characters: usize) -> Option<usize> {
+    let mut left = characters.checked_sub(2)?;
+    for character in text.chars() {
+        left = left.checked_sub(match character {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..'\u{20}' => 6,
+            _ => 1,
+        })?;
+    }
+    Some(left)
+}
+
+#[derive(Default)]
+struct LeftOut {
+    items: usize,
+    texts: usize,
 }
 
 /// The most bytes that a value can take when written, which is much cheaper to know than how many it does take: most
@@ -48,105 +136,80 @@ fn written_bytes_max(value: &Value) -> usize {
     }
 }
 
-/// Shortens a value to about `characters_max` written characters, by dropping whole list items from the end and by
-/// cutting the ends of strings; what comes out is always a whole value, with words for what was cut. `None` where the
-/// value is short enough as it is.
+/// Shortens a value to so many written characters, by dropping whole items from the ends of lists and by cutting the ends of
+/// strings; what comes out is always a whole value, with words for what was cut. `None` where the value is short enough as it
+/// is.
 pub(crate) fn cap(value: &Value, characters_max: usize) -> Option<(Value, String)> {
-    if written_bytes_max(value) <= characters_max || written_length(value) <= characters_max {
+    let is_short = written_bytes_max(value) <= characters_max;
+    if is_short || Cut::NOTHING.fits(value, characters_max) {
         return None;
     }
-    let mut cut = value.clone();
-    let (mut items_dropped, mut strings_cut) = (0_usize, 0_usize);
-    // Items first: the last item of the longest list goes until the rest fits or no list has more than one item.
-    while written_length(&cut) > characters_max {
-        let Some(list) = longest_list(&mut cut) else {
-            break;
-        };
-        list.pop();
-        items_dropped += 1;
-    }
-    let mut limit = characters_max / 2;
-    while written_length(&cut) > characters_max && limit >= 8 {
-        strings_cut = 0;
-        cut_strings(&mut cut, limit, &mut strings_cut);
-        limit /= 2;
-    }
-    let mut cut = if written_length(&cut) > characters_max {
-        Value::Null
-    } else {
-        cut
+    let Some(cut) = cut_to(value, characters_max) else {
+        let words = "the result was too long to show".to_owned();
+        return Some((Value::Null, words));
     };
-    let words = match (items_dropped, strings_cut, cut.is_null()) {
-        (_, _, true) => {
-            cut = Value::Null;
-            "the result was too long to show".to_owned()
-        }
-        (items, 0, false) => format!("{items} list items were left out for length"),
-        (0, strings, false) => format!("{strings} texts were cut for length"),
-        (items, strings, false) => {
-            format!("{items} list items were left out and {strings} texts were cut for length")
+    let mut left_out = LeftOut::default();
+    let short = cut.copy(value, &mut left_out);
+    let words = match (left_out.items, left_out.texts) {
+        (items, 0) => format!("{items} list items were left out for length"),
+        (0, texts) => format!("{texts} texts were cut for length"),
+        (items, texts) => {
+            format!("{items} list items were left out and {texts} texts were cut for length")
         }
     };
-    Some((cut, words))
+    Some((short, words))
 }
 
-/// The list with the most written characters that still has more than one item.
-fn longest_list(value: &mut Value) -> Option<&mut Vec<Value>> {
-    fn find(value: &Value, path: &mut Vec<usize>, best: &mut Option<(usize, Vec<usize>)>) {
-        let children: Vec<&Value> = match value {
-            Value::Array(items) => items.iter().collect(),
-            Value::Object(map) => map.values().collect(),
-            _ => return,
-        };
-        if matches!(value, Value::Array(items) if items.len() > 1) {
-            let length = written_length(value);
-            if best.as_ref().is_none_or(|(longest, _)| length > *longest) {
-                *best = Some((length, path.clone()));
+/// Items go first, so many of all lists as it takes; where one item of each is too much, ends of strings go, too.
+fn cut_to(value: &Value, characters_max: usize) -> Option<Cut> {
+    let of_items = |items_max| Cut {
+        items_max,
+        ..Cut::NOTHING
+    };
+    if of_items(1).fits(value, characters_max) {
+        // One item fits, and no list of more items than characters does.
+        let (mut fitting, mut too_many) = (1, characters_max.max(2));
+        while too_many - fitting > 1 {
+            let middle = fitting + (too_many - fitting) / 2;
+            match of_items(middle).fits(value, characters_max) {
+                true => fitting = middle,
+                false => too_many = middle,
             }
         }
-        for (index, child) in children.into_iter().enumerate() {
-            path.push(index);
-            find(child, path, best);
-            path.pop();
-        }
+        return Some(of_items(fitting));
     }
-    let mut best = None;
-    find(value, &mut Vec::new(), &mut best);
-    let (_, path) = best?;
-    let mut place = value;
-    for index in path {
-        place = match place {
-            Value::Array(items) => items.get_mut(index)?,
-            Value::Object(map) => map.values_mut().nth(index)?,
-            _ => return None,
-        };
-    }
-    place.as_array_mut()
-}
-
-fn cut_strings(value: &mut Value, characters_max: usize, count: &mut usize) {
-    match value {
-        Value::String(text) => {
-            if let Some((end, _)) = text.char_indices().nth(characters_max) {
-                text.truncate(end);
-                text.push('…');
-                *count += 1;
-            }
-        }
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|item| cut_strings(item, characters_max, count)),
-        Value::Object(map) => map
-            .values_mut()
-            .for_each(|item| cut_strings(item, characters_max, count)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+    let halves = std::iter::successors(Some(characters_max / 2), |length| Some(length / 2));
+    halves
+        .take_while(|length| *length >= TEXT_MIN)
+        .map(|text_max| Cut {
+            items_max: 1,
+            text_max,
+        })
+        .find(|cut| cut.fits(value, characters_max))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn written_length(value: &Value) -> usize {
+        value.to_string().chars().count()
+    }
+
+    #[test]
+    fn huge_values_are_cut_as_short_ones_are() {
+        let list = || json!((0..200).map(|n| json!([n, "x"])).collect::<Vec<_>>());
+        let lists: serde_json::Map<String, Value> =
+            (0..20_000).map(|n| (format!("{n}"), list())).collect();
+        let (cut, words) = cap(&Value::Object(lists), 4_000).unwrap();
+        assert_eq!(
+            (cut, words.as_str()),
+            (Value::Null, "the result was too long to show")
+        );
+        let (cut, _) = cap(&json!({"rows": vec![list(); 5_000]}), 4_000).unwrap();
+        assert!((3_000..=4_000).contains(&written_length(&cut)), "{cut}");
+    }
 
     #[test]
     fn capping_drops_items_before_it_cuts_words_and_always_leaves_json() {
@@ -173,6 +236,7 @@ mod tests {
             (json!([u64::MAX, i64::MIN, 1e-300, null, false]), 61),
         ] {
             assert_eq!(written_length(&value), characters, "{value}");
+            assert_eq!(Cut::NOTHING.spend(&value, characters), Some(0), "{value}");
             assert_eq!(cap(&value, characters), None, "{value}");
             assert!(cap(&value, characters - 1).is_some(), "{value}");
             assert!(
