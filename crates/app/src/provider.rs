@@ -155,7 +155,7 @@ fn openai_realtime(config: &Config) -> Result<Arc<OpenaiRealtimeSettings>, Failu
         connect_timeout: CONNECT_TIMEOUT,
         voice: voice.name.as_ref().map(|name| name.as_str().to_owned()),
         language: voice.language.as_ref().map(|tag| tag.as_str().to_owned()),
-        output_tokens_max: provider.output_tokens_max.map(|max| narrow(max.get())),
+        output_tokens_max: provider.output_tokens_max.map(|max| max.narrow()),
         reasoning_effort: provider.thinking_level.map(|level| match level {
             ThinkingLevel::Minimal => ReasoningEffort::Minimal,
             ThinkingLevel::Low => ReasoningEffort::Low,
@@ -174,8 +174,8 @@ fn speech_detection(config: &Config) -> SpeechDetection {
     SpeechDetection {
         start_sensitivity: speech.start_sensitivity,
         end_sensitivity: speech.end_sensitivity,
-        prefix_padding_ms: speech.prefix_padding_ms.map(|ms| narrow(ms.get())),
-        silence_ms: speech.silence_ms.map(|ms| narrow(ms.get())),
+        prefix_padding_ms: speech.prefix_padding_ms.map(|ms| ms.narrow()),
+        silence_ms: speech.silence_ms.map(|ms| ms.narrow()),
     }
 }
 
@@ -217,9 +217,9 @@ async fn gemini_live(
         voice: voice.name.as_ref().map(|name| name.as_str().to_owned()),
         language: voice.language.as_ref().map(|tag| tag.as_str().to_owned()),
         temperature: provider.temperature.map(|temperature| temperature.get()),
-        output_tokens_max: provider.output_tokens_max.map(|max| narrow(max.get())),
+        output_tokens_max: provider.output_tokens_max.map(|max| max.narrow()),
         thinking_level: provider.thinking_level,
-        thinking_budget: provider.thinking_budget_tokens.map(|max| narrow(max.get())),
+        thinking_budget: provider.thinking_budget_tokens.map(|max| max.narrow()),
         transcribe_input: voice.transcribe_input,
         transcribe_output: voice.transcribe_output,
         speech_detection: speech_detection(config),
@@ -233,11 +233,6 @@ async fn gemini_live(
                 .map(|tokens| tokens.get()),
         }),
     }))
-}
-
-/// The configuration's limits lie far below.
-pub(crate) fn narrow(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 fn backend(provider: &Provider) -> Backend {

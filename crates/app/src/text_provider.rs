@@ -2,7 +2,7 @@
 //! conversation.
 
 use crate::failure::Failure;
-use crate::provider::{Choice, narrow, start_demo};
+use crate::provider::{Choice, start_demo};
 use crate::text_simulator::TextSimulator;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use std::sync::Arc;
@@ -99,8 +99,8 @@ pub(crate) async fn settings(
     };
     let limits = TextLimits {
         history_tokens_max: text.history_tokens_max.get(),
-        request_retries_max: narrow(text.request_retries_max.get()),
-        requests_max: narrow(text.requests_max.get()),
+        request_retries_max: text.request_retries_max.narrow(),
+        requests_max: text.requests_max.narrow(),
         turn_timeout: Duration::from_secs(text.turn_seconds.get()),
         ..TextLimits::default()
     };
@@ -255,9 +255,9 @@ fn client(
 fn model(text: &Text, name: &str, protocol: Protocol, client: &Arc<HttpClient>) -> Arc<TextModel> {
     let options = ModelOptions {
         temperature: text.temperature.map(|temperature| temperature.get()),
-        output_tokens_max: text.output_tokens_max.map(|max| narrow(max.get())),
+        output_tokens_max: text.output_tokens_max.map(|max| max.narrow()),
         thinking_level: text.thinking_level,
-        thinking_budget: text.thinking_budget_tokens.map(|max| narrow(max.get())),
+        thinking_budget: text.thinking_budget_tokens.map(|max| max.narrow()),
     };
     Arc::new(TextModel::new(name, protocol, client.clone(), options))
 }

@@ -84,6 +84,12 @@ impl Confirmations {
             .find(|entry| entry.question.token_hash == *token_hash)
     }
 
+    pub(crate) fn call_of(&self, token_hash: &TokenHash) -> Option<CallNumber> {
+        let mut questions = self.0.iter().map(|entry| &entry.question);
+        let known = questions.find(|question| question.token_hash == *token_hash);
+        known.map(|question| question.call)
+    }
+
     pub(crate) fn by_call(&mut self, call: CallNumber) -> Option<&mut Confirmation> {
         self.0.iter_mut().find(|entry| entry.question.call == call)
     }

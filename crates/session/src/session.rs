@@ -251,6 +251,11 @@ impl Session {
         open.map(|(entry, _)| (entry.question.call, entry.question.token_hash))
     }
 
+    /// The call that the user was asked about with this token, whatever became of the question.
+    pub fn call_of_question(&self, token_hash: &TokenHash) -> Option<CallNumber> {
+        self.confirmations.call_of(token_hash)
+    }
+
     pub fn config(&self) -> &SessionConfig {
         &self.config
     }

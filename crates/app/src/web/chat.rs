@@ -5,7 +5,7 @@ use super::client::client;
 use super::voice::busy;
 use super::{State, typed};
 use crate::chat::record::TurnReader;
-use crate::chat::{Answering, Caller, ChatHost, ChatRefusal, request};
+use crate::chat::{Answering, Caller, ChatRefusal, request};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::extract::State as Extract;
@@ -21,10 +21,12 @@ use serde::Deserialize;
 use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
+use windlass_runtime::ids;
 use windlass_runtime::text::ui_stream;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::handler::Block;
+use windlass_tool::id::ConversationId;
 use windlass_tool::sensitive::Sensitive;
 
 /// The conversation, for clients that let the server choose its id.
@@ -32,7 +34,6 @@ const CONVERSATION_HEADER: HeaderName = HeaderName::from_static("x-windlass-conv
 
 /// What a request to a text endpoint has in common with every other.
 pub(super) struct Entrance {
-    pub(super) host: Arc<ChatHost>,
     pub(super) caller: Caller,
     pub(super) body: Bytes,
     cookie: Option<HeaderValue>,
@@ -45,14 +46,28 @@ pub(super) async fn chat(Extract(state): Extract<Arc<State>>, request: Request) 
         Ok(entrance) => entrance,
         Err(refused) => return refused,
     };
-    let response = match request::parse(&entrance.body) {
-        Err(problem) => error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()),
-        Ok(wanted) => match entrance.host.chat(&entrance.caller, wanted).await {
-            Ok(answering) => stream_of(answering),
-            Err(refusal) => refused(&refusal),
-        },
+    let response = match answer(&state, &entrance).await {
+        Ok(answering) => stream_of(answering),
+        Err(refused) => refused,
     };
     entrance.finish(response)
+}
+
+async fn answer(state: &State, entrance: &Entrance) -> Result<Answering, Response<Body>> {
+    let host = state.chat.as_ref().ok_or_else(no_text_model)?;
+    let wanted = request::parse(&entrance.body)
+        .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()))?;
+    let answering = host.chat(&entrance.caller, wanted).await;
+    answering.map_err(|refusal| refused(&refusal))
+}
+
+/// What is answered where no model speaks by text.
+pub(super) fn no_text_model() -> Response<Body> {
+    error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "provider_unavailable",
+        "no model for text is configured: set GEMINI_API_KEY or OPENAI_API_KEY, or text.url",
+    )
 }
 
 #[derive(Deserialize)]
@@ -77,23 +92,35 @@ pub(super) async fn confirm(
             let problem = format!("the body is no answer to a request for approval: {problem}");
             error(StatusCode::BAD_REQUEST, "bad_message", &problem)
         }
-        Ok(said) => {
-            let host = entrance.host.clone();
-            let outcome = host
-                .confirm(
-                    &entrance.caller,
-                    said.conversation_id,
-                    &said.token,
-                    said.approved,
-                )
-                .await;
-            match outcome {
-                Ok(response) => confirmed(&response),
-                Err(refusal) => refused(&refusal),
-            }
-        }
+        Ok(said) => match consent(&state, &entrance.caller, said).await {
+            Ok(response) => confirmed(&response),
+            Err(refusal) => refused(&refusal),
+        },
     };
     entrance.finish(response)
+}
+
+/// The answer goes to whichever session of the conversation has asked: the one by voice that runs, or the one by text.
+async fn consent(
+    state: &State,
+    caller: &Caller,
+    said: Confirmation,
+) -> Result<Arc<ToolResponse>, ChatRefusal> {
+    let Confirmation {
+        conversation_id,
+        token,
+        approved,
+    } = said;
+    let hash = ids::token_hash(token.expose());
+    let id = ConversationId::new(conversation_id.as_str());
+    if let Some(answered) = state.voice.confirm(&caller.client_id, &id, hash, approved)
+        && let Ok(response) = answered.await
+    {
+        return Ok(response);
+    }
+    let host = state.chat.as_ref().ok_or(ChatRefusal::Unknown)?;
+    host.confirm(caller, conversation_id, &token, approved)
+        .await
 }
 
 /// The status is that of the call's error, where it has one.
@@ -141,13 +168,6 @@ impl Entrance {
         if state.is_draining() {
             return Err(busy("the server is shutting down"));
         }
-        let Some(host) = state.chat.clone() else {
-            return Err(error(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "provider_unavailable",
-                "no model for text is configured: set GEMINI_API_KEY or OPENAI_API_KEY, or text.url",
-            ));
-        };
         let (client_id, cookie) = client(state, headers, is_secure).map_err(|problem| {
             tracing::error!(%problem, "no client id could be minted");
             error(
@@ -164,7 +184,6 @@ impl Entrance {
             error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &problem)
         })?;
         Ok(Self {
-            host,
             caller: Caller {
                 client_id,
                 is_known: cookie.is_none() || origin.is_some(),

@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server,
 //! whose tools run here. Each request is a session of its own. Knows that protocol's requests and statuses.
 
-use super::chat::{Entrance, allow, events};
+use super::chat::{Entrance, allow, events, no_text_model};
 use super::{State, typed};
 use crate::chat::record::TurnRecord;
 use crate::chat::request::image_of_url;
@@ -70,6 +70,9 @@ pub(super) async fn complete(
 }
 
 async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
+    let Some(host) = state.chat.clone() else {
+        return in_their_form(&no_text_model());
+    };
     let wanted = serde_json::from_slice::<Wanted>(&entrance.body)
         .map_err(|error| format!("the body is no request of this protocol: {error}"));
     let read = wanted.and_then(|wanted| read(&wanted).map(|asked| (wanted, asked)));
@@ -85,7 +88,7 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
             problem,
         );
     };
-    if let Err(refusal) = entrance.host.check_user(&entrance.caller) {
+    if let Err(refusal) = host.check_user(&entrance.caller) {
         return refused(&refusal);
     }
     let envelope = Envelope {
@@ -95,7 +98,7 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
             .model
             .unwrap_or_else(|| state.info.text.model.clone()),
     };
-    let (host, caller) = (entrance.host.clone(), entrance.caller.clone());
+    let caller = entrance.caller.clone();
     if wanted.stream == Some(true) {
         let options = wanted.stream_options;
         let includes_usage = options.and_then(|options| options.include_usage);

@@ -5,6 +5,7 @@ use crate::chat::{chat, chat_with, chunks, echo, question, user, words};
 use crate::support::http::{Answer, post, post_with, request};
 use crate::support::model_server::{Gate, ModelServer, Says};
 use crate::support::program;
+use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
@@ -46,6 +47,43 @@ fn slow_after_consent(gate: Arc<Gate>) -> impl Fn(&Value) -> Says + Send + Sync 
     move |last| match last["content"].to_string().contains("approved") {
         true => Says::Waits(gate.clone(), "There you are."),
         false => echo(last),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_voice_session_asks_can_be_answered_over_http_by_its_client() {
+    let chat = chat(echo, &[("tools.kb_search.requires_confirmation", "true")]).await;
+    // The client's id comes with the answer to any first request.
+    let origin = format!("http://{}", chat.address);
+    let hello = json!({"message": "Hello."}).to_string();
+    let met = post_with(
+        &chat.address,
+        "/api/chat",
+        &[("Origin", &origin)],
+        hello.as_bytes(),
+    );
+    let cookie = met.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let mine = [("Cookie", cookie.as_str())];
+    let mut client = VoiceClient::connect(&chat.address, &mine).await.unwrap();
+    client
+        .send(json!({"type": "start", "conversationId": "v"}))
+        .await;
+    client.expect("started").await;
+    client.say("call kb_search {\"query\": \"Fram\"}").await;
+    let token = client.expect("confirmation_request").await["token"].clone();
+    let confirm = |headers: &[(&str, &str)], token: &Value| {
+        let body = json!({"conversationId": "v", "token": token, "approved": true}).to_string();
+        post_with(&chat.address, "/api/confirm", headers, body.as_bytes())
+    };
+    assert_eq!(confirm(&[], &token).status, 403, "somebody else");
+    assert_eq!(confirm(&mine, &json!("made-up")).status, 410);
+    for _ in 0..2 {
+        let done = confirm(&mine, &token);
+        let said: Value = serde_json::from_str(&done.body).unwrap();
+        assert_eq!((done.status, &said["ok"]), (200, &json!(true)), "{said}");
+        let told = client.expect("confirmation_result").await;
+        assert_eq!(told["ok"], true, "{told}");
     }
 }
 

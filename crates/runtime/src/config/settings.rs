@@ -402,7 +402,7 @@ fn tools(values: &Values) -> Result<BTreeMap<ToolId, Tightening>, ConfigError> {
         let window: Option<Whole<1, 86_400_000>> = values.get(&rate_limit.child("window_ms"))?;
         let rate_limit = match (calls, window) {
             (Some(calls), Some(window)) => Some(RateLimit {
-                calls: u32::try_from(calls.get()).unwrap_or(u32::MAX),
+                calls: calls.narrow(),
                 window_ms: window.get(),
             }),
             (None, None) => None,

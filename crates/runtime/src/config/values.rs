@@ -54,6 +54,11 @@ impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
         self.0
     }
 
+    /// As the number of 32 bits that most limits fit; a greater one is cut to the greatest.
+    pub fn narrow(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(u32::MAX)
+    }
+
     /// As a count of things in memory.
     pub fn count(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)

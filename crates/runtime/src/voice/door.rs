@@ -3,10 +3,14 @@
 
 use super::VoiceService;
 use super::client_side::ClientSide;
-use std::collections::{HashMap, HashSet};
+use super::confirm::Answer;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+
+/// Answers to confirmation requests that wait for their session.
+const ANSWERS_MAX: usize = 64;
 
 /// Who may come in, and for which conversation.
 #[derive(Clone, Debug)]
@@ -25,6 +29,8 @@ pub(super) struct Door {
 #[derive(Default)]
 struct State {
     client: Option<Box<ClientSide>>,
+    /// Answers to confirmation requests that nobody has taken yet.
+    answers: VecDeque<Answer>,
     /// The session has nobody to talk to.
     is_waiting: bool,
     /// Somebody begins the conversation anew.
@@ -36,6 +42,8 @@ struct State {
 /// What happened at a door.
 pub(super) enum Visit {
     Client(Box<ClientSide>),
+    /// The user's answer to a confirmation request.
+    Answer(Answer),
     /// The session is to end: its conversation goes on in another.
     Closed,
 }
@@ -64,11 +72,26 @@ impl Door {
         }
     }
 
+    /// Brings the user's answer to a confirmation request. Where too many wait, the oldest gets no result.
+    pub(super) fn answer(&self, answer: Answer) {
+        let mut state = self.lock();
+        if state.answers.len() >= ANSWERS_MAX {
+            state.answers.pop_front();
+        }
+        state.answers.push_back(answer);
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
     /// Whether anything happened since the last question; wakes the task when something does.
     pub(super) fn visit(&self, context: &mut Context<'_>) -> Option<Visit> {
         let mut state = self.lock();
         if let Some(client) = state.client.take() {
             return Some(Visit::Client(client));
+        }
+        if let Some(answer) = state.answers.pop_front() {
+            return Some(Visit::Answer(answer));
         }
         if std::mem::take(&mut state.is_closed) {
             return Some(Visit::Closed);
@@ -177,6 +200,19 @@ impl Doors {
         } else {
             None
         }
+    }
+
+    /// The door of the session that a conversation has now, where it is this client's.
+    pub(super) fn of_conversation(
+        &self,
+        client_id: &ClientId,
+        conversation_id: &ConversationId,
+    ) -> Option<Arc<Door>> {
+        let known = self.lock();
+        let is_theirs = |door: &&Arc<Door>| {
+            door.owner.conversation_id == *conversation_id && door.owner.client_id == *client_id
+        };
+        known.by_token.values().find(is_theirs).cloned()
     }
 
     /// Makes room for a new session of a conversation, where its own client has left the one before.

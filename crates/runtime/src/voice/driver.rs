@@ -146,6 +146,10 @@ impl Driver {
                 running.close(&mut self.client, now);
                 true
             }
+            Some(Visit::Answer(answer)) => {
+                running.answer(answer, &mut self.client, now);
+                true
+            }
             Some(Visit::Client(client)) => {
                 let mut old = std::mem::replace(&mut self.client, *client);
                 old.close(1000, "the session goes on over another connection");

@@ -2,6 +2,7 @@
 //! Knows neither HTTP nor configuration files; who may start what session is decided by the [`Host`].
 
 mod client_side;
+mod confirm;
 mod door;
 mod driver;
 mod frame_sink;
@@ -11,6 +12,8 @@ mod restart;
 mod running;
 mod saving;
 mod timer;
+
+pub use confirm::Answered;
 
 use crate::call_driver::Shared;
 use crate::client_protocol::{self, Start};

@@ -4,6 +4,7 @@
 mod provider_input;
 
 use super::client_side::ClientSide;
+use super::confirm::{Answer, Waiting};
 use super::door::{Door, Living, Owner, Visit};
 use super::link::{Link, Progress, Wanted};
 use super::missed::{Missed, started_message};
@@ -47,6 +48,8 @@ pub(super) struct Running {
     token_hash: [u8; 32],
     missed: Missed,
     saving: Saving,
+    /// Who gave an answer another way than over the socket.
+    waiting: Waiting,
     shutdown_deadline: Option<Instant>,
     ended: Option<EndReason>,
     _living: Living,
@@ -101,6 +104,7 @@ impl Running {
             token_hash,
             missed: Missed::default(),
             saving: Saving::default(),
+            waiting: Waiting::default(),
             shutdown_deadline: None,
             ended: None,
             _living: living,
@@ -210,6 +214,7 @@ impl Running {
     }
 
     fn tell_client(&mut self, update: &ClientUpdate, client: &mut ClientSide) {
+        self.waiting.hear(update);
         if let ClientUpdate::ConfirmationRequest(question) = update
             && let Some(token) = self.calls.take_token(&question.token_hash)
         {
@@ -230,6 +235,23 @@ impl Running {
             self.pump.playback_done(self.timestamp(now));
         }
         self.input(Input::Client(event), client, now);
+    }
+
+    /// An answer to a confirmation request that did not come over the socket. One with a token of nobody's is none.
+    pub(super) fn answer(&mut self, answer: Answer, client: &mut ClientSide, now: Instant) {
+        let Answer {
+            token_hash,
+            approved,
+            reply,
+        } = answer;
+        if let Some(call) = self.core.call_of_question(&token_hash) {
+            self.waiting.wait(call, reply);
+            let event = ClientEvent::Confirm {
+                token_hash,
+                approved,
+            };
+            self.input(Input::Client(event), client, now);
+        }
     }
 
     /// Passes a piece of the microphone on, and says what became of it.

@@ -1,0 +1,75 @@
+//! Answers to confirmation requests that reach a running session another way than over its own socket: who may give one, and
+//! how what comes of it finds back. Knows no HTTP.
+
+use super::VoiceService;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use windlass_session::client::ClientUpdate;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::{CallNumber, ClientId, ConversationId};
+
+/// Answers of one session that wait for what comes of them; the oldest is let go.
+const WAITING_MAX: usize = 64;
+
+/// The user's answer to a request for consent.
+pub(super) struct Answer {
+    pub(super) token_hash: [u8; 32],
+    pub(super) approved: bool,
+    /// Who waits for what comes of it.
+    pub(super) reply: oneshot::Sender<Arc<ToolResponse>>,
+}
+
+/// What came of an answer. Nothing comes where the session has asked nothing with that token, or ends before.
+pub type Answered = oneshot::Receiver<Arc<ToolResponse>>;
+
+impl VoiceService {
+    /// Gives an answer to the session that a conversation has now, in the name of its own client. `None` where it has none, or
+    /// one of somebody else's.
+    pub fn confirm(
+        &self,
+        client_id: &ClientId,
+        conversation: &ConversationId,
+        token_hash: [u8; 32],
+        approved: bool,
+    ) -> Option<Answered> {
+        let door = self.doors.of_conversation(client_id, conversation)?;
+        let (reply, answered) = oneshot::channel();
+        door.answer(Answer {
+            token_hash,
+            approved,
+            reply,
+        });
+        Some(answered)
+    }
+}
+
+/// Those of a session who wait for what comes of their answers.
+#[derive(Default)]
+pub(super) struct Waiting(VecDeque<(CallNumber, oneshot::Sender<Arc<ToolResponse>>)>);
+
+impl Waiting {
+    /// `call` is the one that the answer is about.
+    pub(super) fn wait(&mut self, call: CallNumber, reply: oneshot::Sender<Arc<ToolResponse>>) {
+        if self.0.len() >= WAITING_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((call, reply));
+    }
+
+    /// What the client is told of a call is told to one who waits for it, too.
+    pub(super) fn hear(&mut self, update: &ClientUpdate) {
+        let ClientUpdate::ConfirmationResult {
+            call: Some(call),
+            response,
+        } = update
+        else {
+            return;
+        };
+        let waits = self.0.iter().position(|(waited, _)| waited == call);
+        if let Some((_, reply)) = waits.and_then(|at| self.0.remove(at)) {
+            // Whoever asked may have left.
+            let _ = reply.send(response.expose().clone());
+        }
+    }
+}
