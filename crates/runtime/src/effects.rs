@@ -12,12 +12,13 @@ pub(crate) use snapshots::known_question;
 pub use snapshots::{Left, SnapshotStore, TakeOver};
 use std::sync::Arc;
 use windlass_session::io::{
-    ConfirmationRequest, Continued, Input, LedgerEntry, OpenQuestion, OutcomeRecord, OutcomeState,
-    Proposed, Reservation, ReservationError, ReservationRefusal, ReserveRequest, TokenHash,
+    ApprovedQuestion, ConfirmationRequest, Continued, Input, LedgerEntry, OpenQuestion,
+    OutcomeRecord, OutcomeState, Proposed, Reservation, ReservationError, ReservationRefusal,
+    ReserveRequest, TokenHash,
 };
 use windlass_store::{
-    Decline, Effect, EffectState, Grant, GrantRefusal, Outcome, Proposal, Recorded, Renewal,
-    Reserve, ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
+    Decline, Effect, EffectState, Grant, GrantRefusal, GrantState, Outcome, Proposal, Recorded,
+    Renewal, Reserve, ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
 };
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallNumber, ConversationId, EffectId, UserId};
@@ -105,7 +106,7 @@ fn known_effects(
 pub struct Ended {
     /// The highest number that a call had.
     pub last_call: CallNumber,
-    /// The numbers by which the client knows the calls of its open questions.
+    /// The numbers by which the client knows the calls of its questions, open or not.
     pub questions: Vec<(TokenHash, CallNumber)>,
 }
 
@@ -134,11 +135,41 @@ pub fn inherited(
     let continued = Continued {
         last_call,
         questions,
+        approved: approved(transaction, user, ended, now_unix_ms)?,
     };
     Ok(ledger
         .into_iter()
         .chain([Input::Continued(continued)])
         .collect())
+}
+
+/// The questions to this user whose approval has been used and would still be valid, with what came of each.
+fn approved(
+    transaction: &mut dyn Transaction,
+    user: &UserId,
+    ended: &Ended,
+    now_unix_ms: u64,
+) -> Result<Vec<ApprovedQuestion>, StoreUnavailable> {
+    let mut approved = Vec::new();
+    for (token_hash, call) in &ended.questions {
+        let Some(grant) = transaction.grant(token_hash)? else {
+            continue;
+        };
+        let is_used = grant.state == GrantState::Consumed && grant.user_id == *user;
+        if !is_used || grant.expires_at_unix_ms <= now_unix_ms {
+            continue;
+        }
+        let effect = transaction.effect(&grant.effect_id)?;
+        approved.push(ApprovedQuestion {
+            call: *call,
+            token_hash: *token_hash,
+            response: effect.as_ref().and_then(response_of),
+            effect_id: grant.effect_id,
+            tool: grant.tool,
+            expires_at_unix_ms: grant.expires_at_unix_ms,
+        });
+    }
+    Ok(approved)
 }
 
 /// `None` where its arguments cannot be read any more, so that nobody can approve them.

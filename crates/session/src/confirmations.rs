@@ -84,6 +84,11 @@ impl Confirmations {
             .find(|entry| entry.question.token_hash == *token_hash)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (CallNumber, TokenHash)> {
+        let questions = self.0.iter().map(|entry| &entry.question);
+        questions.map(|question| (question.call, question.token_hash))
+    }
+
     pub(crate) fn call_of(&self, token_hash: &TokenHash) -> Option<CallNumber> {
         let mut questions = self.0.iter().map(|entry| &entry.question);
         let known = questions.find(|question| question.token_hash == *token_hash);

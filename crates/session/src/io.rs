@@ -93,6 +93,20 @@ pub struct Continued {
     pub last_call: CallNumber,
     /// What the user may still answer.
     pub questions: Vec<OpenQuestion>,
+    /// What the user has approved, for answers that come once more.
+    pub approved: Vec<ApprovedQuestion>,
+}
+
+/// A question whose approval has been used.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ApprovedQuestion {
+    pub call: CallNumber,
+    pub token_hash: TokenHash,
+    pub effect_id: EffectId,
+    pub tool: ToolId,
+    /// What came of it; `None` where nobody knows.
+    pub response: Option<Arc<ToolResponse>>,
+    pub expires_at_unix_ms: u64,
 }
 
 /// A question to the user that is stored and waits for its answer.

@@ -245,10 +245,9 @@ impl Session {
         self.calls.last_number()
     }
 
-    /// The questions that wait for the user: the call of each, and the hash of its token.
-    pub fn open_questions(&self) -> impl Iterator<Item = (CallNumber, TokenHash)> {
-        let open = self.confirmations.iter_open();
-        open.map(|(entry, _)| (entry.question.call, entry.question.token_hash))
+    /// What the user was asked, answered or not: the call of each question, and the hash of its token.
+    pub fn questions(&self) -> impl Iterator<Item = (CallNumber, TokenHash)> {
+        self.confirmations.iter()
     }
 
     /// The call that the user was asked about with this token, whatever became of the question.

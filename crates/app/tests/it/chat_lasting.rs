@@ -126,6 +126,17 @@ fn what_the_user_was_asked_can_be_answered_after_a_restart() {
         // It runs once, and whoever approves again hears the same.
         let again = server.confirm("c", &json!(token));
         assert_eq!(again.status, 200, "{}", again.body);
+        let recorded = |answer: &Answer| {
+            let body: Value = serde_json::from_str(&answer.body).unwrap();
+            body["response"]["data"].clone()
+        };
+        server.end(signal);
+        let server = serve(folder.path(), &model);
+        let requests = model.seen().len();
+        let much_later = server.confirm("c", &json!(token));
+        assert_eq!(much_later.status, 200, "{}", much_later.body);
+        assert_eq!(recorded(&much_later), recorded(&again));
+        assert_eq!(model.seen().len(), requests, "nothing ran");
         server.end("-KILL");
     }
 }

@@ -157,7 +157,7 @@ impl TextSession {
             last_call: self.core.last_call(),
             questions: self
                 .core
-                .open_questions()
+                .questions()
                 .map(|(call, token_hash)| (token_hash, call))
                 .collect(),
         }

@@ -5,7 +5,7 @@ use super::Session;
 use crate::calls::{Call, Earlier, Phase, Slot};
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::deadlines::Deadline;
-use crate::io::{Continued, OpenQuestion};
+use crate::io::{ApprovedQuestion, Continued, OpenQuestion};
 use crate::policy::{Asked, Completed, Effect, EffectState, Settled, confirm};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,30 @@ impl Session {
             self.calls.number_after(question.call);
             self.take_up(question);
         }
+        for question in continued.approved {
+            self.calls.number_after(question.call);
+            self.remember_approved(question);
+        }
+    }
+
+    /// Whoever sends the token again hears what came of it, for as long as it is valid.
+    fn remember_approved(&mut self, question: ApprovedQuestion) {
+        let left_ms = question.expires_at_unix_ms.saturating_sub(self.unix_ms());
+        if left_ms == 0 || self.confirmations.by_call(question.call).is_some() {
+            return;
+        }
+        let response = question
+            .response
+            .unwrap_or_else(|| self.lost_answer(&question.tool));
+        self.confirmations.open(Confirmation {
+            question: Question {
+                call: question.call,
+                token_hash: question.token_hash,
+                effect_id: question.effect_id,
+                expires_at: self.now + Duration::from_millis(left_ms),
+            },
+            state: ConfirmationState::Resolved(response),
+        });
     }
 
     /// A question counts as if this session had asked it. One whose tool is another now, or whose time is up, does not.

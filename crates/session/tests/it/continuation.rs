@@ -110,3 +110,26 @@ fn a_question_about_what_may_have_happened_says_so_again() {
         "#]],
     );
 }
+
+#[test]
+fn a_token_that_was_used_before_the_restart_gets_the_recorded_answer() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > approved 3 7 60 effect-9 pay kept
+            > confirm token-7
+            client: confirmation result call-3 ok
+            > approved 4 8 60 effect-8 pay
+            > confirm token-8
+            client: confirmation result call-4 OUTCOME_UNKNOWN
+            > approved 5 9 0 effect-7 pay kept
+            > confirm token-9
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED
+            > wait 60000
+            > confirm token-7
+            call-3 Refused
+            client: confirmation result call-3 CONFIRMATION_EXPIRED
+        "#]],
+    );
+}

@@ -5,7 +5,9 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::{Continued, Input, LedgerEntry, OpenQuestion, OutcomeState};
+use windlass_session::io::{
+    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState,
+};
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
 };
@@ -113,6 +115,7 @@ fn parse_other(word: &str, rest: &str) -> Input {
         },
         "ledger" => Input::Ledger(Ok(vec![ledger_entry(rest)])),
         "continued" => Input::Continued(continued(rest)),
+        "approved" => Input::Continued(approved(rest)),
         "shutdown" => Input::Shutdown,
         "returns" => {
             let (call, result) = rest.split_once(' ').unwrap();
@@ -175,16 +178,7 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         other => panic!("no such state: {other}"),
     };
     let fingerprint = fingerprint(tool, &arguments);
-    let response = is_kept.then(|| {
-        Arc::new(ToolResponse {
-            outcome: Outcome::Success {
-                data: Some(Arc::new(json!({ "kept": true }))),
-                content: vec![],
-            },
-            intents: vec![],
-            meta: meta_without_tool(tool, "1.0.test0000".into(), 1_795_000_000_000),
-        })
-    });
+    let response = is_kept.then(|| kept_response(tool));
     LedgerEntry {
         fingerprint,
         effect_id: EffectId::new(effect),
@@ -227,7 +221,39 @@ fn continued(text: &str) -> Continued {
             arguments: Arc::new(arguments.as_object().unwrap().clone()).into(),
             expires_at_unix_ms: 1_795_000_000_000 + seconds * 1_000,
         }],
+        approved: Vec::new(),
     }
+}
+
+/// `CALL TOKEN SECONDS EFFECT TOOL [kept]`: one approval that was used, with what came of it or without.
+fn approved(text: &str) -> Continued {
+    let words: Vec<&str> = text.split(' ').collect();
+    let call = CallNumber(words[0].parse().unwrap());
+    let seconds: u64 = words[2].parse().unwrap();
+    let tool = words[4];
+    Continued {
+        last_call: call,
+        questions: Vec::new(),
+        approved: vec![ApprovedQuestion {
+            call,
+            token_hash: [words[1].parse().unwrap(); 32],
+            effect_id: EffectId::new(words[3]),
+            tool: ToolId::parse(tool).unwrap(),
+            response: words.get(5).map(|_| kept_response(tool)),
+            expires_at_unix_ms: 1_795_000_000_000 + seconds * 1_000,
+        }],
+    }
+}
+
+fn kept_response(tool: &str) -> Arc<ToolResponse> {
+    Arc::new(ToolResponse {
+        outcome: Outcome::Success {
+            data: Some(Arc::new(json!({ "kept": true }))),
+            content: vec![],
+        },
+        intents: vec![],
+        meta: meta_without_tool(tool, "1.0.test0000".into(), 1_795_000_000_000),
+    })
 }
 
 fn parse_ref(text: &str) -> CallRef {
