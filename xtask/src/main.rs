@@ -27,7 +27,7 @@ usage: cargo xtask <command>
   tidy    only the rules that no other tool checks
   edges   only which crate may depend on which
   soak    worlds of faults around the session core, 10,000 of them; or --seeds N, or --minutes N,
-          or one of them with its trace: --seed N
+          or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N
 
 With CI=true, a test that has to be left out is a failure.
 ";

@@ -1,4 +1,5 @@
-//! Worlds of faults around the session core, as many as asked for. Knows how to start them, and nothing of what they do.
+//! Worlds of faults around the session core, and servers that are killed, as many as asked for. Knows how to start them, and
+//! nothing of what they do.
 
 use crate::report::Report;
 use crate::workspace::Workspace;
@@ -22,6 +23,10 @@ pub(crate) enum Request {
     Minutes {
         minutes: u64,
     },
+    /// No worlds, but real servers that are killed in the middle of a change.
+    Kills {
+        kills: u64,
+    },
 }
 
 impl Request {
@@ -34,12 +39,20 @@ impl Request {
             "--seed" => Some(Self::Replay { seed: number }),
             "--seeds" => Some(Self::Seeds { seeds: number }),
             "--minutes" => Some(Self::Minutes { minutes: number }),
+            "--kills" => Some(Self::Kills { kills: number }),
             _ => None,
         }
     }
 }
 
 pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request) {
+    if let Request::Kills { kills } = request {
+        let mut test = workspace.cargo(&["test", "--package", "windlass-app", "--test", "it"]);
+        test.args(["kills::", "--", "--nocapture"]);
+        test.env("WINDLASS_TEST_KILLS", kills.to_string());
+        report.run("servers killed", test);
+        return;
+    }
     let mut build = workspace.cargo(&["build", "--package", "windlass-world"]);
     build.args(["--profile=test", "--bin", PROGRAM]);
     if !report.run("worlds built", build) {
@@ -54,6 +67,7 @@ pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request
         report.run("worlds of faults", command)
     };
     match request {
+        Request::Kills { .. } => {}
         Request::Replay { seed } => {
             run(report, &[("--seed", *seed)]);
         }
@@ -85,12 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_soak_is_asked_for_in_one_of_three_ways() {
+    fn a_soak_is_asked_for_in_one_of_four_ways() {
         for (arguments, expected) in [
             (&[][..], Some(Request::Seeds { seeds: SEEDS })),
             (&["--seed", "7"], Some(Request::Replay { seed: 7 })),
             (&["--seeds", "50"], Some(Request::Seeds { seeds: 50 })),
             (&["--minutes", "3"], Some(Request::Minutes { minutes: 3 })),
+            (&["--kills", "200"], Some(Request::Kills { kills: 200 })),
             (&["--hours", "3"], None),
             (&["--seed"], None),
             (&["--seed", "x"], None),

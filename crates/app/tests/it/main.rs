@@ -6,6 +6,7 @@ mod chat;
 mod chat_lasting;
 mod chat_turns;
 mod command_line;
+mod kills;
 mod knowledge;
 mod knowledge_moved;
 mod knowledge_served;

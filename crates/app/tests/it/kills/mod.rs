@@ -1,0 +1,241 @@
+//! A server that is killed with `kill -9` again and again while a tool changes something outside: no change is ever asked for
+//! twice, what the client was told is never lost, and what nobody can know is called unknown. The test starts itself again as
+//! the server, so that it can have a tool of its own.
+
+mod model;
+mod process;
+mod shop;
+
+use crate::support::voice_client::VoiceClient;
+use model::{Models, Peer};
+use process::Process;
+use serde_json::{Value, json};
+use shop::{Patience, Shop};
+use std::time::Duration;
+
+/// How often the server is killed, where nothing else is said.
+const KILLS: u32 = 40;
+/// Says something else: `cargo xtask soak --kills N` does.
+const KILLS_VARIABLE: &str = "WINDLASS_TEST_KILLS";
+
+/// When the server is killed, seen from the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// Some time after the model has asked.
+    Asked,
+    /// The shop has the order, and does not answer.
+    Ordered,
+    /// Some time after the shop has begun to answer.
+    Answered,
+    /// The client was told how it ended.
+    Told,
+    /// The model has its answer.
+    Heard,
+}
+
+/// The same numbers on every run (a linear congruential generator).
+struct Seeded(u64);
+
+impl Seeded {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn moment(&mut self) -> Moment {
+        match self.below(6) {
+            0 | 1 => Moment::Asked,
+            2 => Moment::Ordered,
+            3 => Moment::Answered,
+            4 => Moment::Told,
+            _ => Moment::Heard,
+        }
+    }
+
+    /// No outcome that is tested depends on it.
+    async fn pause(&mut self) {
+        tokio::time::sleep(Duration::from_micros(self.below(25_000))).await;
+    }
+}
+
+/// What came of all kills together.
+#[derive(Debug, Default)]
+struct Tally {
+    resumed: u32,
+    done: u32,
+    unknown: u32,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_kill_makes_a_change_happen_twice_or_loses_an_answer() {
+    let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let shop = Shop::open();
+    let mut models = Models::open().await;
+    let mut seeded = Seeded(7);
+    let mut tally = Tally::default();
+    let mut process = Process::start(folder.path(), &models.url, &shop.address);
+    for round in 0..kills {
+        let moment = seeded.moment();
+        let conversation = format!("round-{round}");
+        let known = interrupted(
+            &process.address,
+            &mut models,
+            &shop,
+            &mut seeded,
+            (moment, &conversation),
+        )
+        .await;
+        process.kill();
+        shop.be(Patience::Answers);
+        process = Process::start(folder.path(), &models.url, &shop.address);
+        let outcome = continued(&process.address, &mut models, &known, &mut tally).await;
+        judge(&shop, &known, &outcome, &mut tally);
+    }
+    assert!(
+        tally.done > 0 && tally.unknown > 0 && tally.resumed > 0,
+        "{tally:?}"
+    );
+    assert_eq!(shop.keys_asked_twice(), Vec::<String>::new());
+    process.kill();
+    process::verify_audit(folder.path());
+    println!("{kills} kills: {tally:?}");
+}
+
+/// What is certain of a call whose server was killed.
+struct Known {
+    moment: Moment,
+    conversation: String,
+    token: String,
+    /// What the client or the model was told, if they were.
+    receipt: Option<Value>,
+}
+
+/// Has the model ask for a change, and goes as far as the moment.
+async fn interrupted(
+    address: &str,
+    models: &mut Models,
+    shop: &Shop,
+    seeded: &mut Seeded,
+    (moment, conversation): (Moment, &str),
+) -> Known {
+    shop.be(match moment {
+        Moment::Ordered => Patience::IsSilent,
+        Moment::Asked | Moment::Answered | Moment::Told | Moment::Heard => Patience::Answers,
+    });
+    let mut client = connect(address).await;
+    let start = json!({ "type": "start", "conversationId": conversation });
+    client.send(start).await;
+    let started = client.expect("started").await;
+    let mut model = models.next().await;
+    model.call("call-0001", conversation).await;
+    let mut receipt = None;
+    match moment {
+        Moment::Asked => seeded.pause().await,
+        Moment::Ordered => shop.until_asked(conversation).await,
+        Moment::Answered => {
+            shop.until_asked(conversation).await;
+            seeded.pause().await;
+        }
+        Moment::Told => {
+            let finished = client.expect("tool_call_finished").await;
+            assert_eq!(finished["ok"], true, "{finished}");
+            receipt = Some(json!(shop.receipt(conversation)));
+        }
+        Moment::Heard => receipt = Some(receipt_of(&model.answer("call-0001").await)),
+    }
+    Known {
+        moment,
+        conversation: conversation.to_owned(),
+        token: started["resumeToken"].as_str().unwrap().to_owned(),
+        receipt,
+    }
+}
+
+/// The client comes back to the next server, and the model asks for the same again, under another id.
+async fn continued(address: &str, models: &mut Models, known: &Known, tally: &mut Tally) -> Value {
+    let mut client = connect(address).await;
+    client
+        .send(json!({ "type": "start", "resume": known.token }))
+        .await;
+    // Nobody waits for a session to be saved, so that one that was killed early may not be known.
+    let started = client.started_or_refused().await;
+    if let Some(started) = &started {
+        assert_eq!(started["conversationId"], known.conversation.as_str());
+        tally.resumed += 1;
+    } else {
+        client = connect(address).await;
+        let start = json!({ "type": "start", "conversationId": known.conversation });
+        client.send(start).await;
+        client.expect("started").await;
+    }
+    let mut model = models.next().await;
+    model.call("call-0002", &known.conversation).await;
+    let outcome = model.answer("call-0002").await;
+    client.send(json!({ "type": "stop" })).await;
+    client.expect_close().await;
+    outcome
+}
+
+fn judge(shop: &Shop, known: &Known, outcome: &Value, tally: &mut Tally) {
+    let orders = shop.orders(&known.conversation);
+    let context = format!("{:?} {}: {outcome}", known.moment, known.conversation);
+    assert!(orders <= 1, "{orders} orders; {context}");
+    if let Some(error) = outcome.get("error") {
+        assert_eq!(error["type"], "OUTCOME_UNKNOWN", "{context}");
+        assert!(known.receipt.is_none(), "an answer was lost; {context}");
+        tally.unknown += 1;
+        return;
+    }
+    assert_eq!(orders, 1, "{context}");
+    assert_ne!(
+        known.moment,
+        Moment::Ordered,
+        "nobody can know that; {context}"
+    );
+    let receipt = receipt_of(outcome);
+    assert_eq!(
+        receipt,
+        json!(shop.receipt(&known.conversation)),
+        "{context}"
+    );
+    if let Some(told) = &known.receipt {
+        assert_eq!(receipt, *told, "{context}");
+    }
+    tally.done += 1;
+}
+
+fn receipt_of(response: &Value) -> Value {
+    response["output"]["data"]["receipt"].clone()
+}
+
+/// The same client each time: one that has signed in.
+async fn connect(address: &str) -> VoiceClient {
+    VoiceClient::connect(address, &[(process::USER_HEADER, "ada")])
+        .await
+        .unwrap()
+}
+
+impl Peer {
+    async fn call(&mut self, id: &str, conversation: &str) {
+        let args = json!({ "item": conversation });
+        let call = json!({ "id": id, "name": "order", "args": args });
+        self.send(json!({ "toolCall": { "functionCalls": [call] } }))
+            .await;
+    }
+
+    /// What the call with this id is answered.
+    async fn answer(&mut self, id: &str) -> Value {
+        loop {
+            let message = self.next().await;
+            let answers = message["toolResponse"]["functionResponses"].as_array();
+            let answers = answers.into_iter().flatten();
+            if let Some(answer) = answers.into_iter().find(|answer| answer["id"] == id) {
+                return answer["response"].clone();
+            }
+        }
+    }
+}

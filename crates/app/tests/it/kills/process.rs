@@ -1,0 +1,154 @@
+//! The server that is killed, as a process: this test binary, started again, with a tool that orders at the shop.
+
+use super::shop;
+use crate::support::config;
+use crate::support::program::{command, run};
+use serde_json::json;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use windlass_app::server::{Setup, start};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Placement, Success};
+use windlass_tool::id::ToolId;
+
+/// The header in which a proxy would say who has signed in.
+pub(super) const USER_HEADER: &str = "X-Test-User";
+/// What the server is told: its folder, its model's address, its shop's.
+const FOLDER: &str = "WINDLASS_TEST_KILLED_FOLDER";
+const MODEL: &str = "WINDLASS_TEST_KILLED_MODEL";
+const SHOP: &str = "WINDLASS_TEST_KILLED_SHOP";
+
+pub(super) struct Process {
+    child: Child,
+    pub(super) address: String,
+}
+
+impl Process {
+    /// Starts a server over a folder and waits until it listens.
+    pub(super) fn start(folder: &Path, model: &str, shop: &str) -> Self {
+        let arguments = [
+            "kills::process::server_that_is_killed",
+            "--exact",
+            "--nocapture",
+        ];
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(arguments)
+            .env(FOLDER, folder)
+            .env(MODEL, model)
+            .env(SHOP, shop)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = output.lines().map_while(Result::ok);
+        let address = lines.find_map(|line| Some(line.strip_prefix("listens at ")?.to_owned()));
+        let address = address.expect("the server starts");
+        Self { child, address }
+    }
+
+    /// SIGKILL, and nothing of it lives on.
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It is gone already, but where a test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The audit of all servers together is one unbroken chain.
+pub(super) fn verify_audit(folder: &Path) {
+    let audit = folder.join("data").join("audit.jsonl");
+    let verified = run(command(folder).args(["audit", "verify"]).arg(audit));
+    assert_eq!(
+        verified.code, 0,
+        "{} {:?}",
+        verified.output, verified.problems
+    );
+}
+
+/// Orders an item, with the effect's own key.
+struct Order {
+    shop: String,
+}
+
+impl Handler for Order {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        let item = invocation.arguments["item"].as_str().unwrap_or_default();
+        let effect_id = invocation.context.effect_id.expect("a change has an id");
+        Execution::Ready(match shop::order(&self.shop, effect_id.as_str(), item) {
+            Ok(receipt) => Ok(Success::new(json!({ "receipt": receipt }))),
+            Err(error) => Err(Failure::new(FailureKind::Transient, error.to_string())),
+        })
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Blocking
+    }
+}
+
+fn write_tools(folder: &Path) {
+    let tool = folder.join("tools/order");
+    fs::create_dir_all(&tool).unwrap();
+    fs::create_dir_all(folder.join("kb")).unwrap();
+    let schema = json!({
+        "toolId": "order", "version": "1.0.0", "description": "Orders an item.", "category": "action",
+        "sideEffects": "writes", "idempotent": false, "requiresConfirmation": false,
+        "allowedModes": ["voice"], "latencyBudgetMs": 1_000,
+        "timeoutMs": 60_000,
+        "parameters": {
+            "type": "object", "additionalProperties": false, "required": ["item"],
+            "properties": { "item": { "type": "string", "description": "What is ordered" } }
+        }
+    });
+    fs::write(tool.join("schema.json"), schema.to_string()).unwrap();
+    fs::write(tool.join("guide.md"), "# Order\n\nOrders an item.\n").unwrap();
+    fs::write(folder.join("kb/fram.md"), "# Fram\n\nA ship.\n").unwrap();
+}
+
+/// The server. Runs as a test of its own only in the process that another test starts; alone it has nothing to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn server_that_is_killed() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let folder = Path::new(&folder);
+    let (model, shop) = (std::env::var(MODEL).unwrap(), std::env::var(SHOP).unwrap());
+    write_tools(folder);
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (tools, kb) = (path("tools"), path("kb"));
+    let keys = [
+        ("folders.tools", tools.as_str()),
+        ("folders.knowledge", kb.as_str()),
+        ("provider.kind", "gemini-live"),
+        ("provider.url", model.as_str()),
+        ("server.user_header", USER_HEADER),
+        // A slow disk is not what is tested: an outcome that was not stored in time is told all the same.
+        ("voice.limits.record_timeout_ms", "60000"),
+        ("voice.limits.reserve_timeout_ms", "60000"),
+    ];
+    let mut handlers = windlass_handlers::builtin();
+    handlers.insert(ToolId::parse("order").unwrap(), Arc::new(Order { shop }));
+    let server = start(Setup {
+        config: config(&folder.join("data"), &keys),
+        handlers,
+        watch: false,
+    })
+    .await
+    .unwrap();
+    let mut output = std::io::stdout();
+    writeln!(output, "\nlistens at {}", server.address()).unwrap();
+    output.flush().unwrap();
+    // It ends when it is killed.
+    std::future::pending::<()>().await;
+}

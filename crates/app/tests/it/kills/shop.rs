@@ -1,0 +1,133 @@
+//! A service outside that writes down every order, and answers or does not.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Patience {
+    #[default]
+    Answers,
+    /// It takes the order and says nothing, until the other side has left.
+    IsSilent,
+}
+
+#[derive(Default)]
+struct Books {
+    patience: Patience,
+    /// The keys and the items of all orders, in their order; a receipt is a place in this list.
+    orders: Vec<(String, String)>,
+}
+
+pub(super) struct Shop {
+    pub(super) address: String,
+    books: Arc<Mutex<Books>>,
+}
+
+/// Asks for an item under a key, and returns the receipt.
+pub(super) fn order(address: &str, key: &str, item: &str) -> std::io::Result<u64> {
+    let mut stream = TcpStream::connect(address)?;
+    let head = format!(
+        "POST /orders/{item} HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: {key}\r\nContent-Length: 0\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let receipt = answer.split_once("\r\n\r\n").map(|(_, body)| body.parse());
+    receipt.and_then(Result::ok).ok_or_else(|| {
+        std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the answer is cut off")
+    })
+}
+
+impl Shop {
+    pub(super) fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let books = Arc::new(Mutex::new(Books::default()));
+        let shared = books.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let books = shared.clone();
+                std::thread::spawn(move || serve(stream, &books));
+            }
+        });
+        Self { address, books }
+    }
+
+    pub(super) fn be(&self, patience: Patience) {
+        self.books.lock().unwrap().patience = patience;
+    }
+
+    /// Waits until an item was ordered.
+    pub(super) async fn until_asked(&self, item: &str) {
+        let asked = async {
+            while self.orders(item) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let asked = tokio::time::timeout(Duration::from_secs(60), asked).await;
+        asked.expect("nothing was ordered");
+    }
+
+    pub(super) fn orders(&self, item: &str) -> usize {
+        let books = self.books.lock().unwrap();
+        books.orders.iter().filter(|(_, own)| own == item).count()
+    }
+
+    /// The receipt of an item, which is its place in the books.
+    pub(super) fn receipt(&self, item: &str) -> Option<usize> {
+        let books = self.books.lock().unwrap();
+        books.orders.iter().position(|(_, own)| own == item)
+    }
+
+    pub(super) fn keys_asked_twice(&self) -> Vec<String> {
+        let books = self.books.lock().unwrap();
+        let mut keys = BTreeMap::<&String, u32>::new();
+        for (key, _) in &books.orders {
+            *keys.entry(key).or_default() += 1;
+        }
+        let twice = keys.into_iter().filter(|(_, times)| *times > 1);
+        twice.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+fn serve(mut stream: TcpStream, books: &Mutex<Books>) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            // Killed before it had asked.
+            Ok(_) | Err(_) => return,
+        }
+    }
+    let head = String::from_utf8(head).unwrap();
+    let item = head.split(['/', ' ']).nth(3).unwrap().to_owned();
+    let mut lines = head.lines();
+    let key = lines.find_map(|line| line.strip_prefix("Idempotency-Key: "));
+    let (receipt, patience) = {
+        let mut books = books.lock().unwrap();
+        books.orders.push((key.unwrap().to_owned(), item));
+        (books.orders.len() - 1, books.patience)
+    };
+    match patience {
+        Patience::Answers => {
+            let receipt = receipt.to_string();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+                receipt.len()
+            );
+            // In pieces, so that a kill may fall between them. Whoever is gone hears nothing.
+            for piece in [head.as_str(), receipt.as_str()] {
+                if stream.write_all(piece.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        }
+        Patience::IsSilent => {
+            let _ = stream.read(&mut byte);
+        }
+    }
+}
