@@ -19,6 +19,7 @@ mod provider_faults;
 mod provider_loss;
 mod provider_switch;
 mod recorded;
+mod refusals;
 mod restarts;
 mod store_thread;
 mod support;

@@ -23,7 +23,7 @@ use windlass_runtime::transport::websocket::{
 };
 use windlass_runtime::voice::{Admission, Connection, Host, Refusal, VoiceService, VoiceSettings};
 use windlass_session::model::HistoryEntry;
-use windlass_tool::id::{ClientId, SessionId};
+use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::sensitive::Sensitive;
@@ -195,6 +195,8 @@ struct OneSession {
     refusal: Option<ConnectError>,
     start_refusal: Option<Refusal>,
     number: u32,
+    user: Option<&'static str>,
+    conversation: Option<&'static str>,
     lease: Mutex<Option<Arc<()>>>,
 }
 
@@ -206,6 +208,12 @@ impl Host for OneSession {
         let mut session = session_config(Mode::Voice, self.registry.clone());
         if self.number > 1 {
             session.session_id = SessionId::new(format!("s-{}", self.number));
+        }
+        if let Some(user) = self.user {
+            session.user_id = UserId::new(user);
+        }
+        if let Some(conversation) = self.conversation {
+            session.conversation_id = ConversationId::new(conversation);
         }
         session.history = start.history.into_iter().collect::<Vec<HistoryEntry>>();
         session.pending_request = start.pending_request.map(Sensitive::into_inner);
@@ -244,6 +252,9 @@ pub(crate) struct Setting {
     pub(crate) store: Option<Arc<dyn EffectStore>>,
     /// Which process this is, of those that follow each other; it numbers sessions and tokens.
     pub(crate) number: u32,
+    /// Another user than Ada, and another conversation than c-1.
+    pub(crate) user: Option<&'static str>,
+    pub(crate) conversation: Option<&'static str>,
 }
 
 /// A voice service with one client that has connected.
@@ -272,6 +283,8 @@ impl Stage {
             refusal: setting.provider_refuses,
             start_refusal: setting.host_refuses,
             number: setting.number,
+            user: setting.user,
+            conversation: setting.conversation,
             lease: Mutex::new(Some(lease)),
         };
         let service = VoiceService::new(
