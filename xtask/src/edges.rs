@@ -2,6 +2,7 @@
 //! knows nothing of the code inside a crate.
 
 use crate::report::Problem;
+use crate::shipped;
 use crate::workspace::{Workspace, output_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -135,6 +136,7 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
         Err(problem) => vec![problem],
     };
     problems.extend(check_lints(workspace));
+    problems.extend(shipped::check(workspace));
     problems
 }
 

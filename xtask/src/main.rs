@@ -11,6 +11,7 @@ mod parts;
 mod plan;
 mod postgres;
 mod report;
+mod shipped;
 mod soak;
 mod tidy;
 mod workspace;
