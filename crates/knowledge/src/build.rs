@@ -31,6 +31,8 @@ const COMMIT_MS: u64 = 200;
 /// Attempts at one batch of texts, and what lies between them.
 const ATTEMPTS_MAX: u32 = 4;
 const FIRST_PAUSE_MS: u64 = 500;
+/// A service that wants to be left alone for longer is not waited for.
+const PAUSE_MS_MAX: u64 = 120_000;
 
 /// What a base is made with, besides its records.
 #[derive(Clone, Default)]
@@ -133,6 +135,12 @@ impl KnowledgeBase {
         if let (Some(data), Embedding::All) = (&options.data, options.embedding) {
             let manifest = Manifest::new(folder, &base, options.embedder.as_deref(), &report);
             report.changes = manifest::replace(&data.join(FOLDER), &manifest, &mut report.notices)?;
+            if base.is_empty() && report.changes.removed > 0 {
+                report.notices.push(
+                    "the folder holds no records: the vectors of those that it held are kept"
+                        .to_owned(),
+                );
+            }
         }
         Ok((base, report))
     }
@@ -285,7 +293,8 @@ async fn embed_all(
             index.push(place.owner, code);
         }
     }
-    if let Some(store) = &mut store {
+    // Without a single record the folder may be away for a moment, and its vectors may not be.
+    if let Some(store) = store.as_mut().filter(|_| !places.is_empty()) {
         let live: HashSet<&Hash> = places.iter().map(|place| &place.key).collect();
         store.retain(&model, |key| live.contains(key))?;
     }
@@ -360,15 +369,30 @@ async fn embed_batch(
                     ))
                 });
             }
-            Err(EmbedError::Transient(cause)) if attempt < ATTEMPTS_MAX => {
-                let Some(machine) = &options.machine else {
-                    return Err(EmbedError::Transient(cause));
+            Err(error) => {
+                let pause_ms = pause_ms(&error, attempt);
+                let (Some(pause_ms), Some(machine)) = (pause_ms, &options.machine) else {
+                    return Err(error);
                 };
-                machine.after(FIRST_PAUSE_MS << (attempt - 1)).await;
+                machine.after(pause_ms).await;
                 attempt += 1;
             }
-            Err(error) => return Err(error),
         }
+    }
+}
+
+/// How long to wait before the next attempt; `None` where there is to be none.
+fn pause_ms(error: &EmbedError, attempt: u32) -> Option<u64> {
+    if attempt >= ATTEMPTS_MAX {
+        return None;
+    }
+    let own_ms = FIRST_PAUSE_MS << (attempt - 1);
+    match error {
+        EmbedError::Transient(_) => Some(own_ms),
+        EmbedError::Busy { after_ms, .. } => {
+            (*after_ms <= PAUSE_MS_MAX).then_some(own_ms.max(*after_ms))
+        }
+        EmbedError::Auth(_) | EmbedError::Permanent(_) => None,
     }
 }
 

@@ -37,6 +37,9 @@ pub enum EmbedError {
     /// Another attempt may succeed.
     #[error("the embedding service does not answer: {0}")]
     Transient(String),
+    /// The service asks to be left alone for so many milliseconds, and may then answer.
+    #[error("the embedding service does not answer: {cause}, and asks for {} s of patience", after_ms.div_ceil(1_000))]
+    Busy { cause: String, after_ms: u64 },
     #[error("the embedding service refuses the key: {0}")]
     Auth(String),
     #[error("the embedding service answered what it should not: {0}")]

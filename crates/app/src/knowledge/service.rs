@@ -86,6 +86,11 @@ impl Transport for Service {
         Box::pin(async move {
             let posted = client.post(&request.path, Bytes::from(request.body)).await;
             let mut answer = posted.map_err(|error| error.to_string())?;
+            let retry_after_ms = answer
+                .headers
+                .get(header::RETRY_AFTER)
+                .and_then(|seconds| seconds.to_str().ok()?.trim().parse::<u64>().ok())
+                .map(|seconds| seconds.saturating_mul(1_000));
             let mut body = Vec::new();
             while let Some(piece) = answer.body.next().await {
                 let piece = piece.map_err(|error| error.to_string())?;
@@ -97,6 +102,7 @@ impl Transport for Service {
             Ok(HttpAnswer {
                 status: answer.status,
                 body,
+                retry_after_ms,
             })
         })
     }

@@ -33,6 +33,8 @@ pub struct HttpRequest {
 pub struct HttpAnswer {
     pub status: u16,
     pub body: Vec<u8>,
+    /// What the header `retry-after` asks for, in milliseconds.
+    pub retry_after_ms: Option<u64>,
 }
 
 /// Whose protocol a service speaks.
@@ -207,7 +209,11 @@ impl RemoteSettings {
             200..=299 => {}
             401 | 403 => return Err(EmbedError::Auth(format!("status {status}"))),
             408 | 425 | 429 | 500..=599 => {
-                return Err(EmbedError::Transient(format!("status {status}")));
+                let cause = format!("status {status}");
+                return Err(match answer.retry_after_ms {
+                    Some(after_ms) => EmbedError::Busy { cause, after_ms },
+                    None => EmbedError::Transient(cause),
+                });
             }
             _ => return Err(EmbedError::Permanent(format!("status {status}"))),
         }
@@ -217,6 +223,15 @@ impl RemoteSettings {
                 let mut answer: OpenAiAnswer =
                     serde_json::from_slice(&answer.body).map_err(unreadable)?;
                 answer.data.sort_by_key(|vector| vector.index);
+                // A text without a vector of its own would get that of another.
+                let is_each_once = (0..)
+                    .zip(&answer.data)
+                    .all(|(place, vector): (usize, _)| vector.index == place);
+                if !is_each_once {
+                    return Err(EmbedError::Permanent(
+                        "vectors whose indexes are not each of the texts' once".to_owned(),
+                    ));
+                }
                 answer
                     .data
                     .into_iter()

@@ -4,11 +4,14 @@ use crate::engines::each_engine;
 use crate::support::{Fakes, WordVectors, get, now, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use windlass_knowledge::embed::{
     EmbedError, HttpAnswer, HttpRequest, Protocol, RemoteModel, RemoteSettings, Transport,
 };
 use windlass_knowledge::embed::{Embedder, Purpose};
-use windlass_knowledge::{Access, Options, Readers};
+use windlass_knowledge::{
+    Access, KnowledgeBase, Machine, Observer, Options, Readers, RecordsError,
+};
 use windlass_tool::handler::{CapabilityFuture, KnowledgeError, Record, SearchRequest};
 use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
@@ -241,6 +244,7 @@ fn remote(protocol: Protocol, status: u16, body: &str) -> (Arc<Service>, RemoteM
         answer: Ok(HttpAnswer {
             status,
             body: body.as_bytes().to_vec(),
+            retry_after_ms: None,
         }),
         asked: std::sync::Mutex::default(),
     });
@@ -304,6 +308,79 @@ fn services_are_asked_in_their_own_protocol() {
 }
 
 #[test]
+fn a_service_that_asks_for_patience_is_given_it() {
+    for (after_ms, waits, is_embedded) in [
+        (None, &[500, 1_000][..], true),
+        (Some(200), &[500, 1_000], true),
+        (Some(7_000), &[7_000, 7_000], true),
+        (Some(86_400_000), &[], false),
+    ] {
+        let service = Arc::new(Patient {
+            refusals: AtomicUsize::new(2),
+            after_ms,
+        });
+        let settings = RemoteSettings {
+            protocol: Protocol::OpenAi,
+            address: "https://example.org/v1".to_owned(),
+            model: "m".to_owned(),
+            dimension: 2,
+        };
+        let machine = Arc::new(Waits::default());
+        let options = Options {
+            machine: Some(machine.clone()),
+            ..options(RemoteModel::new(settings, service))
+        };
+        let made = index_one(record("doc:a", "A", "a"), &options);
+        assert_eq!(made.is_ok(), is_embedded, "{after_ms:?}");
+        assert_eq!(*machine.0.lock().unwrap(), waits, "{after_ms:?}");
+    }
+}
+
+/// Refuses some times, then answers.
+struct Patient {
+    refusals: AtomicUsize,
+    after_ms: Option<u64>,
+}
+
+impl Transport for Patient {
+    fn post(&self, _request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, String>> {
+        let left = self.refusals.load(Ordering::Relaxed);
+        self.refusals
+            .store(left.saturating_sub(1), Ordering::Relaxed);
+        let body = r#"{"data": [{"index": 0, "embedding": [1, 0]}]}"#;
+        Box::pin(std::future::ready(Ok(HttpAnswer {
+            status: if left > 0 { 429 } else { 200 },
+            body: body.as_bytes().to_vec(),
+            retry_after_ms: self.after_ms,
+        })))
+    }
+}
+
+/// A machine whose time flies, and which remembers how long it was waited for.
+#[derive(Default)]
+struct Waits(std::sync::Mutex<Vec<u64>>);
+
+impl Machine for Waits {
+    fn run(&self, work: Box<dyn FnOnce() + Send>) {
+        work();
+    }
+
+    fn after(&self, milliseconds: u64) -> CapabilityFuture<()> {
+        self.0.lock().unwrap().push(milliseconds);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn index_one(record: Record, options: &Options) -> Result<(), RecordsError> {
+    let mut observer = Observer {
+        clock_ms: &|| 0,
+        progress: &mut |_| (),
+    };
+    let indexing = KnowledgeBase::index_records(vec![record], options, &mut observer);
+    now(indexing).map(|_| ())
+}
+
+#[test]
 fn what_a_service_answers_badly_is_told_without_what_it_says() {
     let transient: fn(&EmbedError) -> bool = |error| matches!(error, EmbedError::Transient(_));
     let auth: fn(&EmbedError) -> bool = |error| matches!(error, EmbedError::Auth(_));
@@ -316,6 +393,16 @@ fn what_a_service_answers_badly_is_told_without_what_it_says() {
         (400, "bad text: secret", permanent),
         (200, "no JSON: secret", permanent),
         (200, r#"{"data": []}"#, permanent),
+        (
+            200,
+            r#"{"data": [{"index": 0, "embedding": [1, 1]}, {"index": 0, "embedding": [1, 1]}]}"#,
+            permanent,
+        ),
+        (
+            200,
+            r#"{"data": [{"index": 1, "embedding": [1, 1]}, {"index": 2, "embedding": [1, 1]}]}"#,
+            permanent,
+        ),
         (
             200,
             r#"{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1]}]}"#,
