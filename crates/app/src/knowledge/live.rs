@@ -45,6 +45,15 @@ impl LiveKnowledge {
         }
     }
 
+    /// Whether a base in memory has no record.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Memory(base) => base.load().is_empty(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => false,
+        }
+    }
+
     /// Puts a base in memory in the place of the one before it.
     pub(crate) fn replace(&self, new: KnowledgeBase) {
         match self {

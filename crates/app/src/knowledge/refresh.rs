@@ -2,13 +2,17 @@
 //! so that no session waits for an index.
 
 use super::{LiveKnowledge, Maker, log_report};
+use notify::event::ModifyKind;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-use std::sync::Arc;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
-use windlass_knowledge::{Embedding, IngestReport, OpenError};
+use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase, OpenError};
 
 /// Editors write a file in several steps; reading waits until they have been quiet for this long.
 const QUIET: Duration = Duration::from_millis(300);
@@ -30,7 +34,7 @@ pub(crate) struct WatchError {
 pub(crate) enum Refresher {
     Folder {
         /// Its callback holds a sender: without it the thread's loop ends.
-        _watcher: Option<RecommendedWatcher>,
+        _watch: Option<Arc<FolderWatch>>,
         /// The same where nothing is watched.
         _sender: UnboundedSender<()>,
     },
@@ -51,47 +55,90 @@ impl Refresher {
             folder: maker.folder.display().to_string(),
             cause,
         };
-        let watcher = match is_watching {
-            true => Some(watch(&maker, sender.clone()).map_err(refuse)?),
+        let watch = match is_watching {
+            true => {
+                let watch = FolderWatch::start(&maker.folder, sender.clone());
+                Some(Arc::new(watch.map_err(refuse)?))
+            }
             false => None,
         };
         let (handle, is_incomplete) = (Handle::current(), report.missing > 0);
         let keeper = Keeper {
             maker: maker.clone(),
             live,
+            watch: watch.as_ref().map(Arc::downgrade).unwrap_or_default(),
+            is_empty_said: Cell::new(false),
         };
         std::thread::Builder::new()
             .name("knowledge".to_owned())
             .spawn(move || handle.block_on(keeper.run(changes, is_incomplete)))
             .map_err(|error| refuse(notify::Error::io(error)))?;
         Ok(Self::Folder {
-            _watcher: watcher,
+            _watch: watch,
             _sender: sender,
         })
     }
 }
 
-fn watch(maker: &Maker, sender: UnboundedSender<()>) -> notify::Result<RecommendedWatcher> {
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-        let is_change = !matches!(
-            event,
-            Ok(Event {
-                kind: EventKind::Access(_),
-                ..
-            })
-        );
-        if is_change {
+/// A folder that is watched, and watched again when it was away.
+pub(crate) struct FolderWatch {
+    folder: PathBuf,
+    watcher: Mutex<RecommendedWatcher>,
+    /// Whether what was watched is gone: a folder of the same name would be another one.
+    is_gone: Arc<AtomicBool>,
+}
+
+impl FolderWatch {
+    fn start(folder: &Path, sender: UnboundedSender<()>) -> notify::Result<Self> {
+        let folder = std::path::absolute(folder).map_err(notify::Error::io)?;
+        let is_gone = Arc::new(AtomicBool::new(false));
+        let (watched, gone) = (folder.clone(), is_gone.clone());
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            let kind = event.as_ref().map(|event| event.kind);
+            if matches!(kind, Ok(EventKind::Access(_))) {
+                return;
+            }
+            let may_end_it = matches!(
+                kind,
+                Ok(EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
+            );
+            if may_end_it && event.is_ok_and(|event| event.paths.contains(&watched)) {
+                gone.store(true, Ordering::Release);
+            }
             // Without a receiver the server is gone, and so will be the watch.
             let _ = sender.send(());
+        })?;
+        watcher.watch(&folder, RecursiveMode::Recursive)?;
+        Ok(Self {
+            folder,
+            watcher: Mutex::new(watcher),
+            is_gone,
+        })
+    }
+
+    /// Watches the folder that is there now, where the one before is gone.
+    fn renew(&self) {
+        if self.is_gone.swap(false, Ordering::AcqRel) {
+            let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+            // What is gone may not be watched any more as it is.
+            let _ = watcher.unwatch(&self.folder);
+            if watcher
+                .watch(&self.folder, RecursiveMode::Recursive)
+                .is_err()
+            {
+                self.is_gone.store(true, Ordering::Release);
+            }
         }
-    })?;
-    watcher.watch(&maker.folder, RecursiveMode::Recursive)?;
-    Ok(watcher)
+    }
 }
 
 struct Keeper {
     maker: Maker,
     live: Arc<LiveKnowledge>,
+    /// The watch ends with whoever serves, not with this thread.
+    watch: Weak<FolderWatch>,
+    /// Whether the log has it that the folder is empty.
+    is_empty_said: Cell<bool>,
 }
 
 /// What the keeper has to do next.
@@ -152,7 +199,11 @@ impl Keeper {
 
     /// Reads the folder and serves what it finds at once, with the vectors that are at hand.
     async fn read(&self) -> Next {
+        if let Some(watch) = self.watch.upgrade() {
+            watch.renew();
+        }
         match self.maker.make(Embedding::AtHand, &mut |_| ()).await {
+            Ok((base, report)) if self.is_away(&base, &report) => Next::Retry,
             Ok((base, report)) => {
                 log_report(&self.maker, &base, &report);
                 self.live.replace(base);
@@ -161,24 +212,42 @@ impl Keeper {
                     _ => Next::Embed,
                 }
             }
-            Err(error) => failed(&error),
+            Err(error) => self.failed(&error),
         }
+    }
+
+    /// A folder without a single file is one whose files are elsewhere for a moment: a disk that is not mounted, a copy
+    /// that has just begun. Whoever means it starts the server anew.
+    fn is_away(&self, base: &KnowledgeBase, report: &IngestReport) -> bool {
+        let is_away = base.is_empty() && report.files.is_empty() && !self.live.is_empty();
+        if is_away && !self.is_empty_said.get() {
+            tracing::warn!(
+                folder = %self.maker.folder.display(),
+                "the folder holds no records: the knowledge base stays as it was"
+            );
+        }
+        self.is_empty_said.set(is_away);
+        is_away
+    }
+
+    fn failed(&self, error: &OpenError) -> Next {
+        if let Some(watch) = self.watch.upgrade() {
+            watch.is_gone.store(true, Ordering::Release);
+        }
+        tracing::error!(%error, "the knowledge base stays as it was");
+        Next::Retry
     }
 
     async fn embed(&self) -> Next {
         match self.maker.make(Embedding::All, &mut |_| ()).await {
+            Ok((base, report)) if self.is_away(&base, &report) => Next::Retry,
             Ok((base, report)) => {
                 let (passages, embedded) = (report.passages, report.embedded);
                 tracing::info!(passages, embedded, "the knowledge base finds by meaning");
                 self.live.replace(base);
                 Next::Wait
             }
-            Err(error) => failed(&error),
+            Err(error) => self.failed(&error),
         }
     }
-}
-
-fn failed(error: &OpenError) -> Next {
-    tracing::error!(%error, "the knowledge base stays as it was");
-    Next::Retry
 }

@@ -41,6 +41,39 @@ fn a_server_takes_up_what_changes_in_the_folder() {
     server.expect_log("knowledge base read records=1");
 }
 
+/// Also one of the same name, which is another folder, is watched from then on.
+#[test]
+fn a_folder_that_is_away_leaves_the_base_as_it_was_until_it_is_back() {
+    let folder = place(None);
+    let tools = root().join("tools").display().to_string();
+    let mut server = Running::start(command(folder.path()).args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--tools",
+        &tools,
+        "--kb",
+        "kb",
+        "--data",
+        "data",
+    ]));
+    server.expect_log("knowledge base read records=1");
+    server.address();
+    let (base, away) = (folder.path().join("kb"), folder.path().join("away"));
+    fs::rename(&base, &away).unwrap();
+    server.expect_log("the knowledge base stays as it was");
+    fs::rename(&away, &base).unwrap();
+    server.expect_log("knowledge base read records=1");
+    let sails = HULL.replace("The hull", "The sails");
+    fs::write(base.join("public/doc/sails.md"), sails).unwrap();
+    server.expect_log("knowledge base read records=2");
+
+    fs::rename(base.join("public"), &away).unwrap();
+    server.expect_log("the folder holds no records: the knowledge base stays as it was");
+    fs::rename(&away, base.join("public")).unwrap();
+    server.expect_log("knowledge base read records=2");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_for_signed_in_users_is_there_for_whom_the_proxy_names() {
     let folder = place(None);
