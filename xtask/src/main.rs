@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges` and `soak`. Knows the project's rules and the tools that
+//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database` and `soak`. Knows the project's rules and the tools that
 //! enforce them; knows nothing of what the product does.
 
 #![expect(
@@ -27,6 +27,8 @@ usage: cargo xtask <command>
   test    all of check, then the browser and SDK tests, with what they need installed first
   tidy    only the rules that no other tool checks
   edges   only which crate may depend on which
+  database
+          starts the PostgreSQL of the tests, says where it is, and stops it when its input ends
   soak    worlds of faults around the session core, 10,000 of them; or --seeds N, or --minutes N,
           or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N
 
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         ("test", _) => plan::test(&workspace, &mut report),
         ("tidy", _) => report.check("tidy", || tidy::check(&workspace)),
         ("edges", _) => report.check("crate edges", || edges::check(&workspace)),
+        ("database", _) => postgres::keep(&workspace, &mut report),
         ("soak", Some(request)) => soak::soak(&workspace, &mut report, &request),
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");

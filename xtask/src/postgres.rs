@@ -83,6 +83,18 @@ impl Server {
     }
 }
 
+/// Runs a server for whoever tests by hand, until the input ends.
+pub(crate) fn keep(workspace: &Workspace, report: &mut Report) {
+    match Server::start(workspace, report) {
+        Ok(server) => {
+            println!("export {VARIABLE}='{}'", server.address());
+            // Nothing that is typed means anything but its end.
+            drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+        }
+        Err(Missing(reason)) => report.leave_out("PostgreSQL", &reason),
+    }
+}
+
 impl Running {
     /// What belongs to the server's user.
     fn state(&self) -> PathBuf {
