@@ -1,13 +1,16 @@
-//! Measures the bars of the knowledge base in processor time, which a busy machine does not stretch, on records of made-up
-//! words. Where the kernel counts in ticks of milliseconds, the means are finer than the percentiles: `cargo run --release -p windlass-knowledge --example bars -- RECORDS [MODEL_FOLDER]`.
+//! Measures the bars of the knowledge base on records of made-up words: `cargo run --release -p windlass-knowledge --example
+//! bars -- RECORDS [MODEL_FOLDER]`. Each question is asked five times and its quickest answer counts, so that what else
+//! the machine does is left out; the rest is processor time, which the kernel may count in ticks of milliseconds.
 
 #![expect(clippy::print_stdout, reason = "a measurement prints")]
+#![expect(clippy::disallowed_methods, reason = "a measurement takes time")]
 
 use std::cell::Cell;
 use std::future::{Future, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 use windlass_knowledge::embed::{EmbedError, Embedder, LocalModel, Model, Purpose};
 use windlass_knowledge::{KnowledgeBase, Observer, Options};
 use windlass_tool::handler::{CapabilityFuture, GetRequest, Knowledge, Record, SearchRequest};
@@ -15,6 +18,7 @@ use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
 
 const QUESTIONS: usize = 1_000;
+const ATTEMPTS: usize = 5;
 const WORDS: u64 = 20_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let records: Vec<Record> = (0..count).map(|number| record(number, &chance)).collect();
 
     let begun = processor_ms();
-    let base = KnowledgeBase::from_records(records.clone())?;
+    let base = KnowledgeBase::from_records(records)?;
     println!(
         "{count} records indexed by words: {:.0} ms, {:.1} MB resident",
         processor_ms() - begun,
@@ -41,7 +45,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         hash: String::new(),
         dimension: 384,
     }));
-    let base = index(records.clone(), embedder)?;
+    // Made again, for two bases at a time would be counted as one.
+    let records: Vec<Record> = (0..count).map(|number| record(number, &chance)).collect();
+    let base = index(records, embedder)?;
     measure("hybrid, engine only", &base, 20, &chance)?;
     println!("with vectors: {:.1} MB resident", resident_mb());
     drop(base);
@@ -105,7 +111,6 @@ fn measure(
     chance: &Chance,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut times = Vec::with_capacity(QUESTIONS);
-    let all = processor_ms();
     for _ in 0..QUESTIONS {
         let request = SearchRequest {
             query: chance.words(words),
@@ -119,37 +124,46 @@ fn measure(
             user_id: UserId::new("user"),
             mode: Mode::Voice,
         };
-        let begun = processor_ms();
-        now(base.search(request))?;
-        times.push(processor_ms() - begun);
+        times.push(quickest(|| now(base.search(request.clone())).map(|_| ()))?);
     }
-    let mean = (processor_ms() - all) / QUESTIONS as f64;
-    println!("{name}: mean {mean:.3} ms, {}", percentiles(times));
+    println!("{name}: {}", percentiles(times));
     Ok(())
 }
 
 fn measure_get(base: &KnowledgeBase, count: usize) -> Result<(), Box<dyn std::error::Error>> {
     let mut times = Vec::with_capacity(QUESTIONS);
-    let all = processor_ms();
     for number in 0..QUESTIONS {
         let request = GetRequest {
             id: format!("doc:r{}", number * 7_919 % count.max(1)),
             namespace: None,
             user_id: UserId::new("user"),
         };
-        let begun = processor_ms();
-        let _ = now(base.get(request))?;
-        times.push(processor_ms() - begun);
+        times.push(quickest(|| now(base.get(request.clone())).map(|_| ()))?);
     }
-    let mean = (processor_ms() - all) / QUESTIONS as f64;
-    println!("get: mean {mean:.4} ms, {}", percentiles(times));
+    println!("get: {}", percentiles(times));
     Ok(())
+}
+
+/// Milliseconds of the quickest of some attempts.
+fn quickest<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
+    let mut quickest = f64::INFINITY;
+    for _ in 0..ATTEMPTS {
+        let begun = Instant::now();
+        work()?;
+        quickest = quickest.min(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(quickest)
 }
 
 fn percentiles(mut times: Vec<f64>) -> String {
     times.sort_by(f64::total_cmp);
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-    format!("p50 {:.3} ms, p99 {:.3} ms", at(0.50), at(0.99))
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    format!(
+        "mean {mean:.3} ms, p50 {:.3} ms, p99 {:.3} ms",
+        at(0.50),
+        at(0.99)
+    )
 }
 
 fn record(number: usize, chance: &Chance) -> Record {
