@@ -3,8 +3,10 @@
 
 use crate::front_matter::{self, Fault, Form};
 use crate::record;
+use crate::strict_json;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 use windlass_tool::handler::Record;
 
 /// The columns of a CSV file whose cells are lists, and what separates their items.
@@ -77,7 +79,7 @@ fn json(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
         )
     };
     if !text.trim_start().starts_with('[') {
-        let fields = serde_json::from_str(text).map_err(bad)?;
+        let fields = strict_json::fields(text).map_err(bad)?;
         return Ok(vec![one(path, Format::Json, Form::Single, Some(1), fields)]);
     }
     let items: Vec<&RawValue> = serde_json::from_str(text).map_err(bad)?;
@@ -88,7 +90,7 @@ fn json(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
             // The items are parts of the text, so that their places are those of their addresses.
             let place = item.get().as_ptr().addr() - text.as_ptr().addr();
             let line = Some(lines.of(place));
-            match serde_json::from_str(item.get()) {
+            match strict_json::fields(item.get()) {
                 Ok(fields) => one(path, Format::Json, Form::OneOfMany, line, fields),
                 Err(error) => Found {
                     line,
@@ -108,7 +110,7 @@ fn json_lines(path: &str, text: &str) -> Vec<Found> {
         .filter(|(text, _)| !text.trim().is_empty())
         .map(|(text, line)| {
             let line = Some(line);
-            match serde_json::from_str(text) {
+            match strict_json::fields(text) {
                 Ok(fields) => one(path, Format::JsonLines, Form::OneOfMany, line, fields),
                 Err(error) => Found {
                     line,
@@ -164,6 +166,15 @@ fn csv(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
             "the file has {} columns: keep at most {COLUMNS_MAX}",
             columns.len()
         );
+        return Err(Fault::new(Some(1), message));
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = columns
+        .iter()
+        .map(str::trim)
+        .find(|column| !column.is_empty() && !seen.insert(*column))
+    {
+        let message = format!("the column {twice:.60?} is there twice: keep one of the two");
         return Err(Fault::new(Some(1), message));
     }
     Ok(reader
@@ -224,6 +235,12 @@ fn one(
     let record = body(&mut fields)
         .and_then(|body| {
             if let Some(Value::Object(inner)) = fields.remove("metadata") {
+                if let Some(twice) = inner.keys().find(|key| fields.contains_key(*key)) {
+                    return Err(record::RecordError::new(
+                        "metadata",
+                        format!("has {twice:.60?}, and so has the record: keep one of the two"),
+                    ));
+                }
                 fields.extend(inner);
             }
             front_matter::assemble(path, fields, &body, form)

@@ -197,3 +197,52 @@ fn photos_diagrams_and_videos_say_where_they_lie() {
         (AssetKind::Video, Some("video/mp4"))
     );
 }
+
+#[test]
+fn a_key_that_is_there_twice_is_reported_and_neither_is_taken() {
+    let good = r#"{"id": "doc:ok", "title": "Ok"}"#;
+    for (path, text, line) in [
+        (
+            "x.jsonl",
+            format!("{good}\n{{\"id\": \"doc:a\", \"title\": \"One\", \"title\": \"Two\"}}\n"),
+            Some(2),
+        ),
+        (
+            "x.json",
+            format!(
+                "[{good},\n{{\"id\": \"doc:a\", \"title\": \"One\", \"x\": [{{\"y\": 1, \"y\": 2}}]}}]"
+            ),
+            Some(2),
+        ),
+        (
+            "x.json",
+            format!(
+                "[{good},\n{{\"id\": \"doc:a\", \"title\": \"One\", \"metadata\": {{\"title\": \"Two\"}}}}]"
+            ),
+            Some(2),
+        ),
+    ] {
+        let folder = folder(&[(path, text.as_bytes())]);
+        let (base, report) = open(folder.path());
+        assert_eq!(base.len(), 1, "{text}");
+        let problem = &report.problems[0];
+        assert_eq!(problem.line, line, "{problem}");
+        assert!(problem.message.contains("keep one of the two"), "{problem}");
+    }
+    for (path, text) in [
+        (
+            "x.json",
+            r#"{"id": "doc:a", "title": "One", "title": "Two"}"#,
+        ),
+        ("x.csv", "id,title,ship, title\ndoc:a,One,Fram,Two\n"),
+        ("x.yaml", "id: doc:a\ntitle: One\ntitle: Two\n"),
+        (
+            "x.md",
+            "---\nid: doc:a\ntype: doc\ntitle: One\ntitle: Two\n---\n",
+        ),
+    ] {
+        let folder = folder(&[(path, text.as_bytes())]);
+        let (base, report) = open(folder.path());
+        assert_eq!((base.len(), report.problems.len()), (0, 1), "{path}");
+    }
+}
