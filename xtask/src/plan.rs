@@ -17,7 +17,7 @@ const SDK_TESTS: &str = "tests/sdk";
 const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test-reporter=spec"];
 
 /// What is built on demand, and tested with the rest.
-const FEATURES: &str = "windlass-app/postgres";
+const FEATURES: &str = "windlass-app/documents,windlass-app/postgres";
 
 /// How the workspace is built and tested.
 #[derive(Clone, Copy)]

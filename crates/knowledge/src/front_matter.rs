@@ -218,7 +218,7 @@ impl<'a> Place<'a> {
                         return Err(RecordError::new(
                             "id",
                             "is missing, and the path has characters that an id cannot have: add an id to the front \
-                             matter",
+                             matter, or rename the file",
                         ));
                     }
                 }

@@ -257,6 +257,8 @@ impl Reader<'_> {
             Format::Json | Format::JsonLines | Format::Yaml | Format::Csv => {
                 self.limits.data_file_bytes_max
             }
+            #[cfg(feature = "documents")]
+            Format::Html | Format::Pdf => self.limits.data_file_bytes_max,
         };
         let mut bytes = Vec::new();
         // A file can grow between a look at its size and its reading, so the reading itself is what is limited.

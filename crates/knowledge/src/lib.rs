@@ -12,6 +12,8 @@ mod build;
 mod catalogue;
 mod date;
 mod dense;
+#[cfg(feature = "documents")]
+mod documents;
 pub mod embed;
 pub mod eval;
 mod front_matter;

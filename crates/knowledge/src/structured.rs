@@ -1,6 +1,8 @@
 //! Makes records of files that hold data rather than text: JSON, JSON Lines, YAML and CSV. Knows each format's shape and
 //! lines; what makes a good record is not decided here.
 
+#[cfg(feature = "documents")]
+use crate::documents;
 use crate::front_matter::{self, Fault, Form};
 use crate::record;
 use crate::strict_json;
@@ -22,6 +24,10 @@ pub(crate) enum Format {
     JsonLines,
     Yaml,
     Csv,
+    #[cfg(feature = "documents")]
+    Html,
+    #[cfg(feature = "documents")]
+    Pdf,
 }
 
 impl Format {
@@ -32,6 +38,10 @@ impl Format {
             "jsonl" | "ndjson" => Some(Self::JsonLines),
             "yaml" | "yml" => Some(Self::Yaml),
             "csv" => Some(Self::Csv),
+            #[cfg(feature = "documents")]
+            "html" | "htm" => Some(Self::Html),
+            #[cfg(feature = "documents")]
+            "pdf" => Some(Self::Pdf),
             _ => None,
         }
     }
@@ -42,6 +52,10 @@ impl Format {
             Self::Json | Self::JsonLines => "json",
             Self::Yaml => "yaml",
             Self::Csv => "csv",
+            #[cfg(feature = "documents")]
+            Self::Html => "html",
+            #[cfg(feature = "documents")]
+            Self::Pdf => "pdf",
         }
     }
 }
@@ -54,8 +68,14 @@ pub(crate) struct Found {
 
 /// Reads all records of a file. The error is that of a file that holds none because of its form.
 pub(crate) fn read(path: &str, format: Format, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
+    #[cfg(feature = "documents")]
+    if format == Format::Pdf {
+        return Ok(vec![document(path, format, documents::pdf(bytes)?)]);
+    }
     let text = front_matter::text(bytes)?;
     match format {
+        #[cfg(feature = "documents")]
+        Format::Html | Format::Pdf => Ok(vec![document(path, format, documents::html(text)?)]),
         Format::Markdown => {
             let record = front_matter::read(path, text)?;
             let line = front_matter::line_of(text, "id");
@@ -69,6 +89,23 @@ pub(crate) fn read(path: &str, format: Format, bytes: &[u8]) -> Result<Vec<Found
         Format::Yaml => yaml(path, text),
         Format::Csv => csv(path, text),
     }
+}
+
+/// The record of a document, which says nothing of itself but its title and its text.
+#[cfg(feature = "documents")]
+fn document(path: &str, format: Format, document: documents::Document) -> Found {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let mut fields = Map::new();
+    let title = document
+        .title
+        .unwrap_or_else(|| stem.replace(['_', '-'], " "));
+    fields.insert("title".to_owned(), title.into());
+    fields.insert("body".to_owned(), document.text.into());
+    if !folders.contains('/') {
+        fields.insert("type".to_owned(), "document".into());
+    }
+    one(path, format, Form::Single, None, fields)
 }
 
 fn json(path: &str, text: &str) -> Result<Vec<Found>, Fault> {

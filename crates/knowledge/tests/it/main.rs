@@ -1,6 +1,9 @@
 //! The knowledge base through its public entry points: opening folders, searching, looking up.
 
 #[cfg(test)]
+#[cfg(feature = "documents")]
+mod documents;
+#[cfg(test)]
 mod durability;
 #[cfg(test)]
 mod engines;
