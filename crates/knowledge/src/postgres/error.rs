@@ -16,6 +16,9 @@ pub enum PostgresError {
     /// Another attempt may succeed.
     #[error("the PostgreSQL database does not answer: {0}")]
     Unreachable(String),
+    /// Another attempt may succeed, when the database has less to do.
+    #[error("the PostgreSQL database takes too long: {0}")]
+    Slow(String),
     #[error(
         "the PostgreSQL database has no pgvector: install it there and run `CREATE EXTENSION vector` as its administrator"
     )]
@@ -59,7 +62,6 @@ impl From<tokio_postgres::Error> for PostgresError {
             SqlState::ADMIN_SHUTDOWN,
             SqlState::CRASH_SHUTDOWN,
             SqlState::CANNOT_CONNECT_NOW,
-            SqlState::QUERY_CANCELED,
             SqlState::TOO_MANY_CONNECTIONS,
             SqlState::CONNECTION_FAILURE,
             SqlState::IDLE_SESSION_TIMEOUT,
@@ -69,6 +71,7 @@ impl From<tokio_postgres::Error> for PostgresError {
         let message = refusal.message().to_owned();
         match is_going_down {
             true => Self::Unreachable(message),
+            false if *code == SqlState::QUERY_CANCELED => Self::Slow(message),
             false => Self::Refused {
                 code: code.code().to_owned(),
                 message,
