@@ -58,9 +58,16 @@ impl Archive {
         Self { store }
     }
 
-    /// Keeps what happened. Nobody waits for it; where the store fails, it says so in the log.
-    pub(crate) fn keep(&self, id: &ConversationId, owner: Option<&ClientId>, entry: Entry) {
-        let (id, owner, now) = (id.clone(), owner_id(owner), clock::now_unix_ms());
+    /// Keeps what happened in a conversation that was last used at a time, so that the store does not know it for longer than
+    /// memory does. Nobody waits for it; where the store fails, it says so in the log.
+    pub(crate) fn keep(
+        &self,
+        id: &ConversationId,
+        owner: Option<&ClientId>,
+        used_unix_ms: u64,
+        entry: Entry,
+    ) {
+        let (id, owner, now) = (id.clone(), owner_id(owner), used_unix_ms);
         let bodies = bodies(entry);
         drop(self.store.ask(move |transaction| {
             if transaction.open_conversation(&id, &owner, now)? == Opened::Foreign {

@@ -250,7 +250,8 @@ impl Conversation {
                 said,
                 ..Entry::default()
             };
-            self.archive.keep(&self.id, self.owner.as_ref(), entry);
+            let owner = self.owner.as_ref();
+            self.archive.keep(&self.id, owner, self.used(), entry);
         }
     }
 
@@ -272,7 +273,8 @@ impl Conversation {
             answer,
             said,
         };
-        self.archive.keep(&self.id, self.owner.as_ref(), entry);
+        let owner = self.owner.as_ref();
+        self.archive.keep(&self.id, owner, self.used(), entry);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
