@@ -3,7 +3,8 @@
 //!
 //! Run it with `cargo run --example one_tool`.
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io::Write;
@@ -19,6 +20,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::MemoryStore;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
@@ -66,20 +68,27 @@ impl Handler for ConvertDistance {
     }
 }
 
-fn convert(arguments: &Map<String, Value>) -> HandlerResult {
-    let value = arguments["value"].as_f64().unwrap_or_default();
-    let converted = match arguments["to"].as_str() {
-        Some("kilometres") => value * KILOMETRES_PER_NAUTICAL_MILE,
-        Some("nautical_miles") => value / KILOMETRES_PER_NAUTICAL_MILE,
+/// The arguments as the schema has them.
+#[derive(Deserialize)]
+struct Distance<'a> {
+    value: f64,
+    to: &'a str,
+}
+
+fn convert(arguments: &Arguments) -> HandlerResult {
+    let Distance { value, to } = arguments
+        .read()
+        .map_err(|error| Failure::new(FailureKind::Validation, error.to_string()))?;
+    let converted = match to {
+        "kilometres" => value * KILOMETRES_PER_NAUTICAL_MILE,
+        "nautical_miles" => value / KILOMETRES_PER_NAUTICAL_MILE,
         other => {
             let message = format!("there is no unit {other:?}");
             return Err(Failure::new(FailureKind::Validation, message));
         }
     };
     let rounded = (converted * 10.0).round() / 10.0;
-    Ok(Success::new(
-        json!({"value": rounded, "unit": arguments["to"]}),
-    ))
+    Ok(Success::new(json!({"value": rounded, "unit": to})))
 }
 
 /// Compiles the directory and joins the tool with its handler.
@@ -155,9 +164,9 @@ impl World for Memory {
     }
 }
 
-fn object(value: Value) -> Map<String, Value> {
+fn object(value: Value) -> Arguments {
     match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
+        Value::Object(map) => map.into(),
+        _ => Arguments::none(),
     }
 }

@@ -54,7 +54,8 @@ impl Handler for ConvertDistance {
 }
 
 fn convert(invocation: &Invocation) -> HandlerResult {
-    let nautical_miles = invocation.arguments["value"].as_f64().unwrap_or_default();
+    let value = invocation.arguments.get("value");
+    let nautical_miles = value.and_then(|value| value.as_f64()).unwrap_or_default();
     invocation
         .context
         .emit_event(&DistanceConverted { nautical_miles })
@@ -80,7 +81,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         let call = IncomingCall {
             id: Some("function-call-1".into()),
             name: Some("convert_distance".into()),
-            arguments: Ok(arguments.as_object().cloned().unwrap_or_default()),
+            arguments: Ok(arguments.as_object().cloned().unwrap_or_default().into()),
         };
         runtime.block_on(call_once(request(&registry, &subscriptions)?, call));
     }

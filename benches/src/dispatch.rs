@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::hint::black_box;
 use windlass_provider::gemini_live::{Codec, Sink, profile};
 use windlass_session::model::ModelEvent;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::registry::Registry;
 
 const VARIANTS: [&str; 6] = ["full", "short-ids", "parse", "validate", "core", "encode"];
@@ -83,7 +84,9 @@ fn measure_variant(kit: &Kit, variant: &str) -> Result<Value, String> {
 
 /// Defaults and validation alone, with the copy of the arguments that they need.
 fn validate<'k>(kit: &Kit, registry: &Registry) -> Box<dyn FnMut(usize) + 'k> {
-    let arguments: Vec<_> = (0..64).map(|number| kit.arguments_of(number)).collect();
+    let arguments: Vec<Arguments> = (0..64)
+        .map(|number| kit.arguments_of(number).into())
+        .collect();
     let tool = registry.get("kb_search").cloned();
     Box::new(move |number| {
         let mut arguments = arguments[number % arguments.len()].clone();

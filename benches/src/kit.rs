@@ -156,7 +156,7 @@ struct KbSearch;
 
 impl Handler for KbSearch {
     fn execute(&self, invocation: Invocation) -> Execution {
-        let argument = |name| invocation.arguments.get(name).cloned().unwrap_or_default();
+        let argument = |name| invocation.arguments.get(name).unwrap_or_default();
         Execution::Ready(Ok(Success::new(json!({
             "hits": [{"id": "doc-1", "title": "Refunds", "score": 0.87}],
             "total": 1,

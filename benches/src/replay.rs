@@ -82,7 +82,9 @@ fn call(kit: &Kit, number: u64) -> ModelEvent {
     ModelEvent::Calls(vec![IncomingCall {
         id: Some(format!("function-call-{number:020}").into()),
         name: Some("kb_search".into()),
-        arguments: Ok(kit.arguments_of(usize::try_from(number).unwrap_or_default())),
+        arguments: Ok(kit
+            .arguments_of(usize::try_from(number).unwrap_or_default())
+            .into()),
     }])
 }
 

@@ -2,14 +2,14 @@
 
 use crate::outcome::{Outcome, report};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::Context;
 
 /// The arguments as a handler's type, borrowing their texts. What the schema lets through and the type does not take is
 /// the caller's mistake all the same, and is answered as one.
-pub(crate) fn read<'a, T: Deserialize<'a>>(arguments: &'a Map<String, Value>) -> Outcome<T> {
-    T::deserialize(arguments).map_err(|error| {
+pub(crate) fn read<'a, T: Deserialize<'a>>(arguments: &'a Arguments) -> Outcome<T> {
+    arguments.read().map_err(|error| {
         report(
             FailureKind::Validation,
             format!("the arguments cannot be read: {error}"),

@@ -1,15 +1,17 @@
 //! The arguments of a call as every provider writes them: an object, or a string that holds one. Read strictly; what is
 //! wrong is said, never guessed at and never repaired.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_session::model::ArgumentsProblem;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::json;
+use windlass_tool::json_reader::Reader;
 
 /// Reads arguments that are an object, or a string that holds one. None at all means none are given.
-pub(crate) fn read_arguments(text: &str) -> Result<Map<String, Value>, ArgumentsProblem> {
+pub(crate) fn read_arguments(text: &str) -> Result<Arguments, ArgumentsProblem> {
     match text.as_bytes().first() {
         Some(b'{') => read_object(text),
-        Some(b'n') => Ok(Map::new()),
+        Some(b'n') => Ok(Arguments::none()),
         Some(b'"') => {
             let inner: String = serde_json::from_str(text)
                 .map_err(|_| ArgumentsProblem("the arguments are no valid text".to_owned()))?;
@@ -22,20 +24,23 @@ pub(crate) fn read_arguments(text: &str) -> Result<Map<String, Value>, Arguments
 }
 
 /// Reads the text of an object. None at all means none are given.
-pub(crate) fn read_arguments_text(text: &str) -> Result<Map<String, Value>, ArgumentsProblem> {
+pub(crate) fn read_arguments_text(text: &str) -> Result<Arguments, ArgumentsProblem> {
     if text.trim().is_empty() {
-        return Ok(Map::new());
+        return Ok(Arguments::none());
     }
     read_object(text)
 }
 
-fn read_object(text: &str) -> Result<Map<String, Value>, ArgumentsProblem> {
-    // What is known to be text is read faster than bytes; the slower reader says what is wrong with the rest.
-    if let Ok(json::Strict(Value::Object(map))) = serde_json::from_str(text) {
-        return Ok(map);
+fn read_object(text: &str) -> Result<Arguments, ArgumentsProblem> {
+    // What is plainly good is read in one pass; the general parser says what is wrong with the rest.
+    let mut reader = Reader::new(text);
+    if let Some(arguments) = reader.arguments()
+        && reader.end().is_some()
+    {
+        return Ok(arguments);
     }
     match json::parse(text.as_bytes()) {
-        Ok(Value::Object(map)) => Ok(map),
+        Ok(Value::Object(map)) => Ok(map.into()),
         Ok(_) => Err(ArgumentsProblem(
             "the arguments must be a JSON object".to_owned(),
         )),

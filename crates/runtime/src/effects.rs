@@ -230,7 +230,7 @@ pub(crate) fn propose(
     let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap_or(u64::MAX);
     let token_hash = ids::token_hash(token.expose());
     let expires_at_unix_ms = now_unix_ms.saturating_add(valid_ms);
-    let arguments = serde_json::Value::Object((**request.arguments.expose()).clone());
+    let arguments = request.arguments.expose().to_value();
     let arguments = String::from_utf8_lossy(&json::canonical(&arguments)).into_owned();
     let proposal = Proposal {
         token_hash,

@@ -2,16 +2,17 @@
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use windlass_tool::arguments::Arguments;
 
 /// The arguments without those that the JSON pointers name. A `*` in a pointer stands for every key or item.
 pub(crate) fn without_sensitive<'a>(
-    arguments: &'a Map<String, Value>,
+    arguments: &'a Arguments,
     sensitive: &[String],
-) -> Cow<'a, Map<String, Value>> {
+) -> Cow<'a, Arguments> {
     if sensitive.is_empty() {
         return Cow::Borrowed(arguments);
     }
-    let mut visible = arguments.clone();
+    let mut visible = arguments.to_map();
     for pointer in sensitive {
         let tokens: Vec<String> = pointer
             .split('/')
@@ -20,7 +21,7 @@ pub(crate) fn without_sensitive<'a>(
             .collect();
         remove_from_map(&mut visible, &tokens);
     }
-    Cow::Owned(visible)
+    Cow::Owned(visible.into())
 }
 
 fn remove_from_map(map: &mut Map<String, Value>, tokens: &[String]) {
@@ -83,6 +84,7 @@ mod tests {
             "guests": [{"mail": "x", "name": "Bob"}, {"mail": "y"}], "codes": [7, 8]
         });
         let arguments = arguments.as_object().unwrap();
+        let given = Arguments::from(arguments.clone());
         for (pointers, expected) in [
             (vec![], arguments.clone()),
             (
@@ -107,7 +109,7 @@ mod tests {
         ] {
             let pointers: Vec<String> = pointers.into_iter().map(str::to_owned).collect();
             assert_eq!(
-                *without_sensitive(arguments, &pointers),
+                without_sensitive(&given, &pointers).to_map(),
                 expected,
                 "{pointers:?}"
             );

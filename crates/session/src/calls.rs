@@ -6,8 +6,8 @@ use crate::io::{OutcomeState, TokenHash};
 use crate::model::ModelToolResponse;
 use crate::policy::{Asked, Clamp, Settled, state_of};
 use crate::time::Timestamp;
-use serde_json::{Map, Value};
 use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
@@ -36,7 +36,7 @@ pub(crate) struct Call {
     pub(crate) slot: Slot,
     pub(crate) attempt: u32,
     pub(crate) tool: Arc<Tool>,
-    pub(crate) arguments: Arc<Map<String, Value>>,
+    pub(crate) arguments: Arc<Arguments>,
     pub(crate) defaults_applied: Arc<[Arc<str>]>,
     pub(crate) clamped: Option<Clamp>,
     /// Of calls that change something or need the user's consent.

@@ -4,8 +4,9 @@
 use crate::io::TokenHash;
 use crate::model::{Role, TranscriptEntry};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::sensitive::Sensitive;
@@ -98,7 +99,7 @@ pub struct ConfirmationQuestion {
     pub token_hash: TokenHash,
     pub tool: ToolId,
     /// Those that will run, all of them.
-    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    pub arguments: Sensitive<Arc<Arguments>>,
     /// The tool's template over the arguments, made safe to show.
     pub preview: Sensitive<String>,
     /// What the user should know of an earlier wish of the same kind.

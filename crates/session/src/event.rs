@@ -3,8 +3,9 @@
 
 use crate::model::{LostReason, Role, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
@@ -175,7 +176,7 @@ pub struct CallStarted {
     pub attempt: u32,
     pub tool: Arc<Tool>,
     pub turn: u64,
-    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    pub arguments: Sensitive<Arc<Arguments>>,
     /// The phrase for people, from the tool's template.
     pub status: Option<String>,
 }
@@ -191,7 +192,7 @@ pub struct CallRecord {
     pub turn: u64,
     pub idempotency_key: Arc<str>,
     pub effect_id: Option<EffectId>,
-    pub arguments: Option<Sensitive<Arc<Map<String, Value>>>>,
+    pub arguments: Option<Sensitive<Arc<Arguments>>>,
     pub response: Sensitive<Arc<ToolResponse>>,
 }
 

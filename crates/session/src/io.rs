@@ -6,9 +6,9 @@ use crate::model::{ConnectionEvent, ModelCommand, ModelEvent};
 pub use crate::policy::{AdmittedCall, EffectLookup};
 use crate::snapshot::Restored;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
@@ -270,7 +270,7 @@ pub struct ConfirmationRequest {
     pub tool_version: Arc<str>,
     pub fingerprint: [u8; 32],
     /// Those that will run.
-    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    pub arguments: Sensitive<Arc<Arguments>>,
     pub preview: Sensitive<String>,
     pub valid_for: Duration,
     /// An open confirmation in whose place this one comes; its token is dead from then on.

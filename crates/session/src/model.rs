@@ -3,9 +3,9 @@
 
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::Projection;
 use windlass_tool::kind::Scheduling;
 use windlass_tool::sensitive::Sensitive;
@@ -84,7 +84,7 @@ pub struct IncomingCall {
     pub id: Option<Arc<str>>,
     /// `None` where the provider named no tool.
     pub name: Option<Arc<str>>,
-    pub arguments: Result<Map<String, Value>, ArgumentsProblem>,
+    pub arguments: Result<Arguments, ArgumentsProblem>,
 }
 
 /// Why a call's arguments are no JSON object.

@@ -31,9 +31,9 @@ use crate::time::Timestamp;
 use crate::transcript::Transcript;
 use crate::turn::Turns;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::error::CallError;
 use windlass_tool::id::{CallNumber, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
@@ -113,16 +113,12 @@ enum Lifecycle {
 pub(crate) struct Refusal {
     pub(crate) error: CallError,
     pub(crate) tool: Option<Arc<Tool>>,
-    pub(crate) arguments: Option<Arc<Map<String, Value>>>,
+    pub(crate) arguments: Option<Arc<Arguments>>,
 }
 
 impl Refusal {
     /// Of a call whose tool and arguments were good.
-    pub(crate) fn of(
-        error: CallError,
-        tool: Arc<Tool>,
-        arguments: Arc<Map<String, Value>>,
-    ) -> Self {
+    pub(crate) fn of(error: CallError, tool: Arc<Tool>, arguments: Arc<Arguments>) -> Self {
         Self {
             error,
             tool: Some(tool),

@@ -8,8 +8,8 @@ use crate::model::HistoryEntry;
 use crate::policy::SavedLoops;
 use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -76,7 +76,7 @@ pub struct KnownQuestion {
     pub tool_version: Arc<str>,
     pub fingerprint: [u8; 32],
     /// Those that were shown.
-    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    pub arguments: Sensitive<Arc<Arguments>>,
     pub state: QuestionState,
     pub expires_at_unix_ms: u64,
 }
@@ -102,7 +102,7 @@ impl Restored {
     /// All arguments of calls in it, with the tool of each, for whoever must leave some of them out.
     pub fn arguments_mut(
         &mut self,
-    ) -> impl Iterator<Item = (&ToolId, &mut Sensitive<Arc<Map<String, Value>>>)> {
+    ) -> impl Iterator<Item = (&ToolId, &mut Sensitive<Arc<Arguments>>)> {
         let open_turn = self.snapshot.open_turn.iter_mut();
         let questions = self.questions.iter_mut();
         open_turn

@@ -1,6 +1,7 @@
 //! The contract between a tool's code and the runtime: what a handler is given, what it may do with the outside world,
 //! and what it may answer. A handler never sees a socket, a provider, a confirmation token or another session.
 
+use crate::arguments::Arguments;
 use crate::error::FailureKind;
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
@@ -58,7 +59,7 @@ pub type CapabilityFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct LookupInvocation {
     pub effect_id: EffectId,
     /// Those of the attempt.
-    pub arguments: Arc<Map<String, Value>>,
+    pub arguments: Arc<Arguments>,
     pub context: Context,
 }
 
@@ -81,7 +82,7 @@ pub enum Finding {
 
 /// What one attempt is given.
 pub struct Invocation {
-    pub arguments: Arc<Map<String, Value>>,
+    pub arguments: Arc<Arguments>,
     pub context: Context,
 }
 

@@ -1,11 +1,10 @@
 //! Reads JSON text in one pass, for the few shapes that come often. Knows no position and no cause: where a text is not
 //! plainly good, the general parser has to look.
 
+use crate::arguments::Arguments;
 use crate::json::{Strict, plain_length};
-use serde_json::{Map, Value};
-
-/// Values inside values. The general parser allows more.
-const DEPTH_MAX: usize = 32;
+use serde_json::Value;
+use std::ops::Range;
 
 /// A place in a text. Every method skips white space, reads one thing, and moves on; `None` means that somebody else has
 /// to read the text from its start.
@@ -27,12 +26,19 @@ impl<'t> Reader<'t> {
 
     /// A string that needs no unescaping, as it stands in the text.
     pub fn text(&mut self) -> Option<&'t str> {
+        let text = self.text;
+        self.span().map(|span| &text[span])
+    }
+
+    /// Where such a string stands.
+    pub(crate) fn span(&mut self) -> Option<Range<usize>> {
         self.token(b'"')?;
+        let bytes = self.text.as_bytes();
         let start = self.at;
-        let end = start + plain_length(&self.text.as_bytes()[start..]);
-        (self.text.as_bytes().get(end) == Some(&b'"')).then(|| {
+        let end = start + plain_length(&bytes[start..]);
+        (bytes.get(end) == Some(&b'"')).then(|| {
             self.at = end + 1;
-            &self.text[start..end]
+            start..end
         })
     }
 
@@ -43,38 +49,40 @@ impl<'t> Reader<'t> {
         mut member: impl FnMut(&mut Self, &'t str) -> Option<()>,
     ) -> Option<()> {
         self.token(b'{')?;
-        if self.peek()? == b'}' {
-            return self.token(b'}');
-        }
-        loop {
+        let mut is_first = true;
+        while self.goes_on(b'}', !std::mem::take(&mut is_first))? {
             let name = self.text()?;
             self.token(b':')?;
             member(self, name)?;
-            if self.peek()? == b'}' {
-                return self.token(b'}');
-            }
-            self.token(b',')?;
         }
+        Some(())
     }
 
     /// An array; `item` has to read each value.
     pub fn array(&mut self, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.token(b'[')?;
-        if self.peek()? == b']' {
-            return self.token(b']');
-        }
-        loop {
+        let mut is_first = true;
+        while self.goes_on(b']', !std::mem::take(&mut is_first))? {
             item(self)?;
-            if self.peek()? == b']' {
-                return self.token(b']');
-            }
+        }
+        Some(())
+    }
+
+    /// Whether a member or an item follows in what `end` closes. Where others came `before`, there has to be a comma.
+    pub(crate) fn goes_on(&mut self, end: u8, before: bool) -> Option<bool> {
+        if self.peek()? == end {
+            self.at += 1;
+            return Some(false);
+        }
+        if before {
             self.token(b',')?;
         }
+        Some(true)
     }
 
     /// An object without names that are there twice.
-    pub fn map(&mut self) -> Option<Map<String, Value>> {
-        self.map_at(0)
+    pub fn arguments(&mut self) -> Option<Arguments> {
+        Arguments::read_from(self)
     }
 
     /// The end of the text.
@@ -82,36 +90,20 @@ impl<'t> Reader<'t> {
         self.peek().is_none().then_some(())
     }
 
-    fn map_at(&mut self, depth: usize) -> Option<Map<String, Value>> {
-        let mut map = Map::new();
-        self.object(|reader, name| {
-            let value = reader.value(depth + 1)?;
-            map.insert(name.to_owned(), value).is_none().then_some(())
-        })?;
-        Some(map)
+    /// Behind white space, in bytes.
+    pub(crate) fn position(&mut self) -> usize {
+        self.peek();
+        self.at
     }
 
-    fn value(&mut self, depth: usize) -> Option<Value> {
-        if depth > DEPTH_MAX {
-            return None;
-        }
-        match self.peek()? {
-            b'"' => Some(Value::String(self.text()?.to_owned())),
-            b'{' => self.map_at(depth).map(Value::Object),
-            b'[' => {
-                let mut items = Vec::new();
-                self.array(|reader| {
-                    items.push(reader.value(depth + 1)?);
-                    Some(())
-                })?;
-                Some(Value::Array(items))
-            }
-            _ => self.scalar(),
-        }
+    /// What was not read yet.
+    pub(crate) fn rest(&mut self) -> &'t str {
+        self.peek();
+        &self.text[self.at..]
     }
 
     /// A number, `true`, `false` or `null`.
-    fn scalar(&mut self) -> Option<Value> {
+    pub(crate) fn scalar(&mut self) -> Option<Value> {
         let rest = &self.text[self.at..];
         let length = rest
             .bytes()
@@ -137,7 +129,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The next byte that is no white space.
-    fn peek(&mut self) -> Option<u8> {
+    pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
@@ -157,9 +149,9 @@ mod tests {
 
     fn read(text: &str) -> Option<Value> {
         let mut reader = Reader::new(text);
-        let map = reader.map()?;
+        let arguments = reader.arguments()?;
         reader.end()?;
-        Some(Value::Object(map))
+        Some(arguments.to_value())
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! handler and the runtime. Knows no provider connection, no session and no clock; only the compiler and the artifact
 //! read files.
 
+pub mod arguments;
 pub mod artifact;
 mod cap;
 pub mod compile;
@@ -14,6 +15,7 @@ pub mod id;
 pub mod intent;
 pub mod json;
 pub mod json_reader;
+mod json_view;
 pub mod kind;
 mod manifest;
 mod position;

@@ -1,8 +1,10 @@
 //! Phrases with arguments in them: a confirmation's preview and a call's status. Only canonical arguments are put in,
 //! never a model's text, and nothing in them can change how the rest of the phrase is shown.
 
+use crate::arguments::{Arguments, Part};
+use crate::json_view::{Seen, View};
 use crate::manifest::schema;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The longest that one argument may become, in characters.
 const VALUE_CHARACTERS_MAX: usize = 200;
@@ -11,7 +13,7 @@ const PHRASE_CHARACTERS_MAX: usize = 1_000;
 
 /// Fills a template: `{title}`, `{filters.type}`, and `{attendees.length}` for how many there are. What the arguments
 /// do not have is left empty; control and bidirectional characters are escaped.
-pub fn render(template: &str, arguments: &Map<String, Value>) -> String {
+pub fn render(template: &str, arguments: &Arguments) -> String {
     let mut phrase = String::with_capacity(template.len() + 32);
     for piece in pieces(template) {
         match piece {
@@ -94,33 +96,35 @@ fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-fn write_value(phrase: &mut String, path: &str, arguments: &Map<String, Value>) {
+fn write_value(phrase: &mut String, path: &str, arguments: &Arguments) {
     let mut names = path.split('.');
-    let mut value = names.next().and_then(|name| arguments.get(name));
+    let mut part = names.next().and_then(|name| arguments.part(name));
     for name in names {
-        value = match value {
-            Some(Value::Object(object)) => object.get(name),
-            Some(Value::Array(items)) if name == "length" => {
-                phrase.push_str(&items.len().to_string());
+        part = match part.map(Part::see) {
+            Some(Seen::Object(mut members)) => members
+                .find(|(found, _)| *found == name)
+                .map(|(_, inner)| inner),
+            Some(Seen::Array(items)) if name == "length" => {
+                phrase.push_str(&items.count().to_string());
                 return;
             }
-            Some(Value::String(text)) if name == "length" => {
+            Some(Seen::Text(text)) if name == "length" => {
                 phrase.push_str(&text.chars().count().to_string());
                 return;
             }
-            Some(Value::Array(items)) => name
+            Some(Seen::Array(mut items)) => name
                 .parse::<usize>()
                 .ok()
-                .and_then(|index| items.get(index)),
+                .and_then(|index| items.nth(index)),
             _ => None,
         };
     }
     let start = phrase.len();
-    match value {
-        None | Some(Value::Null) => {}
-        Some(Value::String(text)) => write_text(phrase, text),
-        Some(Value::Array(items)) if items.iter().all(Value::is_string) => {
-            for (index, item) in items.iter().filter_map(Value::as_str).enumerate() {
+    match part.map(|part| (part, part.see())) {
+        None | Some((_, Seen::Null)) => {}
+        Some((_, Seen::Text(text))) => write_text(phrase, text),
+        Some((_, Seen::Array(items))) if items.clone().all(|item| text_of(item).is_some()) => {
+            for (index, item) in items.filter_map(text_of).enumerate() {
                 if index > 0 {
                     phrase.push_str(", ");
                 }
@@ -130,9 +134,16 @@ fn write_value(phrase: &mut String, path: &str, arguments: &Map<String, Value>) 
                 }
             }
         }
-        Some(other) => write_text(phrase, &other.to_string()),
+        Some((other, _)) => write_text(phrase, &other.to_value().to_string()),
     }
     cut(phrase, start, VALUE_CHARACTERS_MAX);
+}
+
+fn text_of(part: Part<'_>) -> Option<&str> {
+    match part.see() {
+        Seen::Text(text) => Some(text),
+        Seen::Null | Seen::Bool(_) | Seen::Number(_) | Seen::Array(_) | Seen::Object(_) => None,
+    }
 }
 
 /// Appends a text with everything escaped that could hide, move or reorder what stands beside it.
@@ -189,7 +200,7 @@ mod tests {
             "count": 3,
             "long": "é".repeat(500),
         });
-        let arguments = arguments.as_object().unwrap();
+        let arguments = &Arguments::from(arguments.as_object().unwrap().clone());
         for (template, expected) in [
             (
                 "Create {title} now",

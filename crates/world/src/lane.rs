@@ -3,12 +3,12 @@
 
 use crate::random::Random;
 use crate::tools;
-use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_session::io::TokenHash;
 use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::id::{CallNumber, CallRef, ConversationId, EffectId, UserId};
 use windlass_tool::kind::Mode;
 
@@ -29,7 +29,7 @@ pub(crate) enum Persona {
 pub(crate) struct Past {
     pub(crate) id: Option<Arc<str>>,
     pub(crate) name: Arc<str>,
-    pub(crate) arguments: Map<String, Value>,
+    pub(crate) arguments: Arguments,
 }
 
 /// An attempt that a handler is at.

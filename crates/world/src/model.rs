@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::io::Input;
 use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent};
+use windlass_tool::arguments::Arguments;
 
 /// How many of its calls a model remembers.
 const PAST_MAX: usize = 24;
@@ -105,9 +106,9 @@ impl World {
             }
             18 => {
                 self.fault(Fault::ModelInventsConfirmFlags);
-                let (id, mut arguments) = (self.new_id(), self.arguments());
+                let (id, mut arguments) = (self.new_id(), self.arguments().to_map());
                 arguments.insert("confirmed".to_owned(), json!(true));
-                self.call(index, Some(id), "pay".into(), arguments)
+                self.call(index, Some(id), "pay".into(), arguments.into())
             }
             19 => {
                 self.fault(Fault::CallUnreadable);
@@ -144,7 +145,7 @@ impl World {
         index: usize,
         id: Option<Arc<str>>,
         name: Arc<str>,
-        arguments: Map<String, Value>,
+        arguments: Arguments,
     ) -> IncomingCall {
         let past = &mut self.lanes[index].past;
         if past.len() >= PAST_MAX {
@@ -179,9 +180,9 @@ impl World {
         (*self.random.pick(&tools::NAMES)).into()
     }
 
-    fn arguments(&mut self) -> Map<String, Value> {
+    fn arguments(&mut self) -> Arguments {
         let text = self.random.below(3).to_string();
-        Map::from_iter([("text".to_owned(), Value::String(text))])
+        Map::from_iter([("text".to_owned(), Value::String(text))]).into()
     }
 
     fn provider_cancels(&mut self, index: usize) {

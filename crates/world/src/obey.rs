@@ -212,7 +212,7 @@ impl World {
         let now_unix_ms = self.unix_ms();
         let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap_or(u64::MAX);
         let expires_at_unix_ms = now_unix_ms + valid_ms;
-        let arguments = serde_json::Value::Object((**request.arguments.expose()).clone());
+        let arguments = request.arguments.expose().to_value();
         let lane = &mut self.lanes[index];
         let proposal = Proposal {
             token_hash,

@@ -446,7 +446,7 @@ fn describe(output: &Output) -> String {
             "StartCall({} {} {} {:?})",
             call.call().call,
             call.tool().id,
-            serde_json::Value::Object((**call.arguments()).clone()),
+            call.arguments().to_value(),
             call.effect_id()
         ),
         Output::Reserve(request) => format!(

@@ -6,7 +6,7 @@ use crate::printer::Printer;
 use crate::toolbox::Workshop;
 use crate::world::SharedWorld;
 use crate::{clock, provider, server};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::io::BufRead;
 use std::sync::Arc;
 use windlass_runtime::config::Config;
@@ -18,6 +18,7 @@ use windlass_session::client::ConfirmationQuestion;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::{SqliteStore, Store};
+use windlass_tool::arguments::Arguments;
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::json;
 use windlass_tool::kind::Mode;
@@ -75,7 +76,7 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
 fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     let printer = Printer;
     printer.problem(question.preview.expose());
-    let arguments = Value::Object((**question.arguments.expose()).clone());
+    let arguments = question.arguments.expose().to_value();
     printer.problem(&format!("{} {}", question.tool, shown(&arguments)));
     if let Some(warning) = &question.warning {
         printer.problem(warning);
@@ -100,9 +101,9 @@ fn shown(value: &Value) -> String {
     shown
 }
 
-fn parse(text: &str) -> Result<Map<String, Value>, Failure> {
+fn parse(text: &str) -> Result<Arguments, Failure> {
     match json::parse(text.as_bytes()) {
-        Ok(Value::Object(arguments)) => Ok(arguments),
+        Ok(Value::Object(arguments)) => Ok(arguments.into()),
         Ok(_) => Err(Failure::Usage(
             "the arguments are JSON but no object; write them as in '{\"query\": \"Fram\"}'"
                 .to_owned(),

@@ -161,7 +161,7 @@ fn call_messages() -> Vec<Value> {
         written(&ServerMessage::ToolCallStarted {
             call_id: CallNumber(1),
             tool: "kb_search",
-            args: Cow::Borrowed(arguments.as_object().unwrap()),
+            args: Cow::Owned(arguments.as_object().unwrap().clone().into()),
             status: Some("Searching for designer of Fram"),
         }),
         written(&ServerMessage::ToolProgress {
@@ -189,7 +189,9 @@ fn call_messages() -> Vec<Value> {
                 token_hash: [7; 32],
                 call: CallNumber(4),
                 tool: ToolId::parse("pay").unwrap(),
-                arguments: Sensitive(Arc::new(json!({"text": "10"}).as_object().unwrap().clone())),
+                arguments: Sensitive(Arc::new(
+                    json!({"text": "10"}).as_object().unwrap().clone().into(),
+                )),
                 preview: Sensitive("Pay 10".to_owned()),
                 warning: None,
                 expires_at_unix_ms: NOW_UNIX_MS,

@@ -1,10 +1,11 @@
 //! A bench to run one call on: a fake world that records what a handler does, and the tool's own schemas around it.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, Cancellation, CapabilityFuture, Cause, Context, Execution,
     Facets, Failure, GetRequest, Handler, HandlerMessage, Hit, Invocation, Knowledge,
@@ -86,7 +87,7 @@ impl Bench {
         &self,
         handler: &dyn Handler,
         tool: &str,
-        arguments: Map<String, Value>,
+        arguments: Arguments,
     ) -> Answer {
         finish(handler.execute(Invocation {
             arguments: Arc::new(arguments),
@@ -164,12 +165,13 @@ pub(crate) fn tool_file(tool: &str, file: &str) -> PathBuf {
 }
 
 /// The arguments as a handler gets them: valid, with their defaults.
-pub(crate) fn admitted(schema: &Value, arguments: Value) -> Map<String, Value> {
+pub(crate) fn admitted(schema: &Value, arguments: Value) -> Arguments {
     let validator = Validator::compile(&schema["parameters"]).unwrap();
     assert_eq!(validator.violations(&arguments), []);
-    let Value::Object(mut arguments) = arguments else {
+    let Value::Object(map) = arguments else {
         panic!("arguments are an object");
     };
+    let mut arguments = Arguments::from(map);
     validator.apply_defaults(&mut arguments);
     arguments
 }

@@ -269,7 +269,7 @@ fn arguments_that_were_never_validated_are_refused_and_break_nothing() {
         let handler = windlass_handlers::builtin()["kb_search"].clone();
         let arguments = arguments.as_object().unwrap().clone();
         let failure = bench
-            .execute(&*handler, "kb_search", arguments)
+            .execute(&*handler, "kb_search", arguments.into())
             .unwrap_err();
         assert_eq!(
             crate::bench::reported(*failure).kind,

@@ -5,11 +5,11 @@ use super::wire::{Path, Text, Unlisted};
 use crate::arguments::read_arguments;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use windlass_session::model::{ArgumentsProblem, IncomingCall};
+use windlass_tool::arguments::Arguments;
 
 /// A call as it was written.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl FunctionCall<'_> {
         }
     }
 
-    fn arguments(&self) -> Result<Map<String, Value>, ArgumentsProblem> {
+    fn arguments(&self) -> Result<Arguments, ArgumentsProblem> {
         if let Some(problem) = &self.problem {
             return Err(ArgumentsProblem(problem.clone()));
         }
@@ -51,7 +51,7 @@ impl FunctionCall<'_> {
             ));
         }
         self.arguments
-            .map_or_else(|| Ok(Map::new()), |raw| read_arguments(raw.get()))
+            .map_or_else(|| Ok(Arguments::none()), |raw| read_arguments(raw.get()))
     }
 }
 

@@ -42,7 +42,7 @@ fn call(reader: &mut Reader<'_>) -> Option<IncomingCall> {
         let is_new = match member {
             "id" => id.replace(reader.text()?).is_none(),
             "name" => name.replace(reader.text()?).is_none(),
-            "args" => arguments.replace(reader.map()?).is_none(),
+            "args" => arguments.replace(reader.arguments()?).is_none(),
             _ => false,
         };
         is_new.then_some(())

@@ -108,13 +108,13 @@ impl Arguments {
     /// `None` where the text is no JSON object or has a key twice.
     pub fn parse(text: &str) -> Option<Self> {
         match json::parse(text.as_bytes()) {
-            Ok(Value::Object(map)) => Some(Self::from_parsed(text, &map)),
+            Ok(Value::Object(map)) => Some(Self::from_parsed(text, &map.into())),
             Ok(_) | Err(_) => None,
         }
     }
 
-    /// Of a text that was read as this map, directly or as a text within a JSON string.
-    pub(crate) fn from_parsed(text: &str, map: &Map<String, Value>) -> Self {
+    /// Of a text that was read as these, directly or as a text within a JSON string.
+    pub(crate) fn from_parsed(text: &str, read: &windlass_tool::arguments::Arguments) -> Self {
         let text = text.trim();
         let raw = if text.starts_with('{') {
             RawValue::from_string(text.to_owned()).ok()
@@ -122,7 +122,7 @@ impl Arguments {
             None
         };
         let raw = raw.unwrap_or_else(|| {
-            serde_json::value::to_raw_value(map).expect("a JSON object always serializes")
+            serde_json::value::to_raw_value(read).expect("a JSON object always serializes")
         });
         Self(Sensitive(raw))
     }

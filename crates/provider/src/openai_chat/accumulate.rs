@@ -161,7 +161,7 @@ impl Slot {
         let name: Arc<str> = self.name.into();
         let text = self.arguments.trim();
         let arguments = if text.is_empty() {
-            Ok(Map::new())
+            Ok(windlass_tool::arguments::Arguments::none())
         } else {
             read_arguments(text).map_err(|problem| merged(text).unwrap_or(problem))
         };

@@ -9,7 +9,7 @@ fn call(id: Option<&str>, name: Option<&str>, arguments: Value) -> IncomingCall 
     IncomingCall {
         id: id.map(Into::into),
         name: name.map(Into::into),
-        arguments: Ok(arguments.as_object().unwrap().clone()),
+        arguments: Ok(arguments.as_object().unwrap().clone().into()),
     }
 }
 

@@ -142,7 +142,7 @@ fn our_answer_to_a_recorded_call_has_the_recorded_shape() {
         assert_eq!(calls.len(), answers.len(), "{}", recording.name);
         for (call, answer) in calls.iter().zip(answers) {
             assert_eq!(
-                call.arguments.as_ref().unwrap()["zqx_measurement"],
+                call.arguments.as_ref().unwrap().to_value()["zqx_measurement"],
                 json!(5)
             );
             let name = call.name.clone().unwrap();

@@ -4,10 +4,11 @@ use super::AuditedArguments;
 use crate::redaction::without_sensitive;
 use crate::subscriber::SessionIdentity;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_session::event::{CallRecord, SessionEvent};
 use windlass_store::Effect;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, ToolId};
@@ -108,7 +109,7 @@ struct CallLine<'a> {
     args_hash: Option<String>,
     intents: &'a [Intent],
     #[serde(skip_serializing_if = "Option::is_none")]
-    arguments: Option<Cow<'a, Map<String, Value>>>,
+    arguments: Option<Cow<'a, Arguments>>,
 }
 
 #[derive(Serialize)]
@@ -195,7 +196,7 @@ fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
         ok: response.is_ok(),
         error_type: record.error_type(),
         retry_count: response.meta.retry_count,
-        args_hash: arguments.map(|arguments| hex(&hash(&Value::Object(arguments.clone())))),
+        args_hash: arguments.map(|arguments| hex(&hash(&arguments.to_value()))),
         intents: &response.intents,
         arguments: match audited {
             AuditedArguments::Hash => None,

@@ -3,11 +3,12 @@
 
 use crate::redaction::without_sensitive;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::borrow::Cow;
 use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::{Role, TranscriptEntry};
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, ToolId};
@@ -49,7 +50,7 @@ pub enum ServerMessage<'a> {
         #[serde(serialize_with = "call_name")]
         call_id: CallNumber,
         tool: &'a str,
-        args: Cow<'a, Map<String, Value>>,
+        args: Cow<'a, Arguments>,
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<&'a str>,
     },
@@ -77,7 +78,7 @@ pub enum ServerMessage<'a> {
         call_id: CallNumber,
         token: &'a str,
         tool: &'a ToolId,
-        args: &'a Map<String, Value>,
+        args: &'a Arguments,
         preview: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         warning: Option<&'a str>,

@@ -6,11 +6,12 @@
 use super::{FinishReason, TurnEnd, TurnSink};
 use crate::redaction::without_sensitive;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::Role;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, rfc3339};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
@@ -68,7 +69,7 @@ enum Chunk<'a> {
     ToolInputAvailable {
         tool_call_id: &'a str,
         tool_name: &'a str,
-        input: Cow<'a, Map<String, Value>>,
+        input: Cow<'a, Arguments>,
         dynamic: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<&'a str>,
@@ -202,7 +203,7 @@ impl<O: Outlet> UiStream<O> {
         &mut self,
         call: CallNumber,
         tool: &str,
-        input: Cow<'_, Map<String, Value>>,
+        input: Cow<'_, Arguments>,
         title: Option<&str>,
     ) {
         if self.shown.contains(&call) {
@@ -221,7 +222,7 @@ impl<O: Outlet> UiStream<O> {
     }
 
     fn call_ended(&mut self, record: &CallRecord) {
-        let no_arguments = Map::new();
+        let no_arguments = Arguments::none();
         let arguments = match (&record.arguments, &record.tool) {
             (Some(arguments), Some(tool)) => without_sensitive(arguments.expose(), &tool.sensitive),
             _ => Cow::Borrowed(&no_arguments),

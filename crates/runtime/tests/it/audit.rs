@@ -30,7 +30,7 @@ async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<V
     let call = IncomingCall {
         id: Some("delivery-1".into()),
         name: Some(name.into()),
-        arguments: Ok(arguments.as_object().unwrap().clone()),
+        arguments: Ok(arguments.as_object().unwrap().clone().into()),
     };
     call_once(request, call).await;
     audit.close();

@@ -24,7 +24,11 @@ fn incoming(id: &str, name: &str, arguments: Value) -> IncomingCall {
     IncomingCall {
         id: Some(id.into()),
         name: Some(name.into()),
-        arguments: Ok(arguments.as_object().cloned().unwrap_or_else(Map::new)),
+        arguments: Ok(arguments
+            .as_object()
+            .cloned()
+            .unwrap_or_else(Map::new)
+            .into()),
     }
 }
 

@@ -48,7 +48,7 @@ async fn record(journal: &Arc<Journal>, session: &str, calls: &[(&str, Value)]) 
             .call(IncomingCall {
                 id: Some(format!("delivery-{index}").into()),
                 name: Some((*name).into()),
-                arguments: Ok(arguments.as_object().unwrap().clone()),
+                arguments: Ok(arguments.as_object().unwrap().clone().into()),
             })
             .await;
         direct.turn_ends();

@@ -32,7 +32,7 @@ async fn measured() -> Arc<Metrics> {
         let call = IncomingCall {
             id: Some("delivery-1".into()),
             name: Some(name.into()),
-            arguments: Ok(arguments.as_object().unwrap().clone()),
+            arguments: Ok(arguments.as_object().unwrap().clone().into()),
         };
         call_once(request, call).await;
     }

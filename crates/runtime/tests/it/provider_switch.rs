@@ -119,7 +119,7 @@ async fn direct(watching: Arc<dyn Subscriber>) {
             let call = IncomingCall {
                 id: Some(id(turn, number).into()),
                 name: Some(name.into()),
-                arguments: Ok(arguments.as_object().unwrap().clone()),
+                arguments: Ok(arguments.as_object().unwrap().clone().into()),
             };
             session.call(call).await;
         }

@@ -22,7 +22,7 @@ fn record_reading() -> Tool {
     Tool {
         parameters: Validator::compile(&parameters).unwrap(),
         ..tool("record_reading", |invocation| {
-            let measured = invocation.arguments["zqx_measurement"].clone();
+            let measured = invocation.arguments.get("zqx_measurement");
             ready(json!({ "recorded": measured }))
         })
     }

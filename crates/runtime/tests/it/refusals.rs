@@ -36,7 +36,8 @@ fn order(id: &'static str, version: &str, orders: &Orders) -> Tool {
         idempotent: false,
         requires_confirmation: true,
         ..tool(id, move |invocation| {
-            let item = invocation.arguments["text"].as_str().unwrap_or_default();
+            let item = invocation.arguments.get("text").unwrap_or_default();
+            let item = item.as_str().unwrap_or_default();
             orders.lock().unwrap().push(format!("{id} {item}"));
             ready(json!({ "ordered": item }))
         })

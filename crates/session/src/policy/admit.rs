@@ -12,9 +12,9 @@ use crate::event::{CallStarted, SessionEvent};
 use crate::io::{Output, RateCharge, ReserveRequest};
 use crate::model::CallSupport;
 use crate::session::{Charge, Refusal, Session};
-use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::SessionFacts;
 use windlass_tool::id::EffectId;
@@ -28,7 +28,7 @@ pub(crate) struct Proposal {
     pub(crate) batch: u64,
     pub(crate) provider_id: Option<Arc<str>>,
     pub(crate) name: Arc<str>,
-    pub(crate) arguments: Map<String, Value>,
+    pub(crate) arguments: Arguments,
     pub(crate) turn: u64,
 }
 
@@ -278,7 +278,7 @@ impl Session {
     }
 
     /// What the call asks for, and whether the tool is there for it.
-    fn examine(&self, name: &str, arguments: Map<String, Value>) -> (Asked, Examined) {
+    fn examine(&self, name: &str, arguments: Arguments) -> (Asked, Examined) {
         let tool = match self.look_up(name) {
             Ok(tool) => tool,
             Err(refusal) => return (Asked::AsItCame(Arc::new(arguments)), Err(refusal)),

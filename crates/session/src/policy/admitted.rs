@@ -1,10 +1,10 @@
 //! The proof that a call passed every gate. Its fields are private to the policies, so unchecked execution does not
 //! compile.
 
-use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::SessionFacts;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
@@ -13,7 +13,7 @@ use windlass_tool::registry::Tool;
 pub struct AdmittedCall {
     pub(super) call: CallRef,
     pub(super) tool: Arc<Tool>,
-    pub(super) arguments: Arc<Map<String, Value>>,
+    pub(super) arguments: Arc<Arguments>,
     pub(super) turn: u64,
     pub(super) effect_id: Option<EffectId>,
     pub(super) timeout: Duration,
@@ -30,7 +30,7 @@ impl AdmittedCall {
     }
 
     /// Validated, with defaults applied and clamps made.
-    pub fn arguments(&self) -> &Arc<Map<String, Value>> {
+    pub fn arguments(&self) -> &Arc<Arguments> {
         &self.arguments
     }
 
@@ -58,7 +58,7 @@ pub struct EffectLookup {
     pub(super) call: CallNumber,
     pub(super) tool: Arc<Tool>,
     pub(super) effect_id: EffectId,
-    pub(super) arguments: Arc<Map<String, Value>>,
+    pub(super) arguments: Arc<Arguments>,
     pub(super) turn: u64,
     pub(super) timeout: Duration,
     pub(super) session: SessionFacts,
@@ -77,7 +77,7 @@ impl EffectLookup {
         &self.effect_id
     }
 
-    pub fn arguments(&self) -> &Arc<Map<String, Value>> {
+    pub fn arguments(&self) -> &Arc<Arguments> {
         &self.arguments
     }
 

@@ -5,9 +5,10 @@ use super::arguments::{self, Completed};
 use crate::calls::Slot;
 use crate::hash::BuildQuickHasher;
 use lru::LruCache;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, UserId};
@@ -41,7 +42,7 @@ pub(crate) enum Asked {
     /// Nobody could read it, so that nothing repeats it.
     Unreadable,
     /// As it came, because it was refused before its arguments were looked at.
-    AsItCame(Arc<Map<String, Value>>),
+    AsItCame(Arc<Arguments>),
     /// With valid arguments or not.
     Completed(Completed),
 }
@@ -76,7 +77,7 @@ impl Delivery {
         &self,
         name: &str,
         tool: Option<&Tool>,
-        arguments: &Map<String, Value>,
+        arguments: &Arguments,
         top_k_max: i64,
     ) -> bool {
         let asks_the_same = match (&self.asked, tool) {
@@ -213,7 +214,7 @@ impl Deliveries {
 pub(crate) fn delivery_key(
     id: Option<&str>,
     name: &str,
-    arguments: Option<&Map<String, Value>>,
+    arguments: Option<&Arguments>,
     turn: u64,
 ) -> Arc<str> {
     match id {
@@ -236,13 +237,13 @@ pub(crate) fn is_stable(key: &str) -> bool {
 }
 
 /// The identity of a wish: tool, version, user and canonical arguments after validation, defaults and clamping.
-pub(crate) fn fingerprint(tool: &Tool, user: &UserId, arguments: &Map<String, Value>) -> [u8; 32] {
+pub(crate) fn fingerprint(tool: &Tool, user: &UserId, arguments: &Arguments) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in [tool.id.as_str(), &tool.version, user.as_str()] {
         hasher.update(part.as_bytes());
         hasher.update([0]);
     }
-    hasher.update(json::canonical(&Value::Object(arguments.clone())));
+    hasher.update(json::canonical(&arguments.to_value()));
     hasher.finalize().into()
 }
 
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_unstable_provider_id_gives_way_to_a_hash_of_the_call() {
-        let arguments = json!({"b": 1, "a": 2}).as_object().unwrap().clone();
+        let arguments = json!({"b": 1, "a": 2}).as_object().unwrap().clone().into();
         let key = |id| delivery_key(id, "kb_search", Some(&arguments), 3);
         assert_eq!(&*key(Some("function-call-1")), "provider:function-call-1");
         let hashed = key(None);

@@ -2,9 +2,9 @@
 
 use crate::hash::BuildQuickHasher;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::ToolId;
 use windlass_tool::sensitive::Sensitive;
@@ -24,18 +24,18 @@ pub(crate) struct LoopHistory {
     empty: Vec<(ToolId, u32)>,
 }
 
-/// Arguments of a call.
-type Arguments = Sensitive<Arc<Map<String, Value>>>;
+/// Arguments of a call, as others are given them.
+type SavedArguments = Sensitive<Arc<Arguments>>;
 
 /// The same, as it is saved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedLoops {
-    calls: Vec<(ToolId, Arguments)>,
+    calls: Vec<(ToolId, SavedArguments)>,
     empty: Vec<(ToolId, u32)>,
 }
 
 impl SavedLoops {
-    pub(crate) fn arguments_mut(&mut self) -> impl Iterator<Item = (&ToolId, &mut Arguments)> {
+    pub(crate) fn arguments_mut(&mut self) -> impl Iterator<Item = (&ToolId, &mut SavedArguments)> {
         self.calls
             .iter_mut()
             .map(|(tool, arguments)| (&*tool, arguments))
@@ -48,11 +48,11 @@ pub(crate) struct Seen {
     tool: ToolId,
     /// Tells most other arguments without a look at all of them.
     sketch: u64,
-    arguments: Arc<Map<String, Value>>,
+    arguments: Arc<Arguments>,
 }
 
 impl Seen {
-    pub(crate) fn of(tool: &ToolId, arguments: &Arc<Map<String, Value>>) -> Self {
+    pub(crate) fn of(tool: &ToolId, arguments: &Arc<Arguments>) -> Self {
         Self {
             tool: tool.clone(),
             sketch: sketch(arguments),
@@ -66,18 +66,9 @@ impl Seen {
 }
 
 /// A hash of what stands at the top, where calls differ most; equal for equal arguments, and the same on every run.
-fn sketch(arguments: &Map<String, Value>) -> u64 {
+fn sketch(arguments: &Arguments) -> u64 {
     let mut hasher = BuildQuickHasher::default().build_hasher();
-    for value in arguments.values() {
-        match value {
-            Value::Null => {}
-            Value::Bool(flag) => flag.hash(&mut hasher),
-            Value::Number(number) => number.hash(&mut hasher),
-            Value::String(text) => text.hash(&mut hasher),
-            Value::Array(items) => items.len().hash(&mut hasher),
-            Value::Object(map) => map.len().hash(&mut hasher),
-        }
-    }
+    arguments.hash_top(&mut hasher);
     hasher.finish()
 }
 
@@ -162,7 +153,7 @@ mod tests {
 
     fn call(tool: &ToolId, query: &str) -> Seen {
         let arguments = json!({ "query": query }).as_object().unwrap().clone();
-        Seen::of(tool, &Arc::new(arguments))
+        Seen::of(tool, &Arc::new(arguments.into()))
     }
 
     #[test]

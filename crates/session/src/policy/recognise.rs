@@ -6,8 +6,8 @@ use crate::calls::{Call, Earlier, Slot};
 use crate::event::DuplicateRule;
 use crate::io::Output;
 use crate::session::Session;
-use serde_json::{Map, Value};
 use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::error::ErrorType;
 
 impl Session {
@@ -54,7 +54,7 @@ impl Session {
     pub(crate) fn recognise_delivery(
         &mut self,
         slot: &mut Slot,
-        arguments: &Map<String, Value>,
+        arguments: &Arguments,
         out: &mut Vec<Output>,
     ) -> bool {
         let Some(delivery) = self.deliveries.find(&slot.key) else {

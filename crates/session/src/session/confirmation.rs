@@ -264,8 +264,8 @@ impl Session {
             let message = format!("{id} is not for {} sessions", self.config.mode.as_str());
             return Err(CallError::new(ErrorType::ModeRestricted, message));
         }
-        let arguments = serde_json::Value::Object((*call.arguments).clone());
-        if !call.tool.parameters.violations(&arguments).is_empty() {
+        let violations = call.tool.parameters.argument_violations(&call.arguments);
+        if !violations.is_empty() {
             let message = format!("the arguments do not satisfy {id} any more");
             return Err(CallError::new(ErrorType::Validation, message));
         }

@@ -11,6 +11,7 @@ use crate::policy::{BLOCKING_TOOL, Effect, EffectState, Judged, Settled};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{self, Meta, Outcome, ToolResponse};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId};
@@ -343,7 +344,7 @@ fn is_outcome(response: &ToolResponse) -> bool {
 pub(super) fn call_record(
     slot: &Slot,
     tool: Option<Arc<Tool>>,
-    arguments: Option<Arc<Map<String, Value>>>,
+    arguments: Option<Arc<Arguments>>,
     response: &Arc<ToolResponse>,
 ) -> CallRecord {
     CallRecord {

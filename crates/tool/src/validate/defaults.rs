@@ -1,9 +1,10 @@
 //! The defaults that a schema declares, and putting them where a value leaves them out. Knows no other keyword.
 
-use serde_json::{Map, Value};
+use crate::arguments::{Arguments, Kind, Place};
+use serde_json::Value;
 use std::sync::Arc;
 
-/// The defaults of one object schema and of what lies inside it.
+/// The defaults of one object schema and of what lies inside it, sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Defaults {
     own: Vec<(String, Arc<str>, Value)>,
@@ -17,9 +18,9 @@ impl Defaults {
     }
 
     /// Fills them in and returns their pointers.
-    pub(super) fn apply(&self, object: &mut Map<String, Value>) -> Vec<Arc<str>> {
+    pub(super) fn apply(&self, arguments: &mut Arguments) -> Vec<Arc<str>> {
         let mut applied = Vec::new();
-        self.apply_to_object(object, &mut applied);
+        self.apply_to_object(arguments, None, &mut applied);
         applied
     }
 
@@ -50,31 +51,45 @@ impl Defaults {
         self.own.is_empty() && self.inner.is_empty() && self.items.is_none()
     }
 
-    fn apply_to_object(&self, object: &mut Map<String, Value>, applied: &mut Vec<Arc<str>>) {
+    fn apply_to_object(
+        &self,
+        arguments: &mut Arguments,
+        object: Option<Place>,
+        applied: &mut Vec<Arc<str>>,
+    ) {
+        let mut gaps = arguments.gaps(object);
         for (name, pointer, default) in &self.own {
-            if !object.contains_key(name) {
-                object.insert(name.clone(), default.clone());
+            if gaps.fill(name, default) {
                 applied.push(pointer.clone());
             }
         }
-        for (name, inner) in &self.inner {
-            if let Some(value) = object.get_mut(name) {
-                inner.apply_to(value, applied);
+        let mut inner = self.inner.iter().peekable();
+        let mut next = arguments.first_of(object);
+        while let Some(place) = next {
+            let (name, behind) = arguments.member(place);
+            while inner
+                .next_if(|(inside, _)| inside.as_str() < name)
+                .is_some()
+            {}
+            if let Some((_, inside)) = inner.next_if(|(inside, _)| inside == name) {
+                inside.apply_to(arguments, place, applied);
             }
+            next = behind;
         }
     }
 
-    fn apply_to(&self, value: &mut Value, applied: &mut Vec<Arc<str>>) {
-        match value {
-            Value::Object(object) => self.apply_to_object(object, applied),
-            Value::Array(items) => {
-                if let Some(inner) = &self.items {
-                    items
-                        .iter_mut()
-                        .for_each(|item| inner.apply_to(item, applied));
+    fn apply_to(&self, arguments: &mut Arguments, place: Place, applied: &mut Vec<Arc<str>>) {
+        match arguments.kind(place) {
+            Kind::Object => self.apply_to_object(arguments, Some(place), applied),
+            Kind::Array => {
+                let Some(inner) = &self.items else { return };
+                let mut next = arguments.first_of(Some(place));
+                while let Some(item) = next {
+                    inner.apply_to(arguments, item, applied);
+                    next = arguments.member(item).1;
                 }
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Kind::Scalar => {}
         }
     }
 }

@@ -7,9 +7,10 @@ mod formats;
 mod plain;
 mod quick;
 
+use crate::arguments::Arguments;
 use defaults::Defaults;
 use quick::Quick;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -100,7 +101,7 @@ impl Validator {
     }
 
     /// Fills in the defaults that the arguments leave out and returns their JSON pointers.
-    pub fn apply_defaults(&self, arguments: &mut Map<String, Value>) -> Vec<Arc<str>> {
+    pub fn apply_defaults(&self, arguments: &mut Arguments) -> Vec<Arc<str>> {
         self.defaults.apply(arguments)
     }
 
@@ -128,11 +129,11 @@ impl Validator {
     }
 
     /// [`Self::violations`] of arguments, which are always an object.
-    pub fn argument_violations(&self, arguments: &Map<String, Value>) -> Vec<Violation> {
-        if self.quick.surely_allows_object(arguments) {
+    pub fn argument_violations(&self, arguments: &Arguments) -> Vec<Violation> {
+        if self.quick.surely_allows_arguments(arguments) {
             return Vec::new();
         }
-        self.violations(&Value::Object(arguments.clone()))
+        self.violations(&arguments.to_value())
     }
 
     fn thorough(&self) -> Result<&jsonschema::Validator, &SchemaError> {

@@ -3,8 +3,10 @@
 //! and nothing else.
 
 use super::formats;
+use crate::arguments::Arguments;
+use crate::json_view::{Seen, View, is_same};
 use regex::Regex;
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 use std::sync::OnceLock;
 
 /// Integers up to here are exact as floating-point numbers.
@@ -214,12 +216,12 @@ impl Quick {
     }
 
     /// Whether the value is plainly valid. `false` means only that somebody else has to look.
-    pub(super) fn surely_allows(&self, value: &Value) -> bool {
-        let right_kind = match value {
-            Value::Object(object) => return self.surely_allows_object(object),
-            Value::Null => self.types.allow(Types::NULL),
-            Value::Bool(_) => self.types.allow(Types::BOOLEAN),
-            Value::Number(number) => {
+    pub(super) fn surely_allows<'v, V: View<'v>>(&self, value: V) -> bool {
+        let right_kind = match value.see() {
+            Seen::Object(members) => return self.surely_allows_object(members),
+            Seen::Null => self.types.allow(Types::NULL),
+            Seen::Bool(_) => self.types.allow(Types::BOOLEAN),
+            Seen::Number(number) => {
                 let kind = if number.is_f64() {
                     Types::NUMBER
                 } else {
@@ -231,14 +233,14 @@ impl Quick {
                         .as_ref()
                         .is_none_or(|range| range.surely_allows(number))
             }
-            Value::String(text) => {
+            Seen::Text(text) => {
                 self.types.allow(Types::STRING)
                     && self
                         .text
                         .as_ref()
                         .is_none_or(|rules| rules.surely_allows(text))
             }
-            Value::Array(items) => {
+            Seen::Array(items) => {
                 self.types.allow(Types::ARRAY)
                     && self
                         .array
@@ -251,16 +253,23 @@ impl Quick {
             && self.choices_have(value)
     }
 
-    /// [`Self::surely_allows`] for an object that is in no value. Where objects are listed one by one, with `enum` or
-    /// `const`, the validator crate has to look.
-    pub(super) fn surely_allows_object(&self, object: &Map<String, Value>) -> bool {
+    /// [`Self::surely_allows`] for the arguments of a call.
+    pub(super) fn surely_allows_arguments(&self, arguments: &Arguments) -> bool {
+        self.surely_allows_object(arguments.members())
+    }
+
+    /// Where objects are listed one by one, with `enum` or `const`, the validator crate has to look.
+    fn surely_allows_object<'v, V: View<'v, Members = M>, M>(&self, members: M) -> bool
+    where
+        M: Iterator<Item = (&'v str, V)> + Clone,
+    {
         self.types.allow(Types::OBJECT)
             && self.choices.is_none()
             && self
                 .object
                 .as_ref()
-                .is_none_or(|rules| rules.surely_allows(object))
-            && self.branches_allow(|branch| branch.surely_allows_object(object))
+                .is_none_or(|rules| rules.surely_allows(members.clone()))
+            && self.branches_allow(|branch| branch.surely_allows_object(members.clone()))
     }
 
     fn branches_allow(&self, allows: impl Fn(&Self) -> bool) -> bool {
@@ -269,10 +278,10 @@ impl Quick {
             && self.all_of.iter().all(&allows)
     }
 
-    fn choices_have(&self, value: &Value) -> bool {
+    fn choices_have<'v>(&self, value: impl View<'v>) -> bool {
         self.choices
             .as_ref()
-            .is_none_or(|choices| choices.contains(value))
+            .is_none_or(|choices| choices.iter().any(|choice| is_same(choice, value)))
     }
 }
 
@@ -406,16 +415,17 @@ impl Object {
             .ok()
     }
 
-    fn surely_allows(&self, object: &Map<String, Value>) -> bool {
+    fn surely_allows<'v, V: View<'v>>(&self, members: impl Iterator<Item = (&'v str, V)>) -> bool {
         let mut required_missing = self.required_count;
-        // Members usually come in the order of the properties, so each is looked for right behind the one before.
+        let mut count = 0;
+        // Members come in the order of the properties, so each is looked for right behind the one before.
         let mut next = 0;
-        for (name, value) in object {
+        for (name, value) in members {
+            count += 1;
             let found = self.properties[next..]
                 .iter()
-                .position(|property| *property.name == **name)
-                .map(|offset| next + offset)
-                .or_else(|| self.position(name));
+                .position(|property| *property.name == *name)
+                .map(|offset| next + offset);
             match (found, &self.others) {
                 (Some(index), _) => {
                     next = index + 1;
@@ -436,32 +446,39 @@ impl Object {
         }
         required_missing == 0
             && !self.required_unknown
-            && object.len() >= self.members_min
-            && self.members_max.is_none_or(|most| object.len() <= most)
+            && count >= self.members_min
+            && self.members_max.is_none_or(|most| count <= most)
     }
 }
 
 impl Array {
-    fn surely_allows(&self, items: &[Value]) -> bool {
-        items.len() >= self.items_min
-            && self.items_max.is_none_or(|most| items.len() <= most)
-            && self
-                .items
-                .as_ref()
-                .is_none_or(|schema| items.iter().all(|item| schema.surely_allows(item)))
-            && (!self.unique || are_surely_unique(items))
+    fn surely_allows<'v, V: View<'v>>(&self, items: impl Iterator<Item = V> + Clone) -> bool {
+        let mut count = 0;
+        for item in items.clone() {
+            count += 1;
+            let allows = |schema: &Quick| schema.surely_allows(item);
+            if self.items_max.is_some_and(|most| count > most)
+                || !self.items.as_ref().is_none_or(allows)
+            {
+                return false;
+            }
+        }
+        count >= self.items_min && (!self.unique || are_surely_unique(items))
     }
 }
 
 /// Looks at each pair of a short list of texts. Numbers have more than one spelling, and long lists want a set: both are
 /// the validator crate's.
-fn are_surely_unique(items: &[Value]) -> bool {
+fn are_surely_unique<'v, V: View<'v>>(items: impl Iterator<Item = V> + Clone) -> bool {
     const LENGTH_MAX: usize = 16;
-    items.len() <= LENGTH_MAX
-        && items
-            .iter()
-            .enumerate()
-            .all(|(index, item)| item.is_string() && !items[..index].contains(item))
+    items.clone().enumerate().all(|(index, item)| {
+        index < LENGTH_MAX
+            && matches!(item.see(), Seen::Text(_))
+            && !items
+                .clone()
+                .take(index)
+                .any(|before| is_same(before, item))
+    })
 }
 
 fn size(value: &Value) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! The quick judge beside the slow one, defaults, and what violations say.
 
 use super::*;
-use serde_json::json;
+use serde_json::{Map, json};
 
 fn bench_schema() -> Value {
     json!({"type": "object", "additionalProperties": false, "required": ["query"], "properties": {
@@ -88,13 +88,11 @@ fn defaults_fill_gaps_at_every_depth_and_say_where() {
         "list": {"type": "array", "items": {"type": "object", "properties": {"n": {"default": 1}}}},
     }}))
     .unwrap();
-    let mut arguments = json!({"list": [{}, {"n": 2}, 3]})
-        .as_object()
-        .unwrap()
-        .clone();
+    let arguments = json!({"list": [{}, {"n": 2}, 3]});
+    let mut arguments = Arguments::from(arguments.as_object().unwrap().clone());
     let applied = validator.apply_defaults(&mut arguments);
     assert_eq!(
-        Value::Object(arguments),
+        arguments.to_value(),
         json!({"limit": 10, "filters": {"lang": "en"}, "list": [{"n": 1}, {"n": 2}, 3]})
     );
     let applied: Vec<&str> = applied.iter().map(AsRef::as_ref).collect();
@@ -280,6 +278,11 @@ fn the_quick_judge_never_passes_what_the_thorough_one_refuses() {
             let quick = validator.quick.surely_allows(&value);
             let valid = thorough.is_valid(&value);
             assert!(valid || !quick, "schema {schema}\nvalue {value}");
+            if let Value::Object(map) = &value {
+                let arguments = Arguments::from(map.clone());
+                let quick = validator.quick.surely_allows_arguments(&arguments);
+                assert!(valid || !quick, "schema {schema}\narguments {value}");
+            }
             quick_yes += usize::from(quick);
             thorough_yes += usize::from(valid);
         }

@@ -2,7 +2,6 @@
 
 use crate::tools::EXTERNAL;
 use crate::world::World;
-use serde_json::Value;
 use windlass_session::io::{AdmittedCall, ReserveRequest};
 use windlass_session::model::ModelCommand;
 use windlass_tool::envelope::ProjectionBody;
@@ -66,7 +65,7 @@ impl World {
             }
             return;
         };
-        let arguments = Value::Object((**call.arguments()).clone()).to_string();
+        let arguments = call.arguments().to_value().to_string();
         let shown = self.questions.get(&grant).map(|entry| &entry.arguments);
         if shown != Some(&arguments) {
             self.broken(rule, format!("{number} runs with {arguments}"));

@@ -84,7 +84,8 @@ struct Order {
 
 impl Handler for Order {
     fn execute(&self, invocation: Invocation) -> Execution {
-        let item = invocation.arguments["item"].as_str().unwrap_or_default();
+        let item = invocation.arguments.get("item").unwrap_or_default();
+        let item = item.as_str().unwrap_or_default();
         let effect_id = invocation.context.effect_id.expect("a change has an id");
         Execution::Ready(match shop::order(&self.shop, effect_id.as_str(), item) {
             Ok(receipt) => Ok(Success::new(json!({ "receipt": receipt }))),
