@@ -3,7 +3,7 @@
 //!
 //! Run it with `cargo run --example one_tool`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -75,6 +75,13 @@ struct Distance<'a> {
     to: &'a str,
 }
 
+/// What the model reads.
+#[derive(Serialize)]
+struct Converted<'a> {
+    value: f64,
+    unit: &'a str,
+}
+
 fn convert(arguments: &Arguments) -> HandlerResult {
     let Distance { value, to } = arguments
         .read()
@@ -88,7 +95,10 @@ fn convert(arguments: &Arguments) -> HandlerResult {
         }
     };
     let rounded = (converted * 10.0).round() / 10.0;
-    Ok(Success::new(json!({"value": rounded, "unit": to})))
+    Success::of(&Converted {
+        value: rounded,
+        unit: to,
+    })
 }
 
 /// Compiles the directory and joins the tool with its handler.

@@ -1,14 +1,17 @@
 //! The kit's `kb_search`: its schema and arguments as the peers are measured with, tool directories made of them, and
 //! the frames in which a model calls it. Knows nothing of how a call is run.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
 use windlass_tool::artifact::{Artifact, write_artifact};
 use windlass_tool::compile::{Source, compile};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Execution, Failure, Handler, HandlerResult, Invocation, Success};
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::Registry;
 
@@ -154,14 +157,45 @@ pub(crate) fn load(artifact: &Path) -> io::Result<Registry> {
 /// The kit's handler: one made-up hit.
 struct KbSearch;
 
+#[derive(Deserialize)]
+struct Asked<'a> {
+    query: &'a str,
+    limit: u32,
+}
+
+#[derive(Serialize)]
+struct Found<'a> {
+    hits: [Hit; 1],
+    total: u32,
+    query: &'a str,
+    limit: u32,
+}
+
+#[derive(Serialize)]
+struct Hit {
+    id: &'static str,
+    title: &'static str,
+    score: f64,
+}
+
+fn search(arguments: &Arguments) -> HandlerResult {
+    let Asked { query, limit } = arguments
+        .read()
+        .map_err(|error| Failure::new(FailureKind::Validation, error.to_string()))?;
+    Success::of(&Found {
+        hits: [Hit {
+            id: "doc-1",
+            title: "Refunds",
+            score: 0.87,
+        }],
+        total: 1,
+        query,
+        limit,
+    })
+}
+
 impl Handler for KbSearch {
     fn execute(&self, invocation: Invocation) -> Execution {
-        let argument = |name| invocation.arguments.get(name).unwrap_or_default();
-        Execution::Ready(Ok(Success::new(json!({
-            "hits": [{"id": "doc-1", "title": "Refunds", "score": 0.87}],
-            "total": 1,
-            "query": argument("query"),
-            "limit": argument("limit"),
-        }))))
+        Execution::Ready(search(&invocation.arguments))
     }
 }

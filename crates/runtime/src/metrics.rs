@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_session::event::{CallRecord, SessionEvent};
+use windlass_tool::data::Data;
 use windlass_tool::envelope::Outcome;
 use windlass_tool::error::ErrorType;
 
@@ -147,7 +148,10 @@ impl Counted {
     fn answered(&mut self, record: &CallRecord) {
         let response = record.response.expose();
         let characters = match &response.outcome {
-            Outcome::Success { data, .. } => characters(data),
+            Outcome::Success { data, .. } => match data.as_ref().and_then(Data::text) {
+                Some(text) => u32::try_from(text.chars().count()).unwrap_or(u32::MAX),
+                None => characters(data),
+            },
             Outcome::Failure(error) => characters(error),
         };
         let duration_ms = response.meta.duration_ms;

@@ -120,7 +120,7 @@ pub struct OpenQuestion {
     pub tool_version: Arc<str>,
     pub fingerprint: [u8; 32],
     /// Those that were shown and will run.
-    pub arguments: Sensitive<Arc<Map<String, Value>>>,
+    pub arguments: Sensitive<Arc<Arguments>>,
     pub expires_at_unix_ms: u64,
 }
 

@@ -2,6 +2,7 @@
 
 mod form;
 
+use crate::data::Data;
 use crate::error::{CallError, ErrorType};
 use crate::handler::ContentPart;
 use crate::id::ToolId;
@@ -26,7 +27,7 @@ pub struct ToolResponse {
 pub enum Outcome {
     Success {
         /// Shared with what the model reads of it.
-        data: Option<Arc<Value>>,
+        data: Option<Data>,
         content: Vec<ContentPart>,
     },
     Failure(CallError),
@@ -155,7 +156,7 @@ pub struct Projection {
 pub enum ProjectionBody {
     Success {
         /// Capped to the mode's characters; `None` where the tool has nothing to say but that it worked.
-        data: Option<Arc<Value>>,
+        data: Option<Data>,
         content: Vec<ContentPart>,
         /// What was cut, in words for the model.
         cut: Option<String>,
@@ -174,11 +175,13 @@ pub enum ProjectionBody {
 pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> Projection {
     let body = match &response.outcome {
         Outcome::Success { data, content } => {
+            let is_short = |data: &&Data| data.text().is_some_and(|t| t.len() <= characters_max);
             let capped = data
-                .as_deref()
+                .as_ref()
+                .filter(|data| !is_short(data))
                 .and_then(|data| crate::cap::cap(data, characters_max));
             let (data, cut) = match capped {
-                Some((shortened, words)) => (Some(Arc::new(shortened)), Some(words)),
+                Some((shortened, words)) => (Some(shortened.into()), Some(words)),
                 None => (data.clone(), None),
             };
             ProjectionBody::Success {
@@ -226,21 +229,26 @@ pub fn meta_without_tool(
 }
 
 /// Whether a result holds nothing: no data, `{}`, `[]`, blank text, or an empty `results` or `items` list.
-pub fn is_empty_result(data: Option<&Value>) -> bool {
+pub fn is_empty_result(data: Option<&Data>) -> bool {
     fn is_empty_object(map: &Map<String, Value>) -> bool {
+        let is_empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
         map.is_empty()
-            || ["results", "items"].iter().any(|key| {
-                map.get(*key)
-                    .and_then(Value::as_array)
-                    .is_some_and(Vec::is_empty)
+            || map.iter().any(|(key, value)| {
+                matches!(key.as_str(), "results" | "items") && is_empty_list(value)
             })
     }
-    match data {
-        None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.trim().is_empty(),
-        Some(Value::Array(items)) => items.is_empty(),
-        Some(Value::Object(map)) => is_empty_object(map),
-        Some(Value::Bool(_) | Value::Number(_)) => false,
+    let Some(data) = data else { return true };
+    // An object that holds no empty list is empty only where it has no members.
+    let is_plainly_full = |text: &str| text.starts_with("{\"") && !text.contains("[]");
+    if data.text().is_some_and(is_plainly_full) {
+        return false;
+    }
+    match &**data {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => is_empty_object(map),
+        Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
@@ -289,7 +297,9 @@ mod tests {
             (json!(0), false),
             (json!(false), false),
         ] {
-            assert_eq!(is_empty_result(Some(&data)), empty, "{data}");
+            let written = Data::of(&data).unwrap();
+            assert_eq!(is_empty_result(Some(&written)), empty, "{data}");
+            assert_eq!(is_empty_result(Some(&data.clone().into())), empty, "{data}");
         }
         assert!(is_empty_result(None));
     }

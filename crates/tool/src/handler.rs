@@ -2,6 +2,7 @@
 //! and what it may answer. A handler never sees a socket, a provider, a confirmation token or another session.
 
 use crate::arguments::Arguments;
+use crate::data::Data;
 use crate::error::FailureKind;
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
@@ -380,9 +381,9 @@ pub struct Success {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "even_null"
+        deserialize_with = "even_null_data"
     )]
-    pub data: Option<Value>,
+    pub data: Option<Data>,
     pub content: Vec<ContentPart>,
     pub intents: Vec<Intent>,
     /// Overrides the tool's own, for this result.
@@ -394,12 +395,28 @@ fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option
     Value::deserialize(deserializer).map(Some)
 }
 
+fn even_null_data<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Data>, D::Error> {
+    Data::deserialize(deserializer).map(Some)
+}
+
 impl Success {
-    pub fn new(data: Value) -> Self {
+    /// With data as a tree of values.
+    pub fn new(data: impl Into<Data>) -> Self {
         Self {
-            data: Some(data),
+            data: Some(data.into()),
             ..Self::default()
         }
+    }
+
+    /// With a type of one's own as data: what costs least, because nothing but its text is made of it. Fails, as a broken
+    /// handler does, where JSON cannot hold it.
+    pub fn of(data: &impl Serialize) -> Result<Self, Failure> {
+        Data::of(data).map(Self::new).map_err(|error| Failure {
+            cause: Cause::Broken(format!("the result is no JSON: {error}")),
+            intents: Vec::new(),
+        })
     }
 }
 

@@ -280,10 +280,18 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
         }
         start += CHUNK;
     }
-    bytes[start..]
+    // What is left is looked at together with plain bytes before it, where there are enough.
+    if let Some(last) = bytes.last_chunk::<CHUNK>() {
+        let special = special_bytes(u64::from_le_bytes(*last));
+        return match special {
+            0 => bytes.len(),
+            _ => bytes.len() - CHUNK + special.trailing_zeros() as usize / 8,
+        };
+    }
+    bytes
         .iter()
         .position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\'))
-        .map_or(bytes.len(), |offset| start + offset)
+        .unwrap_or(bytes.len())
 }
 
 /// The top bit of each byte that is special; of the lowest such byte for sure, of those above it perhaps, because a

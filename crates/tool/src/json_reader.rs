@@ -6,6 +6,9 @@ use crate::json::{Strict, plain_length};
 use serde_json::Value;
 use std::ops::Range;
 
+/// Values inside values. The general parser allows more.
+pub(crate) const DEPTH_MAX: usize = 32;
+
 /// A place in a text. Every method skips white space, reads one thing, and moves on; `None` means that somebody else has
 /// to read the text from its start.
 #[derive(Debug)]
@@ -85,6 +88,23 @@ impl<'t> Reader<'t> {
         Arguments::read_from(self)
     }
 
+    /// Passes over a value. Says nothing of names that are there twice.
+    pub(crate) fn skip(&mut self) -> Option<()> {
+        self.skip_at(0)
+    }
+
+    fn skip_at(&mut self, depth: usize) -> Option<()> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        match self.peek()? {
+            b'"' => self.span().map(|_| ()),
+            b'{' => self.object(|reader, _| reader.skip_at(depth + 1)),
+            b'[' => self.array(|reader| reader.skip_at(depth + 1)),
+            _ => self.scalar_text().map(|_| ()),
+        }
+    }
+
     /// The end of the text.
     pub fn end(&mut self) -> Option<()> {
         self.peek().is_none().then_some(())
@@ -104,13 +124,7 @@ impl<'t> Reader<'t> {
 
     /// A number, `true`, `false` or `null`.
     pub(crate) fn scalar(&mut self) -> Option<Value> {
-        let rest = &self.text[self.at..];
-        let length = rest
-            .bytes()
-            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
-            .count();
-        let word = &rest[..length];
-        self.at += length;
+        let word = self.scalar_text()?;
         match word.as_bytes() {
             b"true" => Some(Value::Bool(true)),
             b"false" => Some(Value::Bool(false)),
@@ -126,6 +140,17 @@ impl<'t> Reader<'t> {
                 .ok()
                 .map(|strict| strict.0),
         }
+    }
+
+    /// What looks like a number or a word.
+    fn scalar_text(&mut self) -> Option<&'t str> {
+        let rest = &self.text[self.at..];
+        let length = rest
+            .bytes()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+            .count();
+        self.at += length;
+        (length > 0).then(|| &rest[..length])
     }
 
     /// The next byte that is no white space.

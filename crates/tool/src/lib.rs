@@ -6,6 +6,7 @@ pub mod arguments;
 pub mod artifact;
 mod cap;
 pub mod compile;
+pub mod data;
 mod dialect;
 pub mod envelope;
 pub mod error;

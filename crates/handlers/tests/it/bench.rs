@@ -76,7 +76,7 @@ impl Bench {
     }
 
     pub(crate) fn data(&self, tool: &str, arguments: Value) -> Value {
-        self.succeed(tool, arguments).data.unwrap()
+        (*self.succeed(tool, arguments).data.unwrap()).clone()
     }
 
     pub(crate) fn report(&self, tool: &str, arguments: Value) -> Report {

@@ -190,7 +190,7 @@ fn results_are_sorted_by_score_without_repeats_and_at_most_top_k() {
 fn an_empty_result_is_an_answer_and_not_an_error() {
     let data = Bench::new(Mode::Voice).data("kb_search", json!({"query": "zeppelin"}));
     assert_eq!(data, json!({"results": [], "retrieval": "lexical"}));
-    assert!(windlass_tool::envelope::is_empty_result(Some(&data)));
+    assert!(windlass_tool::envelope::is_empty_result(Some(&data.into())));
 }
 
 #[test]

@@ -71,7 +71,10 @@ fn write_body(body: &ProjectionBody, frame: &mut Vec<u8>) {
             frame.extend_from_slice(br#""output":{"status":"success""#);
             if let Some(data) = data {
                 frame.extend_from_slice(br#","data":"#);
-                write_data(data, frame);
+                match data.text().filter(|text| !text.contains('$')) {
+                    Some(text) => frame.extend_from_slice(text.as_bytes()),
+                    None => write_data(data, frame),
+                }
             }
             if let Some(note) = note(cut.as_deref(), *quoted && data.is_some()) {
                 frame.extend_from_slice(br#","note":"#);

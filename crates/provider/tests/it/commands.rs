@@ -24,7 +24,7 @@ fn check(model: &str, command: &ModelCommand, expected: &[Value]) {
 
 fn success(data: Option<Value>, cut: Option<&str>, quoted: bool) -> ProjectionBody {
     ProjectionBody::Success {
-        data: data.map(Arc::new),
+        data: data.map(Into::into),
         content: vec![],
         cut: cut.map(str::to_owned),
         quoted,

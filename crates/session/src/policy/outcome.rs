@@ -48,7 +48,6 @@ fn judge_success(tool: &Arc<Tool>, success: Success) -> Judged {
         (None, _) => false,
     };
     if !breaks_contract {
-        let data = data.map(Arc::new);
         let outcome = Outcome::Success { data, content };
         return Judged {
             outcome,

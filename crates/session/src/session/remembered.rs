@@ -96,7 +96,7 @@ impl Session {
         let note = format!("{tool} did this already; what it answered is not available any more");
         Arc::new(ToolResponse {
             outcome: Outcome::Success {
-                data: Some(Arc::new(serde_json::json!({ "note": note }))),
+                data: Some(serde_json::json!({ "note": note }).into()),
                 content: Vec::new(),
             },
             intents: Vec::new(),

@@ -20,6 +20,9 @@ use windlass_tool::kind::{Category, Reach, Scheduling};
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
+/// What an object that cites has at least one of.
+const CITING_MEMBERS: [&str; 4] = ["id", "record", "results", "items"];
+
 impl Session {
     /// Ends a call that was admitted. Where something was reserved for it, its outcome is stored before anybody hears of it.
     pub(super) fn settle(&mut self, call: Call, judged: Judged, out: &mut Vec<Output>) {
@@ -212,7 +215,7 @@ impl Session {
     fn note_loops(&mut self, call: &Call, response: &ToolResponse) {
         if let Outcome::Success { data, content } = &response.outcome
             && content.is_empty()
-            && envelope::is_empty_result(data.as_deref())
+            && envelope::is_empty_result(data.as_ref())
             && let Some(turn) = self.turns.get_mut(call.slot.turn)
         {
             turn.history.returned_nothing(&call.tool.id);
@@ -284,6 +287,10 @@ impl Session {
         else {
             return;
         };
+        // A look at the names spares most results of other kinds the making of a tree.
+        if !data.has_any(&CITING_MEMBERS) {
+            return;
+        }
         let Some(data) = data.as_object() else {
             return;
         };

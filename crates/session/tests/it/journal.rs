@@ -41,7 +41,7 @@ fn call() -> CallRef {
 fn response() -> Arc<ToolResponse> {
     Arc::new(ToolResponse {
         outcome: Outcome::Success {
-            data: Some(Arc::new(json!({"n": 1}))),
+            data: Some(json!({"n": 1}).into()),
             content: Vec::new(),
         },
         intents: Vec::new(),
@@ -59,7 +59,7 @@ fn what_models_and_clients_say_comes_back() {
         IncomingCall {
             id: Some("id".into()),
             name: Some("send".into()),
-            arguments: Ok(json!({"a": [1, null]}).as_object().unwrap().clone()),
+            arguments: Ok(json!({"a": [1, null]}).as_object().unwrap().clone().into()),
         },
         IncomingCall {
             id: None,
@@ -140,8 +140,8 @@ fn what_handlers_bring_comes_back() {
     };
     let results = [
         Ok(success(None)),
-        Ok(success(Some(Value::Null))),
-        Ok(success(Some(json!({"list": ["x"]})))),
+        Ok(success(Some(Value::Null.into()))),
+        Ok(success(Some(json!({"list": ["x"]}).into()))),
         Err(failure(Cause::Broken("it broke".to_owned()))),
         Err(failure(Cause::Reported(Box::new(report)))),
     ];

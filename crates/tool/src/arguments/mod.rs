@@ -124,7 +124,7 @@ impl Arguments {
         let mut place = self.first_of(None);
         while let Some(at) = place {
             let node = self.node(at);
-            if self.str(node.name) == name {
+            if self.bytes(node.name) == name.as_bytes() {
                 self.node_mut(at).content = Content::Number(integer.into());
                 return;
             }
@@ -156,6 +156,11 @@ impl Arguments {
 
     fn node_mut(&mut self, place: Place) -> &mut Node {
         &mut self.nodes[place.index()]
+    }
+
+    /// For comparisons, which need not know where characters begin.
+    fn bytes(&self, span: Span) -> &[u8] {
+        &self.text.as_bytes()[span.start as usize..span.end as usize]
     }
 
     fn str(&self, span: Span) -> &str {

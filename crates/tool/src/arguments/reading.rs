@@ -2,13 +2,11 @@
 //! and without repeats.
 
 use super::{Arguments, Content, Node, Place, Span, TooLarge, whole_number};
-use crate::json_reader::Reader;
+use crate::json_reader::{DEPTH_MAX, Reader};
 use serde_json::{Map, Number, Value};
 use std::cmp::Ordering;
 use std::num::NonZeroU32;
 
-/// Values inside values. The general parser allows more.
-const DEPTH_MAX: usize = 32;
 /// Members of one object, whose names are compared one by one. Larger objects are the general parser's.
 const MEMBERS_MAX: usize = 32;
 /// Values that most calls stay below, those that a schema adds included.
@@ -142,9 +140,9 @@ impl Arguments {
     }
 
     /// The name of a member, empty for an item, and what is behind it.
-    pub(crate) fn member(&self, place: Place) -> (&str, Option<Place>) {
+    pub(crate) fn member(&self, place: Place) -> (&[u8], Option<Place>) {
         let node = self.node(place);
-        (self.str(node.name), node.next)
+        (self.bytes(node.name), node.next)
     }
 
     pub(crate) fn kind(&self, place: Place) -> Kind {
@@ -188,7 +186,7 @@ impl Reading<'_, '_, '_> {
                 .then(|| self.value(name, depth + 1))
                 .flatten()?;
             // Most come sorted, or few enough that looking for their place from the first costs little.
-            let is_sorted = last.is_none_or(|(_, largest)| self.str(largest) < self.str(name));
+            let is_sorted = last.is_none_or(|(_, largest)| self.bytes(largest) < self.bytes(name));
             if is_sorted {
                 let before = last.replace((place, name)).map(|(before, _)| before);
                 self.arguments.link(parent, before, place);
@@ -243,8 +241,8 @@ impl Reading<'_, '_, '_> {
         })
     }
 
-    fn str(&self, span: Span) -> &str {
-        &self.source[span.start as usize..span.end as usize]
+    fn bytes(&self, span: Span) -> &[u8] {
+        &self.source.as_bytes()[span.start as usize..span.end as usize]
     }
 
     /// Puts a member between those before and behind it. `None` where its name is there already.
@@ -252,7 +250,7 @@ impl Reading<'_, '_, '_> {
         let (mut before, mut behind) = (None, self.arguments.first_of(parent));
         while let Some(at) = behind {
             let node = self.arguments.node(at);
-            match self.str(node.name).cmp(self.str(name)) {
+            match self.bytes(node.name).cmp(self.bytes(name)) {
                 Ordering::Less => (before, behind) = (behind, node.next),
                 Ordering::Equal => return None,
                 Ordering::Greater => break,
@@ -277,7 +275,7 @@ impl Gaps<'_> {
     pub(crate) fn fill(&mut self, name: &str, value: &Value) -> bool {
         while let Some(at) = self.behind {
             let node = self.arguments.node(at);
-            match self.arguments.str(node.name).cmp(name) {
+            match self.arguments.bytes(node.name).cmp(name.as_bytes()) {
                 Ordering::Less => (self.before, self.behind) = (self.behind, node.next),
                 Ordering::Equal => return false,
                 Ordering::Greater => break,

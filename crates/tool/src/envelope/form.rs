@@ -2,12 +2,12 @@
 //! Only what this version wrote is taken.
 
 use super::{Meta, Outcome, RESPONSE_VERSION, ToolResponse};
+use crate::data::Data;
 use crate::error::CallError;
 use crate::handler::ContentPart;
 use crate::intent::Intent;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 struct Form {
     ok: bool,
     #[serde(default, deserialize_with = "even_null")]
-    data: Option<Arc<Value>>,
+    data: Option<Data>,
     #[serde(default)]
     content: Vec<ContentPart>,
     error: Option<CallError>,
@@ -48,8 +48,8 @@ struct MetaForm {
 }
 
 /// `data: null` is data.
-fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Value>>, D::Error> {
-    Arc::<Value>::deserialize(deserializer).map(Some)
+fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>, D::Error> {
+    Data::deserialize(deserializer).map(Some)
 }
 
 impl<'de> Deserialize<'de> for ToolResponse {
@@ -131,7 +131,7 @@ mod tests {
     use super::super::{meta_without_tool, rfc3339};
     use super::*;
     use crate::error::ErrorType;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn what_was_written_is_read_back_as_it_was() {
@@ -148,7 +148,7 @@ mod tests {
             ..meta_without_tool("kb_get", "1.0.00000000".into(), 1_795_199_143_511)
         };
         let success = |data: Option<Value>| Outcome::Success {
-            data: data.map(Arc::new),
+            data: data.map(Into::into),
             content: vec![ContentPart::Image {
                 mime_type: "image/png".to_owned(),
                 url: "https://example.org".to_owned(),

@@ -68,10 +68,10 @@ impl Defaults {
         while let Some(place) = next {
             let (name, behind) = arguments.member(place);
             while inner
-                .next_if(|(inside, _)| inside.as_str() < name)
+                .next_if(|(inside, _)| inside.as_bytes() < name)
                 .is_some()
             {}
-            if let Some((_, inside)) = inner.next_if(|(inside, _)| inside == name) {
+            if let Some((_, inside)) = inner.next_if(|(inside, _)| inside.as_bytes() == name) {
                 inside.apply_to(arguments, place, applied);
             }
             next = behind;

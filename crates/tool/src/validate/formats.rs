@@ -77,28 +77,34 @@ fn is_date_time(text: &str) -> bool {
 
 /// `name.of+tag@host.example`.
 fn is_email(text: &str) -> bool {
-    let Some((local, domain)) = text.split_once('@') else {
+    let bytes = text.as_bytes();
+    let Some(at) = bytes.iter().position(|byte| *byte == b'@') else {
         return false;
     };
-    let local_part = |part: &str| {
-        !part.is_empty()
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'-'))
-    };
-    local.len() <= 64
-        && local.split('.').all(local_part)
-        && domain.contains('.')
+    let (local, domain) = (&bytes[..at], &bytes[at + 1..]);
+    at <= 64
+        && are_parts(local, |byte| matches!(byte, b'_' | b'+' | b'-'))
+        && domain.contains(&b'.')
         && is_plain_host(domain)
 }
 
-fn is_plain_host(host: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    host.len() <= 200 && host.split('.').all(label)
+fn is_plain_host(host: &[u8]) -> bool {
+    host.len() <= 200 && are_parts(host, |_| false)
+}
+
+/// Whether points divide it into letters, digits and what else is allowed, 63 of them at most and one at least.
+fn are_parts(bytes: &[u8], allows: impl Fn(u8) -> bool) -> bool {
+    let mut length = 0;
+    for byte in bytes {
+        if *byte == b'.' && length > 0 {
+            length = 0;
+        } else if length < 63 && (byte.is_ascii_alphanumeric() || allows(*byte)) {
+            length += 1;
+        } else {
+            return false;
+        }
+    }
+    length > 0
 }
 
 fn is_uuid(text: &str) -> bool {
@@ -118,7 +124,7 @@ fn is_web_address(text: &str) -> bool {
         return false;
     };
     let end = rest.find('/').unwrap_or(rest.len());
-    is_plain_host(&rest[..end])
+    is_plain_host(rest[..end].as_bytes())
         && rest[end..]
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-._~/?=&".contains(&byte))

@@ -231,7 +231,7 @@ fn answer(id: &str) -> ModelToolResponse {
             tool_id: "look".into(),
             duration_ms: 3,
             body: ProjectionBody::Success {
-                data: Some(Arc::new(json!({"t": 1}))),
+                data: Some(json!({"t": 1}).into()),
                 content: Vec::new(),
                 cut: None,
                 quoted: false,

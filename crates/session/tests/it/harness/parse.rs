@@ -151,7 +151,7 @@ fn parse_other(word: &str, rest: &str) -> Input {
 pub(crate) fn parse_finding(text: &str) -> Option<Finding> {
     match text.split_once('{') {
         Some((_, data)) => {
-            let data = serde_json::from_str(&format!("{{{data}")).unwrap();
+            let data: Value = serde_json::from_str(&format!("{{{data}")).unwrap();
             Some(Finding::Happened(Box::new(Success::new(data))))
         }
         None if text == "nothing happened" => Some(Finding::NotHappened),
@@ -218,7 +218,9 @@ fn continued(text: &str) -> Continued {
             tool: ToolId::parse(tool).unwrap(),
             tool_version: version.into(),
             fingerprint: fingerprint(tool, &arguments),
-            arguments: Arc::new(arguments.as_object().unwrap().clone()).into(),
+            arguments: windlass_tool::sensitive::Sensitive(Arc::new(
+                arguments.as_object().unwrap().clone().into(),
+            )),
             expires_at_unix_ms: 1_795_000_000_000 + seconds * 1_000,
         }],
         approved: Vec::new(),
@@ -248,7 +250,7 @@ fn approved(text: &str) -> Continued {
 fn kept_response(tool: &str) -> Arc<ToolResponse> {
     Arc::new(ToolResponse {
         outcome: Outcome::Success {
-            data: Some(Arc::new(json!({ "kept": true }))),
+            data: Some(json!({ "kept": true }).into()),
             content: vec![],
         },
         intents: vec![],
@@ -271,7 +273,7 @@ fn parse_call(text: &str) -> IncomingCall {
     let (id, name, arguments) = (part(), part(), part().unwrap_or("{}"));
     let arguments = windlass_tool::json::parse(arguments.as_bytes())
         .map_err(|error| ArgumentsProblem(error.to_string()))
-        .map(|value| value.as_object().unwrap().clone());
+        .map(|value| value.as_object().unwrap().clone().into());
     IncomingCall {
         id: id.map(Into::into),
         name: name.map(Into::into),

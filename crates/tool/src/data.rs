@@ -1,0 +1,160 @@
+//! What a tool brought back: made as text or as a tree of values, and as the other once somebody asks for it. Most of it is
+//! only passed on to a model, for which text does. Knows no tool and no provider.
+
+use crate::json_reader::Reader;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+/// A JSON value, shared by all who keep it. It reads as a [`Value`], which is made when it is first looked at.
+#[derive(Clone)]
+pub struct Data(Arc<Forms>);
+
+/// One of them is there from the beginning.
+struct Forms {
+    text: Option<Box<str>>,
+    tree: OnceLock<Value>,
+}
+
+impl Data {
+    /// Writes a value down. Fails where JSON cannot hold it, as with maps whose keys are no texts.
+    pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        let text = serde_json::to_string(value)?;
+        Ok(Self(Arc::new(Forms {
+            text: Some(text.into()),
+            tree: OnceLock::new(),
+        })))
+    }
+
+    /// The text, where it was made as text.
+    pub fn text(&self) -> Option<&str> {
+        self.0.text.as_deref()
+    }
+
+    /// Whether it is an object with one of these members.
+    pub fn has_any(&self, names: &[&str]) -> bool {
+        let found = self.text().and_then(|text| {
+            let mut found = false;
+            Reader::new(text).object(|reader, name| {
+                found |= names.contains(&name);
+                reader.skip()
+            })?;
+            Some(found)
+        });
+        found.unwrap_or_else(|| {
+            let object = self.as_object();
+            object.is_some_and(|object| names.iter().any(|name| object.contains_key(*name)))
+        })
+    }
+}
+
+impl Deref for Data {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        // What was written by the same crate is read by it, but for a depth that no tool has a use for.
+        let read = || serde_json::from_str(self.text().unwrap_or("null"));
+        self.0.tree.get_or_init(|| read().unwrap_or_default())
+    }
+}
+
+impl From<Value> for Data {
+    fn from(value: Value) -> Self {
+        Self(Arc::new(Forms {
+            text: None,
+            tree: OnceLock::from(value),
+        }))
+    }
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Value> for Data {
+    fn eq(&self, other: &Value) -> bool {
+        **self == *other
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+impl fmt::Display for Data {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+/// With its names sorted, however it was made.
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn text_and_tree_are_the_same_data() {
+        for value in [
+            json!({"b": [1, {"a": null}], "a": "ß\n"}),
+            json!([1.5, true]),
+            json!("x"),
+            json!(null),
+        ] {
+            let (written, tree) = (Data::of(&value).unwrap(), Data::from(value.clone()));
+            assert_eq!(written, tree);
+            assert_eq!(written, value);
+            assert_eq!(written.text(), Some(&*value.to_string()));
+            assert_eq!(tree.text(), None);
+            assert_eq!(
+                serde_json::to_string(&written).unwrap(),
+                serde_json::to_string(&tree).unwrap()
+            );
+            assert_eq!(format!("{written:?} {written}"), format!("{tree:?} {tree}"));
+        }
+    }
+
+    #[test]
+    fn members_are_found_at_the_top_alone_however_the_data_were_made() {
+        for (value, found) in [
+            (json!({"results": []}), true),
+            (
+                json!({"a": [{"results": 1}], "b": "results", "c": -1.5}),
+                false,
+            ),
+            (json!({"a": "\"", "b": {"x": [[], {}]}, "items": 1}), true),
+            (json!({"a": "\\", "b": "items"}), false),
+            (json!({}), false),
+            (json!(["results"]), false),
+            (json!("results"), false),
+        ] {
+            let names = ["results", "items"];
+            assert_eq!(Data::of(&value).unwrap().has_any(&names), found, "{value}");
+            assert_eq!(Data::from(value.clone()).has_any(&names), found, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_json_cannot_hold_is_an_error() {
+        let map = std::collections::BTreeMap::from([((1, 2), 3)]);
+        assert!(Data::of(&map).is_err());
+    }
+}
