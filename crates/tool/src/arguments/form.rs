@@ -195,7 +195,7 @@ impl<'de> VariantAccess<'de> for Content<'de> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {
-        self.0.map_or(Ok(()), |part| Deserialize::deserialize(part))
+        self.0.map_or(Ok(()), Deserialize::deserialize)
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Error> {

@@ -124,7 +124,7 @@ fn is_web_address(text: &str) -> bool {
         return false;
     };
     let end = rest.find('/').unwrap_or(rest.len());
-    is_plain_host(rest[..end].as_bytes())
+    is_plain_host(&rest.as_bytes()[..end])
         && rest[end..]
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-._~/?=&".contains(&byte))
