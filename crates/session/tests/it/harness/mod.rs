@@ -149,7 +149,9 @@ impl Bench {
         self.session = Session::new(config, &mut outputs);
         self.now = Timestamp(0);
         let mut text = render_all(&outputs);
-        text.push_str(&self.step(Input::Restored(Box::new(restored))));
+        // As a journal would give it back.
+        let input = serde_json::to_string(&Input::Restored(Box::new(restored))).unwrap();
+        text.push_str(&self.step(serde_json::from_str(&input).unwrap()));
         text
     }
 
