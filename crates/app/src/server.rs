@@ -4,6 +4,7 @@
 use crate::chat::ChatHost;
 use crate::chat::archive::Archive;
 use crate::chat::conversations::Conversations as TextConversations;
+use crate::chat::picture::PictureLimits;
 use crate::clock;
 use crate::failure::Failure;
 use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report, open_database};
@@ -173,9 +174,10 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         knowledge,
         knowledge_folder: config.folders.knowledge.clone(),
         user_header: user_header(&config),
-        voice: VoiceService::new(voice_settings(shutdown_timeout), host, shared),
+        voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
         chat,
         request_bytes_max: config.text.request_bytes_max.count(),
+        picture_limits: PictureLimits::of(&config.text),
         metrics,
         draining: AtomicBool::new(false),
     });
@@ -235,10 +237,10 @@ fn kept(config: &Config) -> StoreLimits {
     }
 }
 
-fn voice_settings(shutdown_timeout: Duration) -> VoiceSettings {
+fn voice_settings(config: &Config, shutdown_timeout: Duration) -> VoiceSettings {
     VoiceSettings {
         shutdown_timeout,
-        ..VoiceSettings::default()
+        ..VoiceSettings::with_images_up_to(config.voice.image_bytes_max.count())
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_provider::gemini_live::address::Backend;
-use windlass_provider::{gemini_text, openai_chat};
+use windlass_provider::{gemini_text, log, openai_chat};
 use windlass_runtime::config::{Config, Name, Text, TextProvider, Vertex};
 use windlass_runtime::text::{ModelOptions, Protocol, TextLimits, TextModel, TextSettings};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
@@ -24,6 +24,9 @@ const GEMINI_VERSION: &str = "v1beta";
 const VERTEX_VERSION: &str = "v1beta1";
 /// Google's own header for keys, which keeps them out of addresses.
 const GEMINI_KEY_HEADER: &str = "x-goog-api-key";
+
+/// What a conversation holds beside the pictures of one message.
+const LOG_BYTES_BESIDE_IMAGES: usize = 1 << 20;
 
 /// What the page and the log say of the provider.
 pub(crate) fn name(provider: TextProvider) -> &'static str {
@@ -97,12 +100,24 @@ pub(crate) async fn settings(
             None => return Ok(None),
         },
     };
+    let usual = TextLimits::default();
+    let images_bytes_max = text.images_bytes_max.count();
+    let log = log::Limits {
+        image_bytes_max: images_bytes_max,
+        // A message is remembered whole, with what is said about it.
+        bytes_max: usual
+            .log
+            .bytes_max
+            .max(images_bytes_max + LOG_BYTES_BESIDE_IMAGES),
+        ..usual.log
+    };
     let limits = TextLimits {
+        log,
         history_tokens_max: text.history_tokens_max.get(),
         request_retries_max: text.request_retries_max.narrow(),
         requests_max: text.requests_max.narrow(),
         turn_timeout: Duration::from_secs(text.turn_seconds.get()),
-        ..TextLimits::default()
+        ..usual
     };
     // It is named last, and asked for nothing else.
     let summary_model = text.summary_model.as_ref().and_then(|_| models.pop());

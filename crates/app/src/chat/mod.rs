@@ -4,6 +4,7 @@
 pub(crate) mod archive;
 mod conversation;
 pub(crate) mod conversations;
+pub(crate) mod picture;
 pub(crate) mod record;
 pub(crate) mod request;
 mod sink;

@@ -2,10 +2,9 @@
 //! not know better itself: the last message of the user, answers to requests for approval, and for a conversation that
 //! nobody knows its older text. Knows no conversation.
 
+use super::picture::{PictureLimits, Pictures};
 use serde::Deserialize;
 use serde_json::Value;
-use std::sync::Arc;
-use windlass_provider::log::Image;
 use windlass_runtime::text::UserInput;
 use windlass_session::model::{HistoryEntry, Role};
 use windlass_tool::sensitive::Sensitive;
@@ -17,8 +16,6 @@ const MESSAGES_MAX: usize = 1_000;
 /// Bytes of older text that seed a conversation.
 const SEED_BYTES_MAX: usize = 64 * 1024;
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-const IMAGES_MAX: usize = 8;
-const IMAGE_BYTES_MAX: usize = 3 << 20;
 
 /// Why a body is of no use. The text is for the client's developer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +80,7 @@ struct Message {
 /// # Errors
 ///
 /// It is no JSON of this form, or holds nothing to answer.
-pub(crate) fn parse(body: &[u8]) -> Result<ChatRequest, BadRequest> {
+pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, BadRequest> {
     let refuse = |problem: &str| BadRequest(problem.to_owned());
     if body.is_empty() {
         return Err(refuse("the body is empty; send what useChat sends"));
@@ -104,7 +101,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<ChatRequest, BadRequest> {
             ));
         }
     }
-    let (wish, last) = wish(&body)?;
+    let (wish, last) = wish(&body, limits)?;
     Ok(ChatRequest {
         earlier: earlier(&body.messages[..last]),
         conversation: body.id,
@@ -114,7 +111,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<ChatRequest, BadRequest> {
 }
 
 /// What is wanted, and at which message what was said before it ends.
-fn wish(body: &Body) -> Result<(Wish, usize), BadRequest> {
+fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest> {
     if let Some(text) = &body.message {
         let input = UserInput {
             text: Sensitive(checked(text)?.to_owned()),
@@ -152,7 +149,7 @@ fn wish(body: &Body) -> Result<(Wish, usize), BadRequest> {
             .id
             .clone()
             .filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX),
-        input: input_of(message)?,
+        input: input_of(message, limits)?,
         again,
     };
     Ok((wish, at))
@@ -197,65 +194,24 @@ fn text_of(message: &Message) -> String {
     text
 }
 
-fn input_of(message: &Message) -> Result<UserInput, BadRequest> {
+fn input_of(message: &Message, limits: PictureLimits) -> Result<UserInput, BadRequest> {
     let text = text_of(message);
-    let images = message
-        .parts
-        .iter()
-        .filter(|part| part.get("type").and_then(Value::as_str) == Some("file"))
-        .map(image_of)
-        .collect::<Result<Vec<_>, _>>()?;
-    if images.len() > IMAGES_MAX {
-        return Err(BadRequest(format!(
-            "a message may hold at most {IMAGES_MAX} pictures"
-        )));
+    let mut pictures = Pictures::new(limits);
+    for part in &message.parts {
+        if part.get("type").and_then(Value::as_str) == Some("file") {
+            let url = part.get("url").and_then(Value::as_str);
+            pictures.take(url.unwrap_or_default())?;
+        }
     }
     let text = match checked(&text) {
         Ok(text) => text.to_owned(),
-        Err(_) if !images.is_empty() && text.trim().is_empty() => "(a picture)".to_owned(),
+        Err(_) if !pictures.is_empty() && text.trim().is_empty() => "(a picture)".to_owned(),
         Err(problem) => return Err(problem),
     };
     Ok(UserInput {
         text: Sensitive(text),
-        images,
+        images: pictures.into_images(),
     })
-}
-
-/// A picture, whose bytes come along as a `data:` URL: this server fetches nothing that a client names.
-pub(crate) fn image_of_url(url: &str) -> Result<Image, BadRequest> {
-    let refuse = |problem: &str| BadRequest(problem.to_owned());
-    let (head, data) = url
-        .strip_prefix("data:")
-        .and_then(|rest| rest.split_once(','))
-        .ok_or_else(|| refuse("a picture must come as a data: URL"))?;
-    let mime_type = head
-        .strip_suffix(";base64")
-        .ok_or_else(|| refuse("a picture must be written in base64"))?;
-    if !matches!(
-        mime_type,
-        "image/png" | "image/jpeg" | "image/webp" | "image/gif" | "image/heic" | "image/heif"
-    ) {
-        return Err(refuse(
-            "a file must be a picture: png, jpeg, webp, gif, heic or heif",
-        ));
-    }
-    if data.len() / 4 * 3 > IMAGE_BYTES_MAX {
-        return Err(BadRequest(format!(
-            "a picture may have at most {IMAGE_BYTES_MAX} bytes"
-        )));
-    }
-    let data = base64_simd::STANDARD
-        .decode_to_vec(data)
-        .map_err(|_| refuse("a picture is not written in base64"))?;
-    Ok(Image {
-        mime_type: mime_type.to_owned(),
-        data: Sensitive(Arc::from(data)),
-    })
-}
-
-fn image_of(part: &Value) -> Result<Image, BadRequest> {
-    let url = part.get("url").and_then(Value::as_str).unwrap_or_default();
-    image_of_url(url)
 }
 
 /// The text of older messages, the newest that fit. Parts of tools are left out: what tools did is known here or not true.

@@ -55,7 +55,7 @@ pub(super) async fn chat(Extract(state): Extract<Arc<State>>, request: Request) 
 
 async fn answer(state: &State, entrance: &Entrance) -> Result<Answering, Response<Body>> {
     let host = state.chat.as_ref().ok_or_else(no_text_model)?;
-    let wanted = request::parse(&entrance.body)
+    let wanted = request::parse(&entrance.body, state.picture_limits)
         .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()))?;
     let answering = host.chat(&entrance.caller, wanted).await;
     answering.map_err(|refusal| refused(&refusal))

@@ -3,8 +3,8 @@
 
 use super::chat::{Entrance, allow, events, no_text_model};
 use super::{State, typed};
+use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::TurnRecord;
-use crate::chat::request::image_of_url;
 use crate::chat::{Caller, ChatHost, ChatRefusal};
 use crate::clock;
 use axum::body::Body;
@@ -15,6 +15,7 @@ use http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_provider::log::Image;
 use windlass_runtime::ids;
 use windlass_runtime::text::UserInput;
 use windlass_runtime::text::completions::{ChunkStream, Envelope, Whole, error_body};
@@ -75,7 +76,8 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
     };
     let wanted = serde_json::from_slice::<Wanted>(&entrance.body)
         .map_err(|error| format!("the body is no request of this protocol: {error}"));
-    let read = wanted.and_then(|wanted| read(&wanted).map(|asked| (wanted, asked)));
+    let read =
+        wanted.and_then(|wanted| read(&wanted, state.picture_limits).map(|asked| (wanted, asked)));
     let (wanted, asked) = match read {
         Ok(read) => read,
         Err(problem) => return failure(StatusCode::BAD_REQUEST, ErrorCode::BadMessage, &problem),
@@ -192,7 +194,7 @@ async fn whole(
     }
 }
 
-fn read(wanted: &Wanted) -> Result<Asked, String> {
+fn read(wanted: &Wanted, limits: PictureLimits) -> Result<Asked, String> {
     if wanted.n.is_some_and(|answers| answers > 1) {
         return Err("this server gives one answer to a request; leave n out".to_owned());
     }
@@ -210,7 +212,7 @@ fn read(wanted: &Wanted) -> Result<Asked, String> {
                 asked.instructions.push('\n');
             }
             "user" if at == last => {
-                asked.input.images = images_of(&message.content)?;
+                asked.input.images = images_of(&message.content, limits)?;
                 if text.trim().is_empty() && asked.input.images.is_empty() {
                     return Err("the user's last message is empty".to_owned());
                 }
@@ -254,16 +256,16 @@ fn text_of(content: &Value) -> Result<String, String> {
     }
 }
 
-fn images_of(content: &Value) -> Result<Vec<windlass_provider::log::Image>, String> {
-    let parts = content.as_array().map_or(&[][..], Vec::as_slice);
-    parts
-        .iter()
-        .filter(|part| part.get("type").and_then(Value::as_str) == Some("image_url"))
-        .map(|part| {
+fn images_of(content: &Value, limits: PictureLimits) -> Result<Vec<Image>, String> {
+    let mut pictures = Pictures::new(limits);
+    for part in content.as_array().map_or(&[][..], Vec::as_slice) {
+        if part.get("type").and_then(Value::as_str) == Some("image_url") {
             let url = part.pointer("/image_url/url").and_then(Value::as_str);
-            image_of_url(url.unwrap_or_default()).map_err(|problem| problem.to_string())
-        })
-        .collect()
+            let taken = pictures.take(url.unwrap_or_default());
+            taken.map_err(|problem| problem.to_string())?;
+        }
+    }
+    Ok(pictures.into_images())
 }
 
 fn refused(refusal: &ChatRefusal) -> Response<Body> {

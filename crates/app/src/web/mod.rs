@@ -12,6 +12,7 @@ pub(crate) mod upgrade;
 mod voice;
 
 use crate::chat::ChatHost;
+use crate::chat::picture::PictureLimits;
 use crate::knowledge::LiveKnowledge;
 use axum::Router;
 use axum::body::Body;
@@ -45,6 +46,7 @@ pub(crate) struct State {
     pub(crate) chat: Option<Arc<ChatHost>>,
     /// Of one request to a text endpoint.
     pub(crate) request_bytes_max: usize,
+    pub(crate) picture_limits: PictureLimits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) draining: AtomicBool,
 }

@@ -1,6 +1,6 @@
 //! What a voice client says. Everything in it is hostile until it has passed here.
 
-use super::AUDIO_BYTES_MAX;
+use super::{AUDIO_BYTES_MAX, TEXT_BYTES_MAX};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -130,7 +130,15 @@ struct ConfirmBody {
 
 /// Reads one text message. Fields that a message does not have are ignored, so that newer clients are understood.
 pub fn parse(text: &[u8]) -> Result<ClientMessage, Rejection> {
-    let tag: Tag<'_> = body(text, "the message")?;
+    let tag = body::<Tag<'_>>(text, "the message");
+    let has_image = tag.as_ref().is_ok_and(|tag| tag.kind == "image");
+    if text.len() > TEXT_BYTES_MAX && !has_image {
+        return Err(Rejection {
+            code: ErrorCode::TooLarge,
+            message: format!("text messages may have at most {TEXT_BYTES_MAX} bytes"),
+        });
+    }
+    let tag = tag?;
     Ok(match tag.kind.as_ref() {
         "start" => ClientMessage::Start(start(body(text, "start")?)?),
         "audio" => {

@@ -9,11 +9,23 @@ pub use outgoing::{ServerMessage, of_event, of_question, of_update};
 
 use crate::transport::websocket::MessageLimits;
 
-/// Largest messages of a client.
-pub const LIMITS: MessageLimits = MessageLimits {
-    text_bytes_max: 1 << 20,
-    binary_bytes_max: AUDIO_BYTES_MAX,
-};
+/// Bytes of a text message that holds no picture.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Largest messages of a client that may show pictures of this size.
+pub const fn message_limits(image_bytes_max: usize) -> MessageLimits {
+    /// What stands around a picture's base64.
+    const AROUND_IMAGE: usize = 1_024;
+    let with_image = image_bytes_max.div_ceil(3) * 4 + AROUND_IMAGE;
+    MessageLimits {
+        text_bytes_max: if with_image > TEXT_BYTES_MAX {
+            with_image
+        } else {
+            TEXT_BYTES_MAX
+        },
+        binary_bytes_max: AUDIO_BYTES_MAX,
+    }
+}
 
 /// Bytes of PCM in one message.
 pub const AUDIO_BYTES_MAX: usize = 64 * 1024;

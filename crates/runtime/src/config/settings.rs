@@ -117,6 +117,8 @@ pub struct Voice {
     /// Whether speech interrupts the model.
     pub barge_in: bool,
     pub speech: SpeechSettings,
+    /// Of one picture that a client shows.
+    pub image_bytes_max: Whole<1_024, 2_097_152>,
     pub guides_tokens_max: Whole<0, 1_000_000>,
     pub limits: Limits,
 }
@@ -271,6 +273,7 @@ fn voice(values: &Values) -> Result<Voice, ConfigError> {
             prefix_padding_ms: set(values, "voice.prefix_padding_ms")?,
             silence_ms: set(values, "voice.silence_ms")?,
         },
+        image_bytes_max: values.need("voice.image_bytes_max")?,
         guides_tokens_max: values.need("voice.guides_tokens_max")?,
         limits: limits(values, "voice.limits")?,
     })

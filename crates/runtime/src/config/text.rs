@@ -30,6 +30,10 @@ pub struct Text {
     pub requests_max: Whole<2, 1_000>,
     pub turn_seconds: Whole<1, 3_600>,
     pub request_bytes_max: Whole<1_024, 67_108_864>,
+    /// Of one message.
+    pub images_max: Whole<0, 64>,
+    /// Of all pictures of one message.
+    pub images_bytes_max: Whole<0, 33_554_432>,
     pub conversations_max: Whole<1, 1_000_000>,
     pub conversation_idle_seconds: Whole<1, 2_592_000>,
     pub guides_tokens_max: Whole<0, 1_000_000>,
@@ -148,6 +152,8 @@ pub(super) fn read(values: &mut Values) -> Result<Text, ConfigError> {
         requests_max: values.need("text.requests_max")?,
         turn_seconds: values.need("text.turn_seconds")?,
         request_bytes_max: values.need("text.request_bytes_max")?,
+        images_max: values.need("text.images_max")?,
+        images_bytes_max: values.need("text.images_bytes_max")?,
         conversations_max: values.need("text.conversations_max")?,
         conversation_idle_seconds: values.need("text.conversation_idle_seconds")?,
         guides_tokens_max: values.need("text.guides_tokens_max")?,

@@ -238,6 +238,13 @@ impl Driver {
             ClientMessage::Audio(pcm) => return self.microphone(&pcm, now),
             ClientMessage::Start(start) => return self.start(start, now),
             ClientMessage::Text(text) => ClientEvent::Text { text },
+            ClientMessage::Image { data, .. }
+                if data.expose().len() > self.service.settings.image_bytes_max =>
+            {
+                let limit = self.service.settings.image_bytes_max;
+                let message = format!("an image may have at most {limit} bytes; make it smaller");
+                return self.bad_message(ErrorCode::TooLarge, message);
+            }
             ClientMessage::Image { mime_type, data } => ClientEvent::Image { mime_type, data },
             ClientMessage::TurnComplete => ClientEvent::TurnComplete,
             ClientMessage::Interrupt => ClientEvent::Interrupt,

@@ -13,6 +13,8 @@ use windlass_tool::sensitive::Sensitive;
 
 /// Commands that wait for the provider to accept its setup. The core waits itself with nearly all it says.
 const HELD_COMMANDS_MAX: usize = 64;
+/// Pictures among them; the newest are worth most.
+const HELD_IMAGES_MAX: usize = 4;
 /// Microphone audio that waited goes out in pieces of this many bytes: 100 ms.
 const BUFFERED_PIECE_BYTES: usize = 3_200;
 
@@ -252,6 +254,9 @@ impl Link {
         match &self.state {
             State::Ready(_) => self.send(&command),
             State::Parting { .. } | State::Connecting(_) | State::SettingUp(_) => {
+                if is_image(&command) {
+                    self.forget_old_images();
+                }
                 if self.held.len() < HELD_COMMANDS_MAX {
                     self.held.push(command);
                 } else {
@@ -263,7 +268,22 @@ impl Link {
         }
     }
 
+    /// Makes place for another picture among what is held.
+    fn forget_old_images(&mut self) {
+        let images = self.held.iter().filter(|held| is_image(held)).count();
+        if images >= HELD_IMAGES_MAX
+            && let Some(oldest) = self.held.iter().position(is_image)
+        {
+            self.held.remove(oldest);
+        }
+    }
+
     fn send(&mut self, command: &ModelCommand) -> Result<(), LostReason> {
+        // Speech does not wait behind pictures that the connection does not take.
+        if is_image(command) && self.socket().is_some_and(|socket| socket.is_congested()) {
+            tracing::debug!("a picture was dropped: the connection to the provider is slow");
+            return Ok(());
+        }
         let mut frames = Vec::new();
         self.codec.encode(command, &mut frames);
         self.send_frames(frames)
@@ -339,6 +359,10 @@ impl Link {
         }
         self.close();
     }
+}
+
+fn is_image(command: &ModelCommand) -> bool {
+    matches!(command, ModelCommand::Image { .. })
 }
 
 /// Ready when the peer has answered our goodbye, or cannot any more. What else it says is for nobody.

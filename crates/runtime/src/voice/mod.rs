@@ -51,7 +51,12 @@ pub struct VoiceSettings {
     /// How long a session may go on when the server shuts down.
     pub shutdown_timeout: Duration,
     pub audio: AudioLimits,
+    /// Of one picture that a client shows.
+    pub image_bytes_max: usize,
 }
+
+/// Bytes of a picture where nothing else is said.
+const IMAGE_BYTES_MAX: usize = 1 << 20;
 
 impl Default for VoiceSettings {
     fn default() -> Self {
@@ -60,7 +65,7 @@ impl Default for VoiceSettings {
             setup_timeout: Duration::from_secs(10),
             bad_messages_max: 20,
             client_socket: SocketLimits {
-                messages: client_protocol::LIMITS,
+                messages: client_protocol::message_limits(IMAGE_BYTES_MAX),
                 // 22 seconds of speech, which providers make faster than it is heard.
                 queued_audio_bytes_max: 1024 * 1024,
                 queued_bytes_max: 1536 * 1024,
@@ -71,7 +76,18 @@ impl Default for VoiceSettings {
             close_timeout: Duration::from_secs(2),
             shutdown_timeout: Duration::from_secs(30),
             audio: AudioLimits::default(),
+            image_bytes_max: IMAGE_BYTES_MAX,
         }
+    }
+}
+
+impl VoiceSettings {
+    /// The defaults, but for the size of the pictures that clients may show.
+    pub fn with_images_up_to(image_bytes_max: usize) -> Self {
+        let mut settings = Self::default();
+        settings.image_bytes_max = image_bytes_max;
+        settings.client_socket.messages = client_protocol::message_limits(image_bytes_max);
+        settings
     }
 }
 

@@ -12,6 +12,7 @@ mod audit_chain;
 mod client_loss;
 mod confirmations;
 mod direct;
+mod hours_end;
 mod http_client;
 mod journal;
 mod metrics;

@@ -26,7 +26,7 @@ impl Session {
                 } else {
                     self.error(
                         ErrorCode::Unsupported,
-                        "this model does not see images",
+                        "this session's model does not see images; describe it in words, or choose a model that sees",
                         out,
                     );
                 }

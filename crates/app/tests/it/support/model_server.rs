@@ -1,4 +1,4 @@
-//! A model's server that speaks Chat Completions and answers by a rule of the test's.
+//! A model's server that speaks Chat Completions, or Gemini where it is asked so, and answers by a rule of the test's.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -70,6 +70,11 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Sa
     let mut reader = BufReader::new(stream);
     loop {
         let body = read_body(&mut reader)?;
+        if body.get("contents").is_some() {
+            log.lock().unwrap().push(body);
+            answer_as_gemini(&mut writer)?;
+            continue;
+        }
         let last = body["messages"].as_array()?.last()?.clone();
         let number = {
             let mut log = log.lock().unwrap();
@@ -101,6 +106,14 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Sa
         let body = format!("data: {chunk}\n\ndata: [DONE]\n\n");
         write!(writer, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).ok()?;
     }
+}
+
+fn answer_as_gemini(writer: &mut TcpStream) -> Option<()> {
+    let candidate =
+        json!({"content": {"role": "model", "parts": [{"text": "Yes."}]}, "finishReason": "STOP"});
+    let body = format!("data: {}\n\n", json!({"candidates": [candidate]}));
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+    write!(writer, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).ok()
 }
 
 fn read_body(reader: &mut BufReader<TcpStream>) -> Option<Value> {

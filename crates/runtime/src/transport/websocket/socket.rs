@@ -214,6 +214,11 @@ impl Socket {
         self.stalled_since
     }
 
+    /// Whether so much waits already that audio is dropped.
+    pub fn is_congested(&self) -> bool {
+        self.outgoing.waiting_bytes() > self.limits.queued_audio_bytes_max
+    }
+
     pub fn has_waiting(&self) -> bool {
         self.outgoing.waiting_bytes() > 0
     }

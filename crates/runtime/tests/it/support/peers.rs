@@ -353,6 +353,18 @@ impl Stage {
         Peer::over(stream, protocol::Role::Server).await
     }
 
+    /// The same, while the client answers pings for as long as that takes.
+    pub(crate) async fn provider_while_listening(&mut self) -> Peer {
+        let (connections, client) = (&mut self.connections, &mut self.client);
+        let stream = loop {
+            tokio::select! {
+                stream = connections.recv() => break stream.unwrap(),
+                message = client.next() => assert_ne!(message, Value::Null, "the client was sent away"),
+            }
+        };
+        Peer::over(stream, protocol::Role::Server).await
+    }
+
     /// A session whose provider has accepted the setup.
     pub(crate) async fn running(setting: Setting) -> (Self, Peer) {
         let mut stage = Self::set(setting).await;

@@ -1,0 +1,105 @@
+//! Pictures that clients of the chat send along: their types, their number and their size. Fetches nothing that a client
+//! names, and does not look at what a picture shows.
+
+use super::request::BadRequest;
+use std::sync::Arc;
+use windlass_provider::log::Image;
+use windlass_runtime::config::Text;
+use windlass_tool::sensitive::Sensitive;
+
+/// What one message may hold of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PictureLimits {
+    pub(crate) images_max: usize,
+    /// Of all of them together.
+    pub(crate) bytes_max: usize,
+}
+
+impl PictureLimits {
+    pub(crate) fn of(text: &Text) -> Self {
+        Self {
+            images_max: text.images_max.count(),
+            bytes_max: text.images_bytes_max.count(),
+        }
+    }
+}
+
+/// The pictures of one message, as they are read.
+pub(crate) struct Pictures {
+    limits: PictureLimits,
+    images: Vec<Image>,
+    bytes: usize,
+}
+
+impl Pictures {
+    pub(crate) fn new(limits: PictureLimits) -> Self {
+        Self {
+            limits,
+            images: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Takes the picture of a `data:` URL.
+    ///
+    /// # Errors
+    ///
+    /// It is no picture in this form, of no type that models see, or more than a message may hold.
+    pub(crate) fn take(&mut self, url: &str) -> Result<(), BadRequest> {
+        let PictureLimits {
+            images_max,
+            bytes_max,
+        } = self.limits;
+        if self.images.len() >= images_max {
+            return Err(BadRequest(format!(
+                "a message may hold at most {images_max} pictures (text.images_max); send fewer"
+            )));
+        }
+        let (mime_type, data) = read(url)?;
+        self.bytes += data.len() / 4 * 3;
+        if self.bytes > bytes_max {
+            return Err(BadRequest(format!(
+                "the pictures of a message may have at most {bytes_max} bytes together (text.images_bytes_max); make \
+                 them smaller"
+            )));
+        }
+        let data = base64_simd::STANDARD
+            .decode_to_vec(data)
+            .map_err(|_| BadRequest("a picture is not written in base64".to_owned()))?;
+        self.images.push(Image {
+            mime_type: mime_type.to_owned(),
+            data: Sensitive(Arc::from(data)),
+        });
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.images.is_empty()
+    }
+
+    pub(crate) fn into_images(self) -> Vec<Image> {
+        self.images
+    }
+}
+
+/// The type and the base64 text of a picture.
+fn read(url: &str) -> Result<(&str, &str), BadRequest> {
+    let refuse = |problem: &str| BadRequest(problem.to_owned());
+    let (head, data) = url
+        .strip_prefix("data:")
+        .and_then(|rest| rest.split_once(','))
+        .ok_or_else(|| {
+            refuse("a picture must come as a data: URL; this server fetches nothing that a client names")
+        })?;
+    let mime_type = head
+        .strip_suffix(";base64")
+        .ok_or_else(|| refuse("a picture must be written in base64"))?;
+    match mime_type {
+        "image/png" | "image/jpeg" | "image/webp" | "image/gif" | "image/heic" | "image/heif" => {
+            Ok((mime_type, data))
+        }
+        _ => Err(refuse(
+            "a file must be a picture: png, jpeg, webp, gif, heic or heif",
+        )),
+    }
+}

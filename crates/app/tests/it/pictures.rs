@@ -1,0 +1,268 @@
+//! Pictures from the user over real sockets, by text and by voice: they reach models that see, in each protocol's own form,
+//! and nothing that is written down.
+
+use crate::support::config;
+use crate::support::http::{Answer, post};
+use crate::support::live_provider::{LiveProvider, Speaks};
+use crate::support::model_server::{ModelServer, Says};
+use crate::support::voice_client::VoiceClient;
+use serde_json::{Value, json};
+use std::path::Path;
+use windlass_app::server::{Server, Setup, start};
+
+/// Base64 of bytes that occur nowhere else.
+const PICTURE: &str = "iVBORw0KGgoQUVSTUVWXWFla";
+
+async fn served(data: &Path, keys: &[(&'static str, &str)]) -> (Server, String) {
+    let setup = Setup {
+        config: config(data, keys),
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    };
+    let server = start(setup).await.unwrap();
+    let address = server.address().to_string();
+    (server, address)
+}
+
+fn data_url(mime_type: &str) -> String {
+    format!("data:{mime_type};base64,{PICTURE}")
+}
+
+fn message(id: &str, words: &str, urls: &[String]) -> Value {
+    let words = json!({"type": "text", "text": words});
+    let files = urls
+        .iter()
+        .map(|url| json!({"type": "file", "mediaType": "image/png", "url": url}));
+    let parts: Vec<Value> = [words].into_iter().chain(files).collect();
+    json!({"id": "c", "messages": [{"id": id, "role": "user", "parts": parts}]})
+}
+
+fn ask(address: &str, body: &Value) -> Answer {
+    post(address, "/api/chat", body.to_string().as_bytes())
+}
+
+/// Where the text stands in a JSON value, as a path.
+fn place_of(value: &Value, wanted: &str, path: &str) -> Option<String> {
+    match value {
+        Value::String(text) => text.contains(wanted).then(|| path.to_owned()),
+        Value::Array(values) => values
+            .iter()
+            .find_map(|value| place_of(value, wanted, &format!("{path}/*"))),
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(key, value)| place_of(value, wanted, &format!("{path}/{key}"))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// Everything that the server wrote into its data folder, databases included.
+fn written(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text.push_str(&written(&path));
+        } else {
+            text.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+        }
+    }
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_in_the_chat_reaches_each_providers_model_and_nothing_else() {
+    for (provider, place) in [
+        ("openai", "/messages/*/content/*/image_url/url"),
+        ("gemini", "/contents/*/parts/*/inlineData/data"),
+    ] {
+        let model = ModelServer::start(|_| Says::Words("Yes."));
+        let data = tempfile::tempdir().unwrap();
+        // A server that nobody knows is taken for one that does not see.
+        let keys = [
+            ("text.provider", provider),
+            ("text.url", model.url.as_str()),
+            ("text.model", "seer"),
+            ("models.seer.vision", "true"),
+            ("journal.enabled", "true"),
+        ];
+        let (server, address) = served(data.path(), &keys).await;
+        let first = ask(&address, &message("a", "See?", &[data_url("image/png")]));
+        assert_eq!(first.status, 200, "{provider}: {}", first.body);
+        assert!(first.body.contains("Yes."), "{provider}: {}", first.body);
+        ask(&address, &message("b", "And now?", &[]));
+        let seen = model.seen();
+        assert_eq!(seen.len(), 2, "{provider}");
+        for request in &seen {
+            let found = place_of(request, PICTURE, "");
+            assert_eq!(found.as_deref(), Some(place), "{provider}: {request}");
+        }
+        server.shut_down().await;
+        let text = written(data.path());
+        assert!(text.contains("See?"), "{provider}: there is a journal");
+        let bytes = base64_simd::STANDARD.decode_to_vec(PICTURE).unwrap();
+        let bytes = String::from_utf8_lossy(&bytes[8..]).into_owned();
+        assert!(!text.contains(PICTURE) && !text.contains(&bytes));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pictures_past_the_limits_and_of_other_types_are_refused_in_words() {
+    let model = ModelServer::start(|_| Says::Words("Yes."));
+    let data = tempfile::tempdir().unwrap();
+    let keys = [
+        ("text.provider", "openai"),
+        ("text.url", model.url.as_str()),
+        ("text.images_max", "2"),
+        ("text.images_bytes_max", "40"),
+    ];
+    let (_server, address) = served(data.path(), &keys).await;
+    let png = || data_url("image/png");
+    for (urls, problem) in [
+        (
+            vec![png(), png(), png()],
+            "at most 2 pictures (text.images_max)",
+        ),
+        (
+            vec![png(), format!("{}{PICTURE}", png())],
+            "at most 40 bytes together (text.images_bytes_max)",
+        ),
+        (vec![data_url("image/svg+xml")], "must be a picture"),
+        (vec![data_url("text/html")], "must be a picture"),
+        (vec!["data:image/png,abc".to_owned()], "written in base64"),
+        (
+            vec!["data:image/png;base64,%%%%".to_owned()],
+            "not written in base64",
+        ),
+        (
+            vec!["http://127.0.0.1/a.png".to_owned()],
+            "must come as a data: URL",
+        ),
+        (vec![String::new()], "must come as a data: URL"),
+    ] {
+        let answer = ask(&address, &message("a", "See?", &urls));
+        let said: Value = serde_json::from_str(&answer.body).unwrap();
+        let text = said["error"]["message"].as_str().unwrap();
+        assert_eq!(answer.status, 400, "{problem}: {text}");
+        assert!(text.contains(problem), "{problem}: {text}");
+        let parts: Vec<Value> = urls
+            .iter()
+            .map(|url| json!({"type": "image_url", "image_url": {"url": url}}))
+            .collect();
+        let body = json!({"messages": [{"role": "user", "content": parts}]}).to_string();
+        let answer = post(&address, "/v1/chat/completions", body.as_bytes());
+        assert_eq!(answer.status, 400, "{problem}: {}", answer.body);
+        assert!(answer.body.contains(problem), "{problem}: {}", answer.body);
+    }
+    assert!(model.seen().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_whose_model_does_not_see_says_so_and_answers_the_words() {
+    let model = ModelServer::start(|_| Says::Words("Yes."));
+    let data = tempfile::tempdir().unwrap();
+    let keys = [
+        ("text.provider", "openai"),
+        ("text.url", model.url.as_str()),
+        ("text.model", "blind"),
+        ("models.blind.vision", "false"),
+    ];
+    let (_server, address) = served(data.path(), &keys).await;
+    let answer = ask(&address, &message("a", "See?", &[data_url("image/png")]));
+    assert!(
+        answer.body.contains("does not see images"),
+        "{}",
+        answer.body
+    );
+    assert!(answer.body.contains("Yes."), "{}", answer.body);
+    assert!(!model.seen()[0].to_string().contains(PICTURE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_by_voice_reaches_each_providers_model_and_nothing_else() {
+    for (kind, speaks, model, place) in [
+        (
+            "gemini-live",
+            Speaks::GeminiLive,
+            "gemini-3.8-live",
+            "/realtimeInput/video/data",
+        ),
+        (
+            "openai-realtime",
+            Speaks::OpenaiRealtime,
+            "gpt-realtime",
+            "/item/content/*/image_url",
+        ),
+    ] {
+        let mut provider = LiveProvider::start(speaks).await;
+        let url = provider.url.clone();
+        let data = tempfile::tempdir().unwrap();
+        let keys = [
+            ("provider.kind", kind),
+            ("provider.url", url.as_str()),
+            ("provider.api_key", "test"),
+            ("provider.model", model),
+            ("journal.enabled", "true"),
+            ("voice.image_bytes_max", "1024"),
+        ];
+        let (server, address) = served(data.path(), &keys).await;
+        let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+        let big = "A".repeat(2_000);
+        client
+            .send(json!({"type": "image", "mimeType": "image/png", "data": big}))
+            .await;
+        assert_eq!(client.expect("error").await["code"], "too_large", "{kind}");
+        client
+            .send(json!({"type": "image", "mimeType": "image/gif", "data": PICTURE}))
+            .await;
+        assert_eq!(
+            client.expect("error").await["code"],
+            "unsupported",
+            "{kind}"
+        );
+        client
+            .send(json!({"type": "image", "mimeType": "image/png", "data": PICTURE}))
+            .await;
+        loop {
+            let (_, message) = provider.next().await;
+            if let Some(found) = place_of(&message, PICTURE, "") {
+                assert_eq!(found, place, "{kind}: {message}");
+                break;
+            }
+        }
+        client.send(json!({"type": "stop"})).await;
+        client.expect_close().await;
+        server.shut_down().await;
+        assert!(!written(data.path()).contains(PICTURE), "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voice_session_whose_model_does_not_see_refuses_pictures_and_goes_on() {
+    let mut provider = LiveProvider::start(Speaks::GeminiLive).await;
+    let url = provider.url.clone();
+    let data = tempfile::tempdir().unwrap();
+    let keys = [
+        ("provider.kind", "gemini-live"),
+        ("provider.url", url.as_str()),
+        ("provider.api_key", "test"),
+        ("provider.model", "blind"),
+    ];
+    let (_server, address) = served(data.path(), &keys).await;
+    let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+    client
+        .send(json!({"type": "image", "mimeType": "image/png", "data": PICTURE}))
+        .await;
+    let error = client.expect("error").await;
+    assert_eq!(error["code"], "unsupported");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("does not see images"), "{message}");
+    client.say("And words?").await;
+    loop {
+        let (_, message) = provider.next().await;
+        let message = message.to_string();
+        assert!(!message.contains(PICTURE), "{message}");
+        if message.contains("And words?") {
+            break;
+        }
+    }
+}
