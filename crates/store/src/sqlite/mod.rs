@@ -11,6 +11,7 @@ mod snapshots;
 mod tables;
 
 use crate::{PRUNE_INTERVAL_MS, Store, StoreLimits, StoreUnavailable, Transaction};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -165,6 +166,9 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // <https://sqlite.org/pragma.html#pragma_synchronous>.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "trusted_schema", false)?;
+    // Else a prepared statement is prepared again whenever a value that it compares with has changed, as times do with
+    // every question: <https://sqlite.org/queryplanner-ng.html#qpsg>.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
