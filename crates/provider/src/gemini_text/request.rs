@@ -6,7 +6,7 @@ use super::tools::DeclaredTools;
 use crate::gemini_live::ThinkingLevel;
 use crate::log::{ModelItem, Opaque, Piece, Route, Step, UserItem, Window, own_call_id, wire_name};
 use crate::projection::{GeminiResponse, Reading};
-use crate::request::ToolUse;
+use crate::request::{Instruction, ToolUse};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ use windlass_session::model::Thinking;
 /// What is asked of a model. What the profile does not know of is left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    pub system_instruction: &'a str,
+    pub system_instruction: Instruction<'a>,
     pub window: Window<'a>,
     /// That of this server and model: what is opaque in the window goes back only where it is of the same.
     pub route: &'a Route,
@@ -209,7 +209,7 @@ struct SystemInstruction<'a> {
 
 #[derive(Serialize)]
 struct SystemText<'a> {
-    text: &'a str,
+    text: Instruction<'a>,
 }
 
 #[derive(Serialize)]

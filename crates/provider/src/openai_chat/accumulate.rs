@@ -82,6 +82,23 @@ impl Calls {
         Ok(())
     }
 
+    /// Takes a piece of the arguments of the call that an index stands for: an entry without anything else.
+    pub(super) fn add_arguments(
+        &mut self,
+        index: u64,
+        piece: &str,
+        limits: &AnswerLimits,
+    ) -> Result<(), TooMuch> {
+        let at = self.slot_of("", Some(index), "", limits)?;
+        self.bind(index, at);
+        let slot = &mut self.slots[at];
+        slot.arguments.push_str(piece);
+        if slot.arguments.len() > limits.arguments_bytes_max {
+            return Err(TooMuch::Arguments);
+        }
+        Ok(())
+    }
+
     /// By id, else by index, else the latest; a name that comes without either, when the latest is complete, begins another.
     fn slot_of(
         &mut self,

@@ -2,6 +2,7 @@
 //! knows no retry and no clock.
 
 use super::accumulate::{Calls, TooMuch};
+use super::plain_chunk::{Plain, plain};
 use super::profile::{Profile, Reasoning};
 use super::request::{EXTRA_CONTENT, REASONING_CONTENT};
 use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
@@ -189,6 +190,9 @@ impl State {
         let Ok(text) = std::str::from_utf8(data) else {
             return self.trouble.damage("bytes that are no UTF-8 text", events);
         };
+        if !is_error && let Some(plain) = plain(text) {
+            return self.plain(plain, events);
+        }
         let chunk = match serde_json::from_str::<Chunk<'_>>(text) {
             Ok(chunk) if !is_error => chunk,
             Ok(_) | Err(_) => return self.other(text, is_error, events),
@@ -205,6 +209,19 @@ impl State {
         for choice in chunk.choices.into_iter().flatten() {
             if choice.index.is_none_or(|index| index.get() == "0") {
                 self.choice(choice, events);
+            }
+        }
+    }
+
+    fn plain(&mut self, plain: Plain<'_>, events: &mut Vec<ModelEvent>) {
+        self.is_answering = true;
+        match plain {
+            Plain::Words(words) => self.said(words, events),
+            Plain::Arguments { index, piece } => {
+                let added = self
+                    .calls
+                    .add_arguments(index, &piece, self.trouble.limits());
+                self.check_calls(added);
             }
         }
     }
@@ -283,15 +300,19 @@ impl State {
 
     fn words(&mut self, words: &RawValue, events: &mut Vec<ModelEvent>) {
         match words_of(words) {
-            Some(words) if words.is_empty() => {}
-            Some(words) => {
-                self.text.push_str(&words);
-                if self.check_text() {
-                    let text = words.into_owned().into();
-                    events.push(ModelEvent::OutputText { text });
-                }
-            }
+            Some(words) => self.said(words, events),
             None => self.trouble.damage("words that cannot be read", events),
+        }
+    }
+
+    fn said(&mut self, words: Cow<'_, str>, events: &mut Vec<ModelEvent>) {
+        if words.is_empty() {
+            return;
+        }
+        self.text.push_str(&words);
+        if self.check_text() {
+            let text = words.into_owned().into();
+            events.push(ModelEvent::OutputText { text });
         }
     }
 
@@ -301,7 +322,12 @@ impl State {
     }
 
     fn call(&mut self, entry: Value) {
-        match self.calls.add(entry, self.trouble.limits()) {
+        let added = self.calls.add(entry, self.trouble.limits());
+        self.check_calls(added);
+    }
+
+    fn check_calls(&mut self, added: Result<(), TooMuch>) {
+        match added {
             Ok(()) => {}
             Err(TooMuch::Calls) => self
                 .trouble

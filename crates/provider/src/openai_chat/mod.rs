@@ -7,6 +7,7 @@
 
 mod accumulate;
 mod decode;
+mod plain_chunk;
 pub mod profile;
 mod request;
 mod tools;

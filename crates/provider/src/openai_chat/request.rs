@@ -5,7 +5,7 @@ use super::profile::{CallIds, OutputLimit, Profile, Reasoning};
 use super::tools::DeclaredTools;
 use crate::log::{ModelItem, Opaque, Piece, Route, Step, UserItem, Window, own_call_id, wire_name};
 use crate::projection::Reading;
-use crate::request::{Delivery, ToolUse};
+use crate::request::{Delivery, Instruction, ToolUse};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub model: &'a str,
-    pub system_instruction: &'a str,
+    pub system_instruction: Instruction<'a>,
     pub window: Window<'a>,
     /// That of this server and model: what is opaque in the window goes back only where it is of the same.
     pub route: &'a Route,
@@ -300,7 +300,7 @@ struct StreamOptions {
 #[serde(tag = "role", rename_all = "snake_case")]
 enum Message<'a> {
     System {
-        content: &'a str,
+        content: Instruction<'a>,
     },
     User {
         content: UserContent<'a>,

@@ -2,8 +2,8 @@
 //! codecs and an address; decides nothing.
 
 use crate::transport::http::{HttpClient, HttpError};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use windlass_provider::answer::{Answer, AnswerLimits, Ending};
 use windlass_provider::failure::{Failure, FailureClass, ResponseHead};
@@ -11,10 +11,13 @@ use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::gemini_text::profile::Declaration;
 use windlass_provider::log::{Route, Window};
 use windlass_provider::openai_chat::{PromptCache, ReasoningEffort};
-use windlass_provider::request::{Delivery, ToolUse};
+use windlass_provider::request::{Delivery, ToolUse, WrittenInstruction};
 use windlass_provider::{gemini_text, openai_chat};
 use windlass_session::model::{ModelEvent, ModelProfile};
 use windlass_tool::registry::Tool;
+
+/// Room that a request is given before it is written. Longer ones, as with pictures, grow.
+const BODY_BYTES_EXPECTED_MAX: usize = 256 * 1024;
 
 /// One model of one server.
 #[derive(Debug)]
@@ -28,6 +31,10 @@ pub struct TextModel {
     route: Route,
     /// The server has refused the fields of the prompt cache; it is not sent them again.
     refuses_cache: AtomicBool,
+    /// Of the latest request, as the next one will hardly be shorter.
+    body_bytes: AtomicUsize,
+    /// The latest instruction, which the requests of all sessions nearly always share.
+    instruction: Mutex<Option<Arc<WrittenInstruction>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +135,23 @@ impl TextModel {
             client,
             options,
             refuses_cache: AtomicBool::new(false),
+            body_bytes: AtomicUsize::new(8 * 1024),
+            instruction: Mutex::default(),
+        }
+    }
+
+    fn written(&self, instruction: &str) -> Arc<WrittenInstruction> {
+        let mut latest = self
+            .instruction
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match &*latest {
+            Some(written) if written.text() == instruction => written.clone(),
+            Some(_) | None => {
+                let written = Arc::new(WrittenInstruction::new(instruction));
+                *latest = Some(written.clone());
+                written
+            }
         }
     }
 
@@ -151,12 +175,13 @@ impl TextModel {
     }
 
     pub(super) fn encode(&self, question: &Question<'_>) -> Vec<u8> {
-        let mut body = Vec::with_capacity(8 * 1024);
         let options = self.options;
+        let instruction = self.written(question.system_instruction);
+        let mut body = Vec::with_capacity(self.body_bytes.load(Ordering::Relaxed));
         match &self.protocol {
             Protocol::Gemini { profile, .. } => gemini_text::encode_request(
                 &gemini_text::Request {
-                    system_instruction: question.system_instruction,
+                    system_instruction: (&*instruction).into(),
                     window: question.window,
                     route: &self.route,
                     tools: question.tools.gemini(profile),
@@ -175,7 +200,7 @@ impl TextModel {
                 openai_chat::encode_request(
                     &openai_chat::Request {
                         model: &self.name,
-                        system_instruction: question.system_instruction,
+                        system_instruction: (&*instruction).into(),
                         window: question.window,
                         route: &self.route,
                         tools: &question.tools.openai,
@@ -195,6 +220,8 @@ impl TextModel {
                 );
             }
         }
+        let room = (body.len() + body.len() / 8).min(BODY_BYTES_EXPECTED_MAX);
+        self.body_bytes.store(room, Ordering::Relaxed);
         body
     }
 

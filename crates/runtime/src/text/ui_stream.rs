@@ -38,6 +38,8 @@ pub struct UiStream<O> {
     continues: bool,
     is_begun: bool,
     texts: u32,
+    /// Of the text that is open.
+    text_id: String,
     is_text_open: bool,
     is_step_open: bool,
     /// The user is asked about a call; a new step would hide that from the SDK.
@@ -125,6 +127,7 @@ impl<O: Outlet> UiStream<O> {
             continues,
             is_begun: false,
             texts: 0,
+            text_id: String::new(),
             is_text_open: false,
             is_step_open: false,
             awaits_approval: false,
@@ -156,26 +159,22 @@ impl<O: Outlet> UiStream<O> {
     fn words(&mut self, text: &str) {
         if !std::mem::replace(&mut self.is_text_open, true) {
             self.texts += 1;
-            let id = self.text_id();
+            self.text_id = format!("text-{}", self.texts);
+            let id = self.text_id.clone();
             self.chunk(&Chunk::TextStart { id: &id });
         }
         // This is nearly all that is ever written, so it is spared a detour.
         self.bytes
             .extend_from_slice(b"data: {\"type\":\"text-delta\",\"id\":\"");
-        let id = self.text_id();
-        self.bytes.extend_from_slice(id.as_bytes());
+        self.bytes.extend_from_slice(self.text_id.as_bytes());
         self.bytes.extend_from_slice(b"\",\"delta\":");
         serde_json::to_writer(&mut self.bytes, text).expect("memory takes every text");
         self.bytes.extend_from_slice(b"}\n\n");
     }
 
-    fn text_id(&self) -> String {
-        format!("text-{}", self.texts)
-    }
-
     fn end_text(&mut self) {
         if std::mem::take(&mut self.is_text_open) {
-            let id = self.text_id();
+            let id = std::mem::take(&mut self.text_id);
             self.chunk(&Chunk::TextEnd { id: &id });
         }
     }

@@ -401,3 +401,36 @@ fn a_whole_answer_reads_like_a_stream() {
     let (_, answer) = whole(b"<html>");
     assert!(matches!(answer.ending, Ending::Failed(_)));
 }
+
+#[test]
+fn plain_chunks_say_the_same_as_those_with_something_unknown_beside() {
+    let messages = [
+        chunk(json!({"role": "assistant", "content": "", "refusal": null})),
+        chunk(json!({"content": "żó\u{1F422} "})),
+        chunk(json!({"content": "\"\\\n\u{7}"})),
+        calls(json!([{"index": 0, "id": "call_1", "type": "function",
+            "function": {"name": "f", "arguments": ""}}])),
+        calls(json!([{"index": 0, "function": {"arguments": "{\"a\\n\": "}}])),
+        calls(json!([{"index": 0, "function": {"arguments": "\"ł\"}"}}])),
+        // A piece of a call that never began.
+        calls(json!([{"index": 3, "function": {"arguments": "{}"}}])),
+        chunk(json!({"content": null, "tool_calls": null})),
+        finish("tool_calls"),
+    ];
+    let unknown: Vec<Value> = messages
+        .iter()
+        .map(|message| {
+            let mut message = message.clone();
+            message["unknown"] = json!({"nested": [1]});
+            message
+        })
+        .collect();
+    let told = |messages: &[Value]| {
+        let (events, answer) = decode_chat(stream_of(messages).as_bytes());
+        let calls = format!("{:?} {:?}", answer.calls, answer.ending);
+        (events.len(), words(&events), pieces_of(&answer), calls)
+    };
+    let plain = told(&messages);
+    assert_eq!(plain.1, "żó\u{1F422} \"\\\n\u{7}");
+    assert_eq!(plain, told(&unknown));
+}

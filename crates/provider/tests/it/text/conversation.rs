@@ -15,7 +15,7 @@ use windlass_session::model::{HistoryEntry, Role};
 fn shown(log: &ConversationLog, window: Window<'_>) -> Vec<String> {
     let (route, tools) = (chat_route(), DeclaredTools::default());
     let mut request = chat_request(log, &route, &tools);
-    request.system_instruction = "";
+    request.system_instruction = "".into();
     request.window = window;
     let body = chat_body(&request, &chat_profile(OPENAI));
     body["messages"]

@@ -72,7 +72,7 @@ fn what_is_not_asked_for_is_not_sent() {
     let profile = profile::find(GEMINI_3).profile;
     let none = DeclaredTools::default();
     let plain = Request {
-        system_instruction: "",
+        system_instruction: "".into(),
         tool_use: ToolUse::Forbidden,
         ..gemini_request(&log, &route, &none)
     };

@@ -76,7 +76,7 @@ fn gemini_request<'a>(
     tools: &'a gemini_text::DeclaredTools,
 ) -> gemini_text::Request<'a> {
     gemini_text::Request {
-        system_instruction: "Be brief.",
+        system_instruction: "Be brief.".into(),
         window: log.window(u64::MAX),
         route,
         tools,
@@ -105,7 +105,7 @@ fn chat_request<'a>(
 ) -> openai_chat::Request<'a> {
     openai_chat::Request {
         model: "m",
-        system_instruction: "Be brief.",
+        system_instruction: "Be brief.".into(),
         window: log.window(u64::MAX),
         route,
         tools,
