@@ -6,6 +6,7 @@
 )]
 
 mod audio;
+mod chat_server;
 mod core_steps;
 mod dispatch;
 mod gate;
@@ -29,6 +30,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   startup                 loading the registry with 5 and 200 tools
   replay                  running a recorded hour again
   store [FOLDER]          durable reservations at 1,000 calls a second, beside flushes of the same disk
+  chat-server LISTEN URL  the server with the kit's tools, whose model is at the URL, for a load generator to chat with
   gate [update]           instructions of one call, compared with the committed number (needs valgrind)
 ";
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
             audio::run();
             Ok(())
         }
+        ["chat-server", listen, model_url] => chat_server::run(&kit, listen, model_url),
         ["replay"] => replay::run(&kit),
         ["startup"] => startup::run(&kit),
         ["gate"] => said(gate::check()),

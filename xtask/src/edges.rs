@@ -88,6 +88,7 @@ const PLACES: &[Place] = &[
     Place {
         package: "windlass-benches",
         may_use: &[
+            "windlass-app",
             "windlass-provider",
             "windlass-runtime",
             "windlass-session",

@@ -1,27 +1,25 @@
 //! Runs admitted calls: builds what a handler is given, contains its panics, and ends what nobody waits for. Owns tasks and
 //! threads of one session's calls; decides nothing, because admission, deadlines and outcomes are the core's.
 
+mod outbox;
+
 use crate::subscriber::SessionIdentity;
 use futures_util::FutureExt;
+use outbox::Messages;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use windlass_session::io::{AdmittedCall, EffectLookup, LOOKUP_ATTEMPT};
 use windlass_tool::handler::{
     Cancellation, Cause, Context, Execution, Failure, Finding, HandlerMessage, HandlerResult,
-    Invocation, Lookup, LookupInvocation, Outbox, OutboxClosed, Placement, SessionFacts, ToolFacts,
-    World,
+    Invocation, Lookup, LookupInvocation, Outbox, Placement, SessionFacts, ToolFacts, World,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
-
-/// Messages of handlers that wait for the session. A handler that finds the queue full is told so.
-const MESSAGES_MAX: usize = 256;
 
 /// What running calls bring.
 #[derive(Debug)]
@@ -34,8 +32,7 @@ pub enum Report {
 pub struct Executor {
     identity: SessionIdentity,
     world: Arc<dyn World>,
-    outbox: Arc<dyn Outbox>,
-    messages: mpsc::Receiver<(CallRef, HandlerMessage)>,
+    messages: Arc<Messages>,
     tasks: JoinSet<Ended>,
     running: Vec<Running>,
     /// A result whose messages are handed out before it.
@@ -55,22 +52,12 @@ struct Running {
     deadline: Instant,
 }
 
-struct ChannelOutbox(mpsc::Sender<(CallRef, HandlerMessage)>);
-
-impl Outbox for ChannelOutbox {
-    fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
-        self.0.try_send((call, message)).map_err(|_| OutboxClosed)
-    }
-}
-
 impl Executor {
     pub fn new(identity: SessionIdentity, world: Arc<dyn World>) -> Self {
-        let (sender, messages) = mpsc::channel(MESSAGES_MAX);
         Self {
             identity,
             world,
-            outbox: Arc::new(ChannelOutbox(sender)),
-            messages,
+            messages: Arc::default(),
             tasks: JoinSet::new(),
             running: Vec::new(),
             ended: None,
@@ -200,7 +187,7 @@ impl Executor {
             deadline_unix_ms: self.world.now_unix_ms().saturating_add(timeout_ms),
             cancellation: circumstances.cancellation,
             world: self.world.clone(),
-            outbox: self.outbox.clone(),
+            outbox: self.messages.clone() as Arc<dyn Outbox>,
         }
     }
 
@@ -218,13 +205,13 @@ impl Executor {
 
     /// A message that is there already.
     pub fn take_message(&mut self) -> Option<(CallRef, HandlerMessage)> {
-        self.messages.try_recv().ok()
+        self.messages.take()
     }
 
     /// The next thing that a running call brings, in the order in which the call said it.
     pub fn poll_report(&mut self, context: &mut TaskContext<'_>) -> Poll<Report> {
         if self.ended.is_none() {
-            if let Poll::Ready(Some((call, message))) = self.messages.poll_recv(context) {
+            if let Poll::Ready((call, message)) = self.messages.poll_take(context) {
                 return Poll::Ready(Report::Message(call, message));
             }
             self.ended = self.poll_ended(context);
@@ -307,6 +294,12 @@ impl Executor {
 
     async fn settle(&mut self) {
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.messages.close();
     }
 }
 

@@ -58,7 +58,10 @@ async fn answer(state: &State, entrance: &Entrance) -> Result<Answering, Respons
     let wanted = request::parse(&entrance.body, state.picture_limits)
         .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()))?;
     let answering = host.chat(&entrance.caller, wanted).await;
-    answering.map_err(|refusal| refused(&refusal))
+    let answering = answering.map_err(|refusal| refused(&refusal))?;
+    // The turn begins first, so that what it says at once travels with the head of the answer.
+    tokio::task::yield_now().await;
+    Ok(answering)
 }
 
 /// What is answered where no model speaks by text.

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_provider::log::{ConversationLog, Entry, Image};
@@ -83,6 +84,13 @@ pub(super) enum Wake<T> {
     Cancelled,
     /// The turn's time is up.
     Late,
+}
+
+/// What a look at everything that is waited for found.
+enum Sight<T> {
+    Cancelled,
+    Input(Input),
+    Model(T),
 }
 
 /// What a turn is given up for.
@@ -235,6 +243,12 @@ impl TextSession {
         self.outputs = outputs;
     }
 
+    /// Between turns, which may be a day apart, nothing is held that the next one makes anew.
+    pub(super) fn give_room_back(&mut self) {
+        self.outputs = Vec::new();
+        self.inputs = VecDeque::new();
+    }
+
     fn obey(&mut self, output: Output, sink: &mut dyn TurnSink) {
         match output {
             Output::SendModel(command) => self.tell_model(command),
@@ -336,27 +350,49 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) -> Wake<T> {
-        sink.flush();
-        let due = self
-            .core
-            .next_deadline()
-            .map(|at| self.started + Duration::from_micros(at.0));
-        let earliest = due.map_or(patience.until, |due| due.min(patience.until));
+        let mut model = std::pin::pin!(model);
         let calls = &mut self.calls;
-        let input = tokio::select! {
-            biased;
-            () = patience.cancelled.as_mut() => return Wake::Cancelled,
-            input = poll_fn(|context| calls.poll_input(context)) => input,
-            brought = model => return Wake::Model(brought),
-            () = tokio::time::sleep_until(earliest) => {
-                if earliest == patience.until {
-                    return Wake::Late;
+        let mut look = |context: &mut Context<'_>| {
+            if patience.cancelled.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Sight::Cancelled);
+            }
+            if let Poll::Ready(input) = calls.poll_input(context) {
+                return Poll::Ready(Sight::Input(input));
+            }
+            model.as_mut().poll(context).map(Sight::Model)
+        };
+        // What is there already is taken without a timer, and before anything is written: what comes together leaves
+        // together.
+        let at_hand = poll_fn(|context| Poll::Ready(look(context))).await;
+        let sight = match at_hand {
+            Poll::Ready(sight) => sight,
+            Poll::Pending => {
+                sink.flush();
+                let due = self
+                    .core
+                    .next_deadline()
+                    .map(|at| self.started + Duration::from_micros(at.0));
+                let earliest = due.map_or(patience.until, |due| due.min(patience.until));
+                tokio::select! {
+                    biased;
+                    sight = poll_fn(look) => sight,
+                    () = tokio::time::sleep_until(earliest) => {
+                        if earliest == patience.until {
+                            return Wake::Late;
+                        }
+                        Sight::Input(Input::Tick)
+                    }
                 }
-                Input::Tick
             }
         };
-        self.feed(input, sink);
-        Wake::Core
+        match sight {
+            Sight::Cancelled => Wake::Cancelled,
+            Sight::Model(brought) => Wake::Model(brought),
+            Sight::Input(input) => {
+                self.feed(input, sink);
+                Wake::Core
+            }
+        }
     }
 }
 

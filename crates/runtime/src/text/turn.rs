@@ -64,6 +64,7 @@ impl TextSession {
         }
         self.look_after_unfinished();
         self.unfinished = None;
+        self.give_room_back();
         let end = TurnEnd {
             reason,
             usage: self.flow.usage,

@@ -38,7 +38,7 @@ impl Default for HttpLimits {
             connect_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(120),
             idle_timeout: Duration::from_secs(60),
-            kept_connections_max: 64,
+            kept_connections_max: 512,
             kept_for: Duration::from_secs(50),
         }
     }
@@ -300,12 +300,9 @@ impl AnswerBody {
         let after = self.client.limits.idle_timeout;
         loop {
             let next = poll_fn(|context| self.poll_frame(context));
-            let frame = match timeout(after, next).await {
-                Ok(frame) => frame,
-                Err(_) => {
-                    self.line = None;
-                    return Some(Err(self.client.silent(after)));
-                }
+            let Ok(frame) = timeout(after, next).await else {
+                self.line = None;
+                return Some(Err(self.client.silent(after)));
             };
             match frame {
                 Some(Ok(frame)) => {
