@@ -84,10 +84,15 @@ impl Default for VoiceSettings {
 impl VoiceSettings {
     /// The defaults, but for the size of the pictures that clients may show.
     pub fn with_images_up_to(image_bytes_max: usize) -> Self {
-        let mut settings = Self::default();
-        settings.image_bytes_max = image_bytes_max;
-        settings.client_socket.messages = client_protocol::message_limits(image_bytes_max);
-        settings
+        let usual = Self::default();
+        Self {
+            image_bytes_max,
+            client_socket: SocketLimits {
+                messages: client_protocol::message_limits(image_bytes_max),
+                ..usual.client_socket
+            },
+            ..usual
+        }
     }
 }
 
