@@ -126,8 +126,7 @@ impl Records {
 pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
-    let store: Arc<dyn Store> =
-        Arc::new(SqliteStore::open_with(&config.folders.data, kept(&config)).map_err(Failure::of)?);
+    let store = open_store(&config)?;
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
     let (knowledge, refresher) = serve_knowledge(&config).await?;
     let workshop = Arc::new(Workshop {
@@ -226,6 +225,11 @@ fn chat(
             conversations: conversations.clone(),
         })
     })
+}
+
+fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
+    let store = SqliteStore::open_with(&config.folders.data, kept(config));
+    Ok(Arc::new(store.map_err(Failure::of)?))
 }
 
 /// What the store keeps: of conversations nothing for longer than the chat knows them.
