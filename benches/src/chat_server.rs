@@ -103,7 +103,7 @@ enum Made {
 
 impl Handler for Made {
     fn execute(&self, invocation: Invocation) -> Execution {
-        let argument = |name| invocation.arguments.get(name).cloned().unwrap_or_default();
+        let argument = |name| invocation.arguments.get(name).unwrap_or_default();
         let data = match self {
             Self::Hits => json!({
                 "hits": [{"id": "doc-1", "title": "Refunds", "score": 0.87}],
