@@ -29,7 +29,7 @@ impl Way {
                 loop {
                     let (near, _) = listener.accept().await.unwrap();
                     if *opening.borrow() {
-                        tokio::spawn(carry(near, opening.subscribe()));
+                        tokio::spawn(carry(opening.subscribe(), near));
                     }
                 }
             });
@@ -40,16 +40,22 @@ impl Way {
         })
     }
 
-    fn set_open(&self, is_open: bool) {
-        self.is_open.send_replace(is_open);
+    fn open(&self) {
+        self.is_open.send_replace(true);
+    }
+
+    /// Nothing gets through any more once this has returned, and nothing that was under way is.
+    fn shut(&self) {
+        self.is_open.send_replace(false);
+        wait(self.is_open.closed());
     }
 }
 
-async fn carry(near: TcpStream, mut is_open: watch::Receiver<bool>) -> io::Result<()> {
+/// What is dropped last tells whoever shuts the way that the sockets are closed.
+async fn carry(mut is_open: watch::Receiver<bool>, mut near: TcpStream) -> io::Result<()> {
     let config: tokio_postgres::Config = server::address().parse().unwrap();
-    let mut near = near;
-    // Also one that is shut and opened at once ends what was under way.
-    let shut = async move { is_open.changed().await };
+    // Also a way that is shut and opened at once ends what was under way.
+    let shut = is_open.changed();
     match &config.get_hosts()[0] {
         tokio_postgres::config::Host::Unix(folder) => {
             let mut far = UnixStream::connect(folder.join(".s.PGSQL.5432")).await?;
@@ -98,14 +104,14 @@ fn a_database_that_goes_away_is_said_and_used_again_when_it_is_back() {
         let found = wait(base.search(request("oak"))).unwrap();
         assert_eq!(found.hits.len(), 1, "{round}");
         assert!(wait(base.get(get("doc:a"))).unwrap().is_ok());
-        way.set_open(false);
+        way.shut();
         // Neither is the record said not to be there, nor are its hits none.
         let down = wait(base.search(request("oak"))).unwrap_err();
         assert!(matches!(down, KnowledgeError::Unavailable(_)), "{down}");
         let down = wait(base.get(get("doc:a"))).unwrap_err();
         assert!(matches!(down, KnowledgeError::Unavailable(_)), "{down}");
         assert!(wait(base.refresh()).is_err());
-        way.set_open(true);
+        way.open();
     }
     assert!(wait(base.get(get("doc:a"))).unwrap().is_ok());
     drop(base);
@@ -130,8 +136,8 @@ fn a_connection_that_was_lost_while_nobody_looked_costs_no_answer() {
     let base = wait(PostgresBase::open(&through, &Options::default())).unwrap();
     for _ in 0..3 {
         assert_eq!(wait(base.search(request("oak"))).unwrap().hits.len(), 1);
-        way.set_open(false);
-        way.set_open(true);
+        way.shut();
+        way.open();
     }
     drop(base);
 }
