@@ -60,10 +60,25 @@ pub async fn publish(
     let mut link = pool.connect().await?;
     schema::prepare(&mut link.client, pool.schema()).await?;
     lock(&link, pool.schema()).await?;
+    let published = write_all(&mut link, base, observer).await;
+    // The lock ends with the connection as well, but some time after this: whoever goes on at once would meet it. Where it
+    // cannot be given back the connection is lost, and the lock with it.
+    let _ = link
+        .client
+        .batch_execute("SELECT pg_advisory_unlock_all()")
+        .await;
+    published
+}
+
+async fn write_all(
+    link: &mut Link,
+    base: &KnowledgeBase,
+    observer: &mut Observer<'_>,
+) -> Result<Published, PostgresError> {
     link.client
         .batch_execute("SET statement_timeout = '10min'")
         .await?;
-    let there = there(&link).await?;
+    let there = there(link).await?;
     if base.is_empty() && !there.is_empty() {
         return Err(PostgresError::WouldEmpty(there.len() as u64));
     }
@@ -89,7 +104,7 @@ pub async fn publish(
         }
         let is_full = step.len() >= STEP_RECORDS_MAX || step_bytes >= STEP_BYTES_MAX;
         if is_full || ordinal as usize + 1 == base.len() {
-            write(&mut link, &source, &step).await?;
+            write(link, &source, &step).await?;
             step.clear();
             step_bytes = 0;
             let elapsed_ms = (observer.clock_ms)().saturating_sub(begun_ms);
@@ -97,13 +112,13 @@ pub async fn publish(
             (observer.progress)(Progress::after(done, base.len(), elapsed_ms));
         }
     }
-    published.removed = remove(&mut link, base, &there).await?;
+    published.removed = remove(link, base, &there).await?;
     if published.written + published.removed >= ANALYSE_MIN {
         link.client
             .batch_execute("ANALYZE records, postings, terms, passages")
             .await?;
     }
-    published.verified = verify::all(&link, &source, base.len()).await?;
+    published.verified = verify::all(link, &source, base.len()).await?;
     Ok(published)
 }
 
