@@ -16,10 +16,8 @@ impl Blocks for SqliteStore {
         user_id: &UserId,
         now_unix_ms: u64,
     ) -> Result<Option<Block>, BlocksUnavailable> {
-        let mut open = self.lock();
-        let block = find(&open.connection, user_id, now_unix_ms).map_err(unavailable)?;
-        // The question is answered; a pruning that failed is made up for by a later one.
-        let _ = open.prune_if_due(now_unix_ms);
+        let block = find(&self.questions(), user_id, now_unix_ms).map_err(unavailable)?;
+        self.prune_if_idle(now_unix_ms);
         Ok(block)
     }
 }

@@ -73,6 +73,8 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct SqliteStore {
     open: Mutex<Open>,
+    /// For what is asked where a session stands: it does not wait for a commit that is under way.
+    questions: Mutex<Connection>,
 }
 
 #[derive(Debug)]
@@ -107,7 +109,9 @@ impl SqliteStore {
         }
         write_ahead(&connection).map_err(explain)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(explain)?;
+        let questions = connect_to_read(&path).map_err(explain)?;
         Ok(Self {
+            questions: Mutex::new(questions),
             open: Mutex::new(Open {
                 connection,
                 limits,
@@ -119,6 +123,21 @@ impl SqliteStore {
     fn lock(&self) -> MutexGuard<'_, Open> {
         // A panic between two statements rolls its transaction back, so the connection is as good as before.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn questions(&self) -> MutexGuard<'_, Connection> {
+        // It only reads.
+        self.questions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Deletes what has run out where it is time to, and nobody is at work.
+    fn prune_if_idle(&self, now_unix_ms: u64) {
+        if let Ok(mut open) = self.open.try_lock() {
+            // A pruning that failed is made up for by a later one.
+            let _ = open.prune_if_due(now_unix_ms);
+        }
     }
 }
 
@@ -171,6 +190,17 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(connection)
+}
+
+/// In its write-ahead log a file is read as it was before a commit that is under way:
+/// <https://sqlite.org/wal.html#concurrency>.
+fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 

@@ -191,3 +191,15 @@ fn a_file_that_is_locked_meanwhile_refuses_the_block_instead_of_losing_it() {
     other.execute_batch("ROLLBACK").unwrap();
     store.block(block("mallory", 1_000, "")).unwrap();
 }
+
+#[test]
+fn whether_a_user_is_blocked_is_known_while_a_commit_is_under_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    store.block(block("ada", 2_000, "")).unwrap();
+    let mut answers = Vec::new();
+    store
+        .transact(&mut |_| answers.push(store.blocked(&UserId::new("ada"), 1_000)))
+        .unwrap();
+    assert!(matches!(answers[..], [Ok(Some(_))]), "{answers:?}");
+}
