@@ -14,7 +14,7 @@ use windlass_runtime::prompt::{
 };
 use windlass_runtime::text::TextTools;
 use windlass_session::limits::Limits;
-use windlass_session::model::{DeclarationForm, ModelProfile};
+use windlass_session::model::{CallSupport, DeclarationForm, ModelProfile};
 use windlass_tool::artifact::{ActivationError, Artifact, LoadError, WriteError, write_artifact};
 use windlass_tool::compile::{self, Compilation, Source, Vocabularies};
 use windlass_tool::envelope::rfc3339;
@@ -199,6 +199,10 @@ impl Workshop {
             registry: &registry,
             guides_tokens_max,
             retrieval_calls_max: limits.turn.retrieval_calls_max,
+            calls: match mode {
+                Mode::Voice => self.profile.calls,
+                Mode::Text => CallSupport::BlockingOnly,
+            },
         });
         let declared = Declared::new(&registry, mode, &self.profile);
         let tools: Vec<_> = registry.declared(mode).collect();

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_session::model::CallSupport;
 use windlass_tool::kind::{Category, Mode};
 use windlass_tool::registry::{Registry, Tool};
 
@@ -92,6 +93,8 @@ pub struct Request<'a> {
     pub guides_tokens_max: u64,
     /// How many retrieval calls a turn has.
     pub retrieval_calls_max: u32,
+    /// Whose results the model waits for.
+    pub calls: CallSupport,
 }
 
 /// The moment at which a session begins, in words.
@@ -224,6 +227,7 @@ fn tools_part(request: &Request<'_>) -> String {
             writeln!(text, "- `{}`: {}", tool.id, tool.summary).expect("a string takes every text");
         }
     }
+    text.push_str(&later_results(request));
     let retrieves = request
         .registry
         .declared(request.mode)
@@ -253,6 +257,24 @@ fn push_guide(tool: &Tool, text: &mut String) {
         text.push_str(line);
         text.push('\n');
     }
+}
+
+/// A model that goes on while a tool runs has to be told that the tool still does; some take an interim result for the end.
+fn later_results(request: &Request<'_>) -> String {
+    let later: Vec<String> = request
+        .registry
+        .declared(request.mode)
+        .filter(|tool| !request.calls.blocks(tool.behavior))
+        .map(|tool| format!("`{}`", tool.id))
+        .collect();
+    if later.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n## Results that come later\n\nThese run while the conversation goes on: {}. Until the result of a call has come, it \
+         is under way: say so if it matters, and never that it is done or that it failed. Do not call again for the same.\n",
+        later.join(", ")
+    )
 }
 
 fn working_order(mode: Mode, retrieval_calls_max: u32) -> String {

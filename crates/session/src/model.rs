@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::Projection;
-use windlass_tool::kind::Scheduling;
+use windlass_tool::kind::{Behavior, Scheduling};
 use windlass_tool::sensitive::Sensitive;
 
 /// What a provider's connection brings. One wire message may decode into several of them.
@@ -201,6 +201,17 @@ pub enum CallSupport {
     Both,
     /// No call blocks, whatever is declared.
     NonBlockingOnly,
+}
+
+impl CallSupport {
+    /// Whether the model waits for the result of a tool that is declared so.
+    pub fn blocks(self, behavior: Behavior) -> bool {
+        match self {
+            Self::BlockingOnly => true,
+            Self::NonBlockingOnly => false,
+            Self::Both => behavior == Behavior::Blocking,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -68,6 +68,7 @@ fn prompt(registry: &Registry, mode: Mode, guides_tokens_max: u64) -> String {
         registry,
         guides_tokens_max,
         retrieval_calls_max: 2,
+        calls: CallSupport::Both,
     };
     Prompt::new(&request).at(&Now {
         date: "Friday, 20 November 2026",
@@ -153,6 +154,48 @@ fn only_tools_that_the_mode_allows_are_documented() {
     assert!(text.contains("## write") && !text.contains("leave"));
     // Without a retrieval tool there is nothing to look up with.
     assert!(!voice.contains("# How you work"));
+}
+
+#[test]
+fn the_model_is_told_which_results_come_later() {
+    let later = |is_later| match is_later {
+        true => Behavior::NonBlocking,
+        false => Behavior::Blocking,
+    };
+    let tools = || {
+        let tool = |id, is_later| Tool {
+            behavior: later(is_later),
+            ..tool(id, Category::Action, &BOTH, "Does it.")
+        };
+        vec![tool("draw", true), tool("ask", false)]
+    };
+    let texts = Texts::built_in();
+    for (calls, told) in [
+        (CallSupport::BlockingOnly, None),
+        (CallSupport::Both, Some("goes on: `draw`. Until")),
+        (
+            CallSupport::NonBlockingOnly,
+            Some("goes on: `ask`, `draw`. Until"),
+        ),
+    ] {
+        let registry = registry(tools());
+        let text = tools_part(&Request {
+            texts: &texts,
+            mode: Mode::Voice,
+            registry: &registry,
+            guides_tokens_max: 100,
+            retrieval_calls_max: 2,
+            calls,
+        });
+        let said = text
+            .find("## Results that come later")
+            .map(|at| &text[at..]);
+        assert_eq!(said.is_some(), told.is_some(), "{calls:?}: {text}");
+        assert!(
+            told.is_none_or(|told| text.contains(told)),
+            "{calls:?}: {text}"
+        );
+    }
 }
 
 #[test]

@@ -10,7 +10,6 @@ use crate::calls::{Call, Phase, Slot};
 use crate::deadlines::Deadline;
 use crate::event::{CallStarted, SessionEvent};
 use crate::io::{Output, RateCharge, ReserveRequest};
-use crate::model::CallSupport;
 use crate::session::{Charge, Refusal, Session};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::SessionFacts;
 use windlass_tool::id::EffectId;
-use windlass_tool::kind::{Behavior, Category};
+use windlass_tool::kind::Category;
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
@@ -342,11 +341,7 @@ impl Session {
 
     /// Whether the model waits for a tool's result: what the tool says, as far as the model can.
     pub(crate) fn blocks(&self, tool: &Tool) -> bool {
-        match self.config.profile.calls {
-            CallSupport::BlockingOnly => true,
-            CallSupport::NonBlockingOnly => false,
-            CallSupport::Both => tool.behavior == Behavior::Blocking,
-        }
+        self.config.profile.calls.blocks(tool.behavior)
     }
 }
 
