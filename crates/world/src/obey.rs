@@ -328,6 +328,8 @@ impl World {
     fn record(&mut self, index: usize, record: OutcomeRecord) {
         let effect_id = record.effect_id.clone();
         let stored = self.store_outcome(index, &record);
+        self.unrecorded
+            .retain(|(_, kept)| kept.effect_id != effect_id);
         if !stored {
             self.unrecorded.push((index, record));
         }

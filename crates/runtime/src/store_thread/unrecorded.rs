@@ -20,8 +20,14 @@ impl Unrecorded {
         self.outcomes.is_empty()
     }
 
-    /// Past the limit the oldest goes: its effect stays reserved in the ledger, and so unknown.
+    /// A session tries again, too, so that the same effect comes often; its newest outcome counts. Past the limit the oldest
+    /// goes: its effect stays reserved in the ledger, and so unknown.
     pub(super) fn keep(&mut self, outcome: Outcome) {
+        let mut kept = self.outcomes.iter_mut();
+        if let Some(known) = kept.find(|kept| kept.effect_id == outcome.effect_id) {
+            *known = outcome;
+            return;
+        }
         if self.outcomes.len() >= self.outcomes_max {
             self.outcomes.pop_front();
             tracing::error!("an outcome is lost; its effect counts as unknown");

@@ -186,6 +186,34 @@ fn an_outcome_that_a_full_disk_refused_is_stored_before_anything_else() {
 }
 
 #[test]
+fn an_outcome_that_is_tried_again_and_again_takes_one_place() {
+    let bench = start(StoreSettings {
+        retry: Duration::from_secs(3_600),
+        unrecorded_max: 2,
+        ..StoreSettings::default()
+    });
+    let handle = bench.thread.handle();
+    for effect in ["a", "b"] {
+        assert_eq!(
+            handle.reserve(reserve(effect)).wait(),
+            Ok(Reserved::Reserved)
+        );
+    }
+    bench.disk.is_full.store(true, Ordering::SeqCst);
+    for effect in ["a", "b", "b", "b"] {
+        assert_eq!(handle.record(succeeded(effect)).wait(), Err(full()));
+    }
+    bench.disk.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(handle.reserve(reserve("c")).wait(), Ok(Reserved::Reserved));
+    assert_eq!(
+        state(&bench, "a"),
+        Some(EffectState::Succeeded),
+        "it is not pushed out"
+    );
+    assert_eq!(state(&bench, "b"), Some(EffectState::Succeeded));
+}
+
+#[test]
 fn an_outcome_is_tried_again_without_being_asked() {
     let bench = start(StoreSettings {
         retry: Duration::from_millis(1),
