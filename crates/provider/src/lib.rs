@@ -12,4 +12,5 @@ pub mod openai_chat;
 pub mod openai_realtime;
 mod projection;
 pub mod request;
+mod spelling;
 pub mod sse;

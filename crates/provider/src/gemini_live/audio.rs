@@ -1,6 +1,7 @@
 //! The hot path: audio in and out of its JSON frames. Knows one frame shape by heart and leaves every other to the
 //! general decoder; knows nothing of turns.
 
+use crate::spelling::{blank, token, tokens};
 use base64_simd::STANDARD;
 
 const BEFORE_AUDIO: &[u8] = br#"{"realtimeInput":{"audio":{"data":""#;
@@ -64,24 +65,6 @@ pub(super) fn only_audio(frame: &[u8]) -> Option<&[u8]> {
     };
     let rest = tokens(rest, &CLOSING)?;
     blank(rest).is_empty().then_some(data)
-}
-
-pub(super) fn tokens<'f>(frame: &'f [u8], expected: &[&[u8]]) -> Option<&'f [u8]> {
-    expected
-        .iter()
-        .try_fold(frame, |rest, expected| token(rest, expected))
-}
-
-fn token<'f>(frame: &'f [u8], expected: &[u8]) -> Option<&'f [u8]> {
-    blank(frame).strip_prefix(expected)
-}
-
-/// The rest after JSON's white space.
-fn blank(mut frame: &[u8]) -> &[u8] {
-    while let [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] = frame {
-        frame = rest;
-    }
-    frame
 }
 
 #[cfg(test)]

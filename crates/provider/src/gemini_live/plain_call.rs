@@ -1,7 +1,7 @@
 //! The short way for calls that are written as they should be: each byte is read once. Knows one shape and leaves every
 //! other, and all that is wrong with any, to the general decoder.
 
-use super::audio::tokens;
+use crate::spelling::tokens;
 use windlass_session::model::IncomingCall;
 use windlass_tool::json_reader::Reader;
 

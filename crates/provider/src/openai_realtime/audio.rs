@@ -1,6 +1,7 @@
 //! The hot path: audio in and out of its JSON events. Knows two shapes by heart and leaves every other to the general
 //! decoder; knows nothing of responses.
 
+use crate::spelling::{blank, plain_string, token};
 use base64_simd::STANDARD;
 
 const BEFORE_AUDIO: &[u8] = br#"{"type":"input_audio_buffer.append","audio":""#;
@@ -69,26 +70,6 @@ pub(super) fn audio_delta(frame: &[u8]) -> Option<AudioDelta<'_>> {
         item_id: std::str::from_utf8(item_id?).ok()?,
         delta: delta?,
     })
-}
-
-/// A string without escapes, and what follows it.
-fn plain_string(frame: &[u8]) -> Option<(&[u8], &[u8])> {
-    let rest = token(frame, b"\"")?;
-    let end = memchr::memchr2(b'"', b'\\', rest)?;
-    let (value, rest) = rest.split_at(end);
-    Some((value, rest.strip_prefix(b"\"")?))
-}
-
-fn token<'f>(frame: &'f [u8], expected: &[u8]) -> Option<&'f [u8]> {
-    blank(frame).strip_prefix(expected)
-}
-
-/// The rest after JSON's white space.
-fn blank(mut frame: &[u8]) -> &[u8] {
-    while let [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] = frame {
-        frame = rest;
-    }
-    frame
 }
 
 #[cfg(test)]
