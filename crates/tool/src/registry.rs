@@ -13,9 +13,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The only `writes` tools that run without a grant beside external content.
-pub const EXEMPT_FROM_EXTERNAL_CONTENT_RULE: [&str; 3] =
-    ["end_voice_session", "escalate", "ignore_user"];
+/// The only `writes` tools that run without a grant beside external content. They change this conversation or call for
+/// people, and nothing outside: a switch to voice ends the turn, and the user's browser still asks for the microphone.
+pub const EXEMPT_FROM_EXTERNAL_CONTENT_RULE: [&str; 4] = [
+    "end_voice_session",
+    "escalate",
+    "ignore_user",
+    "start_voice_session",
+];
 
 /// One tool as it runs.
 pub struct Tool {

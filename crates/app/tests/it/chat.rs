@@ -268,6 +268,22 @@ async fn a_call_that_needs_consent_runs_once_the_user_gave_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_has_searched_is_not_asked_again_whether_to_talk() {
+    let chat = chat(echo, &[]).await;
+    let found = chat.ask(&json!({"id": "c", "message": "Search."}));
+    assert_eq!(words(&found), "Found.");
+    let talk = chat.ask(&json!({"id": "c", "message": "Talk."}));
+    let types: Vec<_> = chunks(&talk)
+        .iter()
+        .map(|chunk| chunk["type"].clone())
+        .collect();
+    assert!(
+        types.contains(&json!("data-voice-session-start")),
+        "{types:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn consent_can_be_given_without_a_stream() {
     let chat = chat(
         echo,
