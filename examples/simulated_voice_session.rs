@@ -183,7 +183,9 @@ impl<'a> Conversation<'a> {
                 runner::Output::Close { code, reason } => {
                     return Err(format!("the server closed with {code}: {reason}").into());
                 }
-                runner::Output::Drop | runner::Output::StopReading { .. } => {}
+                runner::Output::Drop
+                | runner::Output::DropWithin(_)
+                | runner::Output::StopReading { .. } => {}
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
@@ -94,6 +95,36 @@ impl Machine {
             Self::OpenaiRealtime(_) => AudioForm::Text,
         }
     }
+}
+
+/// Sends what waits and then these bytes, and hangs up.
+async fn cut(mut socket: Socket, tail: &[u8]) -> io::Result<()> {
+    poll_fn(|context| socket.poll_flush(context)).await?;
+    let mut stream = socket.into_stream();
+    stream.write_all(tail).await?;
+    stream.shutdown().await
+}
+
+/// The first half of the frame that a server would send this payload in.
+fn first_half(form: AudioForm, payload: &[u8]) -> Vec<u8> {
+    // The last frame of its message, unmasked (RFC 6455, section 5.2).
+    let mut frame = vec![match form {
+        AudioForm::Text => 0x81,
+        AudioForm::Binary => 0x82,
+    }];
+    match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
+        (Ok(length), _) if length < 126 => frame.push(length),
+        (_, Ok(length)) => {
+            frame.push(126);
+            frame.extend(length.to_be_bytes());
+        }
+        (_, Err(_)) => {
+            frame.push(127);
+            frame.extend((payload.len() as u64).to_be_bytes());
+        }
+    }
+    frame.extend_from_slice(&payload[..payload.len() / 2]);
+    frame
 }
 
 struct Shared {
@@ -214,7 +245,7 @@ struct Conversation {
     stage: Stage,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 enum Stage {
     Open,
     /// Our close frame is out, and the peer's is waited for.
@@ -222,6 +253,16 @@ enum Stage {
         until: Instant,
     },
     Over,
+    /// Over, once what waits has been sent and these bytes behind it.
+    Cut {
+        tail: Vec<u8>,
+    },
+}
+
+impl Stage {
+    fn goes_on(&self) -> bool {
+        matches!(self, Self::Open | Self::Closing { .. })
+    }
 }
 
 enum Woken {
@@ -246,7 +287,7 @@ impl Conversation {
         if let Some(reading) = self.socket.already_read() {
             self.take(reading);
         }
-        while self.stage != Stage::Over {
+        while self.stage.goes_on() {
             let deadline = self.deadline();
             self.sleep.as_mut().reset(deadline);
             match poll_fn(|context| self.poll(context)).await {
@@ -254,6 +295,10 @@ impl Conversation {
                 Woken::Read(Err(_)) => self.stage = Stage::Over,
                 Woken::Time => self.tick(),
             }
+        }
+        if let Stage::Cut { tail } = self.stage {
+            // A client that takes nothing is cut off all the same.
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, cut(self.socket, &tail)).await;
         }
     }
 
@@ -322,7 +367,9 @@ impl Conversation {
                     let code = if frame.code == 1005 { 1000 } else { frame.code };
                     self.close(code, "");
                 }
-                Stage::Closing { .. } | Stage::Over => self.stage = Stage::Over,
+                Stage::Closing { .. } | Stage::Over | Stage::Cut { .. } => {
+                    self.stage = Stage::Over;
+                }
             },
         }
     }
@@ -353,6 +400,12 @@ impl Conversation {
             }
             Output::Close { code, reason } => self.close(code, &reason),
             Output::Drop => self.stage = Stage::Over,
+            Output::DropWithin(frame) => {
+                let form = self.shared.lock().form();
+                self.stage = Stage::Cut {
+                    tail: first_half(form, &frame),
+                };
+            }
             Output::StopReading { until } => self.reads_again_at = Some(until),
         }
     }

@@ -57,6 +57,8 @@ pub enum Output {
     Close { code: u16, reason: String },
     /// The connection ends without a close frame; nothing follows.
     Drop,
+    /// The first half of the frame that would carry this message is sent, and the connection ends; nothing follows.
+    DropWithin(Vec<u8>),
     /// Nothing is to be read from the socket until then.
     StopReading { until: Timestamp },
 }
@@ -78,6 +80,31 @@ impl Upgrade {
             .filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-protocol"))
             .flat_map(|(_, value)| value.split(','))
             .any(|offer| offer.trim() == subprotocol)
+    }
+}
+
+/// How many of the connections that come next a script turns away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refusals(u32);
+
+impl Refusals {
+    /// A later word replaces an earlier one.
+    pub(crate) fn turn_away(&mut self, connections: u32) {
+        self.0 = connections;
+    }
+
+    /// Decides on the connection that has come.
+    pub(crate) fn admit(&mut self) -> Result<(), Rejection> {
+        match self.0.checked_sub(1) {
+            None => Ok(()),
+            Some(left) => {
+                self.0 = left;
+                Err(Rejection {
+                    http_status: 503,
+                    cause: "the script refuses this connection",
+                })
+            }
+        }
     }
 }
 

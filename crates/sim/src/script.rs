@@ -125,6 +125,10 @@ pub enum Action {
     Close(Closing),
     /// Cuts the connection without a close frame.
     Drop,
+    /// Sends the first half of this message's frame, and cuts the connection.
+    HalfFrame(Value),
+    /// Turns away the next connections, this many of them.
+    RefuseConnects(u32),
     /// Sends any JSON.
     Raw(Value),
     /// Sends these bytes.
@@ -215,6 +219,7 @@ const ACTIONS_MAX: usize = 1_000;
 const WAIT_MS_MAX: u64 = 3_600_000;
 const AUDIO_MS_MAX: u64 = 60_000;
 const FLOOD_MAX: u32 = 10_000;
+const REFUSALS_MAX: u32 = 1_000;
 const TEXT_BYTES_MAX: u64 = 40_000;
 const NAME_BYTES_MAX: usize = 1_024;
 const CALLS_MAX: usize = 64;
@@ -364,8 +369,13 @@ fn check_action(action: &Action) -> Result<(), String> {
         Action::GoAwayMs(length) => at_most("go_away_ms", *length, WAIT_MS_MAX),
         Action::Flood(count) => at_most("flood", u64::from(*count), u64::from(FLOOD_MAX)),
         Action::Close(closing) => check_code(closing.code),
-        Action::Raw(value) => at_most(
-            "raw: bytes",
+        Action::RefuseConnects(count) => at_most(
+            "refuse_connects",
+            u64::from(*count),
+            u64::from(REFUSALS_MAX),
+        ),
+        Action::Raw(value) | Action::HalfFrame(value) => at_most(
+            "message: bytes",
             value.to_string().len() as u64,
             FRAME_BYTES_MAX as u64,
         ),

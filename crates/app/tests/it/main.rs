@@ -14,5 +14,6 @@ mod knowledge_served;
 mod pages;
 mod pictures;
 mod processes;
+mod provider_cuts;
 mod support;
 mod voice;

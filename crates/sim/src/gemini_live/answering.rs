@@ -218,6 +218,12 @@ impl Session {
                 self.drop_connection(context);
                 return Progress::Done;
             }
+            Action::HalfFrame(value) => {
+                context.out.push(Output::DropWithin(frames::bytes(&value)));
+                self.over = true;
+                return Progress::Done;
+            }
+            Action::RefuseConnects(count) => context.shared.refusals.turn_away(count),
             Action::Raw(value) => self.send_raw(context, program, &value),
             Action::RawText(text) => context.send(text.into_bytes()),
             Action::Flood(count) => self.flood(context, count),

@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::session::Session;
 use super::setup::Setup;
 use super::wire;
-use crate::runner::{ConnectionId, Input, Options, Output, Rejection, Upgrade};
+use crate::runner::{ConnectionId, Input, Options, Output, Refusals, Rejection, Upgrade};
 use crate::script::{Exchange, Settings, SetupAnswer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ use windlass_session::time::Timestamp;
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) sessions: Sessions,
+    pub(crate) refusals: Refusals,
     exchanges: Option<Arc<[Exchange]>>,
     calls_minted: u64,
 }
@@ -88,6 +89,7 @@ impl Server {
             shared: Shared {
                 settings: options.settings,
                 sessions: Sessions::default(),
+                refusals: Refusals::default(),
                 exchanges: options.exchanges,
                 calls_minted: 0,
             },
@@ -104,6 +106,7 @@ impl Server {
                 cause: "the script says so",
             });
         }
+        self.shared.refusals.admit()?;
         let backend = address::admit(upgrade)?;
         self.next_connection += 1;
         let id = ConnectionId(self.next_connection);

@@ -20,6 +20,8 @@ pub(super) struct Session {
     /// The item that speech under way will become.
     speech_item: Option<String>,
     pub(super) ends_at: Option<Timestamp>,
+    /// How many of the next connections are to be turned away, until the server has heard of it.
+    pub(super) refuses_next: Option<u32>,
     pub(super) over: bool,
     minted: u64,
     events: u64,
@@ -36,6 +38,7 @@ impl Session {
             active: None,
             speech_item: None,
             ends_at: None,
+            refuses_next: None,
             over: false,
             minted: 0,
             events: 0,

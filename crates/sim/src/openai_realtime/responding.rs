@@ -4,7 +4,7 @@
 use super::requests::Session;
 use crate::pieces::split;
 use crate::runner::Output;
-use crate::script::{Action, CallForm, CallId};
+use crate::script::{Action, CallForm, CallId, Closing};
 use crate::sound::voice::Voice;
 use crate::text::plan;
 use serde_json::{Value, json};
@@ -159,17 +159,14 @@ impl Session {
             }
             Action::Raw(value) => out.push(Output::Send(value.to_string().into_bytes())),
             Action::RawText(text) => out.push(Output::Send(text.into_bytes())),
-            Action::Close(closing) => {
-                self.over = true;
-                out.push(Output::Close {
-                    code: closing.code,
-                    reason: closing.reason,
-                });
+            Action::Close(Closing { code, reason }) => {
+                self.hang_up(Output::Close { code, reason }, out);
             }
-            Action::Drop => {
-                self.over = true;
-                out.push(Output::Drop);
+            Action::Drop => self.hang_up(Output::Drop, out),
+            Action::HalfFrame(value) => {
+                self.hang_up(Output::DropWithin(value.to_string().into_bytes()), out);
             }
+            Action::RefuseConnects(count) => self.refuses_next = Some(count),
             Action::StallMs(milliseconds) => out.push(Output::StopReading {
                 until: now + Duration::from_millis(milliseconds),
             }),
@@ -185,6 +182,11 @@ impl Session {
         Step::Next
     }
 
+    fn hang_up(&mut self, how: Output, out: &mut Vec<Output>) {
+        self.over = true;
+        out.push(how);
+    }
+
     /// The session's time is over: the service says so, closes, and gave no warning.
     fn expire(&mut self, out: &mut Vec<Output>) {
         let message = "Your session hit the maximum duration of 60 minutes.";
@@ -193,11 +195,8 @@ impl Session {
                 "message": message, "param": null, "event_id": null}}),
             out,
         );
-        out.push(Output::Close {
-            code: 1001,
-            reason: message.to_owned(),
-        });
-        self.over = true;
+        let (code, reason) = (1001, message.to_owned());
+        self.hang_up(Output::Close { code, reason }, out);
     }
 
     /// An event of the response under way.

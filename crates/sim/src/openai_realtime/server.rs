@@ -1,7 +1,7 @@
 //! The server as its runner sees it: who may connect, and which connection an input is of.
 
 use super::requests::Session;
-use crate::runner::{ConnectionId, Input, Options, Output, Rejection, Upgrade};
+use crate::runner::{ConnectionId, Input, Options, Output, Refusals, Rejection, Upgrade};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use windlass_session::time::Timestamp;
@@ -10,6 +10,7 @@ use windlass_session::time::Timestamp;
 #[derive(Debug)]
 pub struct Server {
     options: Options,
+    refusals: Refusals,
     connections: BTreeMap<ConnectionId, Connection>,
     next_connection: u64,
 }
@@ -32,6 +33,7 @@ impl Server {
     pub fn new(options: Options) -> Self {
         Self {
             options,
+            refusals: Refusals::default(),
             connections: BTreeMap::new(),
             next_connection: 0,
         }
@@ -48,6 +50,7 @@ impl Server {
         if let Some(http_status) = self.options.settings.upgrade_status {
             return refuse(http_status, "the script says so");
         }
+        self.refusals.admit()?;
         let target = upgrade.target.split_once('?');
         let (path, query) = target.unwrap_or((&upgrade.target, ""));
         if !path.ends_with("/realtime") {
@@ -123,6 +126,9 @@ impl Server {
             }
             session.take(now, frame, out);
             session.advance(now, out);
+        }
+        if let Some(connections) = session.refuses_next.take() {
+            self.refusals.turn_away(connections);
         }
         if !session.is_over() {
             self.connections.insert(id, Connection::Live(session));

@@ -355,6 +355,10 @@ impl Speaker<'_> {
                 self.stream.pieces.push(Piece::Cut);
                 return false;
             }
+            Action::HalfFrame(value) => {
+                self.stream.half(value);
+                return false;
+            }
             // Of spoken conversations.
             Action::AudioMs(_)
             | Action::ExpectResponse
@@ -363,6 +367,7 @@ impl Speaker<'_> {
             | Action::StallMs(_)
             | Action::GoAwayMs(_)
             | Action::Close(_)
+            | Action::RefuseConnects(_)
             | Action::Flood(_) => {}
         }
         true

@@ -139,6 +139,14 @@ impl Stream {
         self.pieces.push(Piece::Bytes(bytes));
     }
 
+    /// The first half of an event, and the connection breaks.
+    fn half(&mut self, value: &serde_json::Value) {
+        let mut event = format!("data: {value}\n\n").into_bytes();
+        event.truncate(event.len() / 2);
+        self.bytes(event);
+        self.pieces.push(Piece::Cut);
+    }
+
     fn answer(self) -> Answer {
         Answer {
             status: 200,

@@ -340,6 +340,10 @@ impl<'c> Speaker<'c> {
                 self.stream.pieces.push(Piece::Cut);
                 return false;
             }
+            Action::HalfFrame(value) => {
+                self.stream.half(value);
+                return false;
+            }
             // Of spoken conversations.
             Action::AudioMs(_)
             | Action::ExpectResponse
@@ -348,6 +352,7 @@ impl<'c> Speaker<'c> {
             | Action::StallMs(_)
             | Action::GoAwayMs(_)
             | Action::Close(_)
+            | Action::RefuseConnects(_)
             | Action::Flood(_) => {}
         }
         true

@@ -220,6 +220,10 @@ impl Dialogue {
                     self.lines.push(format!("closed {code} {reason}"))
                 }
                 Output::Drop => self.lines.push("dropped".into()),
+                Output::DropWithin(frame) => self.lines.push(format!(
+                    "dropped within {}",
+                    String::from_utf8_lossy(&frame)
+                )),
                 Output::StopReading { until } => self.stalled = Some(until),
             }
         }

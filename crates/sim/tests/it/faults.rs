@@ -156,6 +156,26 @@ fn the_connection_closes_at_any_point_with_any_code() {
         &[text("go")],
         &["ready", "says: half", "dropped"],
     );
+    check(
+        &script("say: half\nhalf_frame: {toolCall: {}}\nsay: never"),
+        LIVE,
+        &[text("go"), text("more")],
+        &["ready", "says: half", r#"dropped within {"toolCall":{}}"#],
+    );
+}
+
+#[test]
+fn so_many_connections_are_turned_away_and_the_next_is_let_in() {
+    let script = script("refuse_connects: 2\ndrop");
+    let mut dialogue = Dialogue::connect(scripted(&script), &gemini()).unwrap();
+    dialogue.act(&Do::Send(setup_of(LIVE)));
+    dialogue.act(&text("go"));
+    assert_eq!(dialogue.lines, ["ready", "dropped"]);
+    for _ in 0..2 {
+        let refusal = dialogue.reconnect(&gemini()).unwrap_err();
+        assert_eq!(refusal.http_status, 503);
+    }
+    dialogue.reconnect(&gemini()).unwrap();
 }
 
 #[test]

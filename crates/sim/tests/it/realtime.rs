@@ -59,7 +59,7 @@ impl Client {
             match output {
                 Output::Send(frame) => self.events.push(serde_json::from_slice(&frame).unwrap()),
                 Output::Close { code, .. } => self.closed = Some(code),
-                Output::Drop => self.closed = Some(1006),
+                Output::Drop | Output::DropWithin(_) => self.closed = Some(1006),
                 Output::StopReading { .. } => {}
             }
         }
@@ -335,9 +335,15 @@ fn faults_come_as_the_script_says() {
     client.types("Hi").wait_ms(2_000);
     assert_eq!(client.last("error")["error"]["code"], "session_expired");
     assert_eq!(client.closed, Some(1001));
-    let mut client = Client::scripted("  - drop\n");
-    client.types("Hi").wait_ms(10);
-    assert_eq!(client.closed, Some(1006));
+    for cut in ["drop", "half_frame: {type: error}"] {
+        let mut client = Client::scripted(&format!("  - refuse_connects: 1\n  - {cut}\n"));
+        client.types("Hi").wait_ms(10);
+        assert_eq!(client.closed, Some(1006));
+        let again = upgrade(TARGET, &[KEY]);
+        let refusal = client.server.connect(&again).unwrap_err();
+        assert_eq!(refusal.http_status, 503);
+        client.server.connect(&again).unwrap();
+    }
 }
 
 #[test]

@@ -225,6 +225,12 @@ fn faults_look_as_they_do_at_the_services() {
         ),
         ("  - say: Well\n  - leave_open\n", 200, "Well", false),
         ("  - say: Well\n  - drop\n", 200, "Well", false),
+        (
+            "  - half_frame: {choices: []}\n  - say: Never\n",
+            200,
+            "data: {\"cho",
+            false,
+        ),
         ("  - endless\n", 200, "and on", false),
         ("  - half_a_character\n", 200, "\u{fffd}\"", true),
         (

@@ -209,6 +209,11 @@ impl Socket {
         Poll::Ready(Ok(()))
     }
 
+    /// The stream beneath, for a simulated peer that does not keep to whole frames. What waits to be sent is lost.
+    pub fn into_stream(self) -> Box<dyn Stream> {
+        self.stream
+    }
+
     /// Since when the peer has taken nothing of what waits for it.
     pub fn stalled_since(&self) -> Option<Instant> {
         self.stalled_since
