@@ -16,4 +16,5 @@ mod pictures;
 mod processes;
 mod provider_cuts;
 mod support;
+mod terminal;
 mod voice;

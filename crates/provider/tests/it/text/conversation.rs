@@ -269,6 +269,61 @@ fn a_full_log_forgets_its_oldest_turns_whole() {
     assert_eq!(single.turns_forgotten(), 2);
 }
 
+/// A picture that can be told from the others.
+fn picture(mark: u8) -> Entry {
+    Entry::UserImage(Image {
+        mime_type: "image/png".to_owned(),
+        data: Arc::<[u8]>::from([mark; 999]).into(),
+    })
+}
+
+/// The marks of the pictures that a request shows, in ascending order.
+fn pictures_in(log: &ConversationLog, window: Window<'_>) -> Vec<u8> {
+    let (route, tools) = (chat_route(), DeclaredTools::default());
+    let mut request = chat_request(log, &route, &tools);
+    request.window = window;
+    let body = chat_body(&request, &chat_profile(OPENAI)).to_string();
+    let is_shown = |mark: &u8| body.contains(&base64_simd::STANDARD.encode_to_string([*mark; 999]));
+    (1..=9).filter(is_shown).collect()
+}
+
+#[test]
+fn the_oldest_pictures_are_left_out_first_and_with_all_of_their_turn() {
+    let turns = [
+        user("These?"),
+        picture(1),
+        picture(2),
+        said("Ships."),
+        user("And this?"),
+        picture(3),
+        said("A dog."),
+        user("And this?"),
+        picture(4),
+        picture(5),
+    ];
+    let log = log_of(turns.clone());
+    let all = log.window(u64::MAX).tokens();
+    for (tokens_max, shown) in [
+        (all, &[1, 2, 3, 4, 5][..]),
+        (all - 1, &[3, 4, 5]),
+        (3 * 1_120 + 20, &[3, 4, 5]),
+        (3 * 1_120, &[4, 5]),
+        // What was shown last is shown in any case.
+        (0, &[4, 5]),
+    ] {
+        let window = log.window(tokens_max);
+        assert_eq!(pictures_in(&log, window), shown, "{tokens_max} tokens");
+    }
+    // Memory is given back in the same order.
+    let mut small = ConversationLog::new(Limits {
+        bytes_max: 4_500,
+        ..Limits::default()
+    });
+    small.append_all(turns).unwrap();
+    assert_eq!(pictures_in(&small, small.window(u64::MAX)), [3, 4, 5]);
+    assert_eq!(small.turns_forgotten(), 1);
+}
+
 #[test]
 fn own_ids_are_nine_letters_and_all_different() {
     let ids: std::collections::BTreeSet<_> = [0, 1, 35, 36, 60_466_175]
