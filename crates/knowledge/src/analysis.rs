@@ -3,6 +3,7 @@
 
 use frostem::{Algorithm, Stemmer};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::str::CharIndices;
 use tantivy::tokenizer::{
     AsciiFoldingFilter, LowerCaser, RemoveLongFilter, StopWordFilter, TextAnalyzer, Token,
@@ -44,6 +45,17 @@ pub(crate) fn plain() -> TextAnalyzer {
             STOP_WORDS.split_whitespace().map(str::to_owned),
         ))
         .build()
+}
+
+/// The same as another analysis, for whoever analyses much text: each different word goes through it once. Needs the memory
+/// that the words take.
+pub(crate) fn remembering(analyser: TextAnalyzer) -> TextAnalyzer {
+    TextAnalyzer::builder(Remembering {
+        words: Words::default(),
+        analyser,
+        terms: HashMap::new(),
+    })
+    .build()
 }
 
 /// A word of a text that says something.
@@ -157,6 +169,79 @@ impl TokenStream for WordStream<'_> {
     }
 }
 
+/// Different words whose terms are remembered; the words after them are analysed every time. A language has its most
+/// frequent words among the first.
+const REMEMBERED_MAX: usize = 32_768;
+
+/// Splits text into words, and gives each the term that an analysis has for it.
+#[derive(Clone)]
+struct Remembering {
+    words: Words,
+    analyser: TextAnalyzer,
+    /// By the word as it is written; `None` for one that has no term.
+    terms: HashMap<Box<str>, Option<Box<str>>>,
+}
+
+struct RememberingStream<'a> {
+    words: WordStream<'a>,
+    analyser: &'a mut TextAnalyzer,
+    terms: &'a mut HashMap<Box<str>, Option<Box<str>>>,
+}
+
+impl Tokenizer for Remembering {
+    type TokenStream<'a> = RememberingStream<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> RememberingStream<'a> {
+        RememberingStream {
+            words: self.words.token_stream(text),
+            analyser: &mut self.analyser,
+            terms: &mut self.terms,
+        }
+    }
+}
+
+impl RememberingStream<'_> {
+    /// The term of a word that was not met before.
+    fn analyse(&mut self) -> Option<Box<str>> {
+        let word = &self.words.token.text;
+        let mut stream = self.analyser.token_stream(word);
+        // A word is letters and digits and nothing else, so that it is one word to the analysis as well.
+        let term: Option<Box<str>> = stream
+            .advance()
+            .then(|| stream.token().text.as_str().into());
+        if self.terms.len() < REMEMBERED_MAX {
+            self.terms.insert(word.as_str().into(), term.clone());
+        }
+        term
+    }
+}
+
+impl TokenStream for RememberingStream<'_> {
+    fn advance(&mut self) -> bool {
+        while self.words.advance() {
+            if let Some(term) = self.terms.get(self.words.token.text.as_str()) {
+                if let Some(term) = term {
+                    self.words.token.text.clear();
+                    self.words.token.text.push_str(term);
+                    return true;
+                }
+            } else if let Some(term) = self.analyse() {
+                self.words.token.text = term.into();
+                return true;
+            }
+        }
+        false
+    }
+
+    fn token(&self) -> &Token {
+        self.words.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        self.words.token
+    }
+}
+
 /// Cuts English endings with the Snowball stemmer.
 #[derive(Clone, Copy)]
 struct EnglishStems;
@@ -247,6 +332,27 @@ mod tests {
         check("who is it, and what was that?", &[]);
         check("\"-\" 🚢🧊 -- '' \u{300}", &[]);
         check(&"x".repeat(65), &[]);
+    }
+
+    #[test]
+    fn what_is_remembered_is_what_the_analysis_says() {
+        let text = "The ships' hulls: Åse a\u{30a}se ÅSE who WHO ships 1893–96 Ærø straße 🚢 \
+            Hjalmar Johansen, designing designs \u{300} the The";
+        let text = format!("{text} {} {text} 船 ﬁord Straße", "x".repeat(65));
+        for analysis in [analyser(), plain()] {
+            let tokens = |analyser: &mut TextAnalyzer| {
+                let mut stream = analyser.token_stream(&text);
+                let mut tokens = Vec::new();
+                while stream.advance() {
+                    tokens.push(stream.token().clone());
+                }
+                tokens
+            };
+            let mut remembering = remembering(analysis.clone());
+            for _ in 0..2 {
+                assert_eq!(tokens(&mut remembering), tokens(&mut analysis.clone()));
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! order of these steps and what they report, not how each is done.
 
 use crate::access::Access;
+use crate::analysis;
 use crate::catalogue::{Catalogue, Ordinal};
+use crate::codes::Codes;
 use crate::dense::{Dense, Patience, Questions};
 use crate::embed::{EmbedError, Embedder, Purpose, normalise};
 use crate::hash::{Hash, sha256};
@@ -17,7 +19,7 @@ use crate::record::{self, RecordError};
 use crate::search::{Base, KnowledgeBase};
 use crate::vector_store::{VectorStore, VectorStoreError};
 use crate::vectors::{Code, VectorIndex};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_tool::handler::Record;
@@ -225,12 +227,12 @@ fn by_words(records: Vec<Record>) -> Result<(Catalogue, LexicalIndex, Names), In
         catalogue
             .records()
             .map(|record| (&record.title, record.aliases.as_slice())),
-        &mut index.analyser().clone(),
+        &mut analysis::remembering(index.analyser().clone()),
     );
     Ok((catalogue, index, names))
 }
 
-/// A passage's place in a base and what its vector is kept under.
+/// A passage's owner and what its vector is kept under.
 struct Place {
     owner: Ordinal,
     key: Hash,
@@ -245,13 +247,13 @@ async fn embed_all(
     report: &mut IngestReport,
 ) -> Result<VectorIndex, OpenError> {
     let model = embedder.model().clone();
-    let (mut store, at_hand) = match (&options.data, options.embedding) {
+    let (mut store, mut codes) = match (&options.data, options.embedding) {
         (Some(data), Embedding::All) => (
             Some(VectorStore::open(&data.join(FOLDER), &model)?),
-            HashMap::new(),
+            Codes::new(model.dimension),
         ),
         (Some(data), Embedding::AtHand) => (None, VectorStore::peek(&data.join(FOLDER), &model)?),
-        (None, _) => (None, HashMap::new()),
+        (None, _) => (None, Codes::new(model.dimension)),
     };
     if let Some(spoilt) = store
         .as_ref()
@@ -262,34 +264,32 @@ async fn embed_all(
             "{spoilt} kept vectors were damaged or cut off and are made anew"
         ));
     }
-    let mut places = Vec::new();
-    let mut missing: Vec<(Hash, String)> = Vec::new();
-    let mut asked = HashSet::new();
-    for (owner, record) in (0..).zip(catalogue.records()) {
-        for text in passage::split(record, &|text| embedder.token_count(text)) {
-            let key = sha256(&[model.id.as_bytes(), model.hash.as_bytes(), text.as_bytes()]);
-            let is_kept = at_hand.contains_key(&key)
-                || store
-                    .as_ref()
-                    .is_some_and(|store| store.get(&key).is_some());
-            if !is_kept && asked.insert(key) {
-                missing.push((key, text));
-            }
-            places.push(Place { owner, key });
-        }
-    }
+    let places = places(catalogue, embedder.as_ref());
+    let kept = store.as_ref().map_or(&codes, VectorStore::codes);
+    let mut missing = missing(&places, kept);
     report.passages = places.len();
     if options.embedding == Embedding::AtHand {
         report.missing = missing.len();
         missing.clear();
     }
     report.embedded = missing.len();
-    let fresh = embed_missing(missing, embedder, options, observer, store.as_mut()).await?;
+    let missing = Missing {
+        catalogue,
+        places: &places,
+        missing,
+    };
+    let keep = match store.as_mut() {
+        Some(store) => Keep::Store(store),
+        None => {
+            codes.reserve(missing.missing.len());
+            Keep::Here(&mut codes)
+        }
+    };
+    embed_missing(missing, embedder, options, observer, keep).await?;
     let mut index = VectorIndex::with_capacity(model.dimension, places.len());
+    let kept = store.as_ref().map_or(&codes, VectorStore::codes);
     for place in &places {
-        let kept = store.as_ref().and_then(|store| store.get(&place.key));
-        let kept = kept.or_else(|| at_hand.get(&place.key));
-        if let Some(code) = kept.or_else(|| fresh.get(&place.key)) {
+        if let Some(code) = kept.get(&place.key) {
             index.push(place.owner, code);
         }
     }
@@ -301,44 +301,122 @@ async fn embed_all(
     Ok(index)
 }
 
-/// Embeds texts batch by batch. What a store takes is not returned as well.
+/// All passages, those of a record one after another.
+fn places(catalogue: &Catalogue, embedder: &dyn Embedder) -> Vec<Place> {
+    let model = embedder.model();
+    let mut places = Vec::with_capacity(catalogue.len());
+    for (owner, record) in (0..).zip(catalogue.records()) {
+        for text in passage::split(record, &|text| embedder.token_count(text)) {
+            let key = sha256(&[model.id.as_bytes(), model.hash.as_bytes(), text.as_bytes()]);
+            places.push(Place { owner, key });
+        }
+    }
+    places
+}
+
+/// The places of passages that have no vector, each text once.
+fn missing(places: &[Place], kept: &Codes) -> Vec<usize> {
+    let mut asked = HashSet::new();
+    (0..places.len())
+        .filter(|place| {
+            let key = &places[*place].key;
+            !kept.contains(key) && asked.insert(key)
+        })
+        .collect()
+}
+
+/// The passages that are still to be embedded. Their texts are made when it is their turn, for those of a whole base are
+/// as large as the base.
+struct Missing<'a> {
+    catalogue: &'a Catalogue,
+    places: &'a [Place],
+    /// Rising.
+    missing: Vec<usize>,
+}
+
+impl Missing<'_> {
+    /// The texts of some of the passages.
+    fn texts(&self, batch: &[usize], embedder: &dyn Embedder) -> Vec<String> {
+        let mut texts = Vec::with_capacity(batch.len());
+        let mut current: Option<(Ordinal, Vec<String>)> = None;
+        for place in batch {
+            let owner = self.places[*place].owner;
+            let passages = match &mut current {
+                Some((of, passages)) if *of == owner => passages,
+                current => {
+                    let passages = self
+                        .catalogue
+                        .record(owner)
+                        .map_or_else(Vec::new, |record| {
+                            passage::split(record, &|text| embedder.token_count(text))
+                        });
+                    &mut current.insert((owner, passages)).1
+                }
+            };
+            let first = self.places.partition_point(|other| other.owner < owner);
+            texts.push(
+                passages
+                    .get_mut(place - first)
+                    .map(std::mem::take)
+                    .unwrap_or_default(),
+            );
+        }
+        texts
+    }
+}
+
+/// Where new vectors go.
+enum Keep<'a> {
+    Store(&'a mut VectorStore),
+    Here(&'a mut Codes),
+}
+
+impl Keep<'_> {
+    fn add(&mut self, added: Vec<(Hash, Code)>) -> Result<(), VectorStoreError> {
+        match self {
+            Self::Store(store) => store.add(added),
+            Self::Here(codes) => {
+                for (key, code) in &added {
+                    codes.insert(*key, code.lent());
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Embeds texts batch by batch.
 async fn embed_missing(
-    missing: Vec<(Hash, String)>,
+    missing: Missing<'_>,
     embedder: &Arc<dyn Embedder>,
     options: &Options,
     observer: &mut Observer<'_>,
-    mut store: Option<&mut VectorStore>,
-) -> Result<HashMap<Hash, Code>, OpenError> {
-    let total = missing.len();
+    mut keep: Keep<'_>,
+) -> Result<(), OpenError> {
+    let total = missing.missing.len();
     let begun_ms = (observer.clock_ms)();
     let mut committed_ms = begun_ms;
     let mut waiting: Vec<(Hash, Code)> = Vec::new();
-    let mut kept_here = HashMap::new();
     let mut done = 0;
-    for batch in missing.chunks(embedder.batch_size().max(1)) {
-        let texts: Vec<String> = batch.iter().map(|(_, text)| text.clone()).collect();
+    for batch in missing.missing.chunks(embedder.batch_size().max(1)) {
+        let texts = missing.texts(batch, embedder.as_ref());
         let vectors = match embed_batch(texts, embedder, options).await {
             Ok(vectors) => vectors,
             Err(error) => {
                 // What was paid for is kept before the error is told.
-                if let Some(store) = &mut store {
-                    store.add(waiting)?;
-                }
+                keep.add(waiting)?;
                 return Err(error.into());
             }
         };
         done += batch.len();
-        for ((key, _), mut vector) in batch.iter().zip(vectors) {
+        for (place, mut vector) in batch.iter().zip(vectors) {
             normalise(&mut vector);
-            waiting.push((*key, Code::of(&vector)));
+            waiting.push((missing.places[*place].key, Code::of(&vector)));
         }
         let now_ms = (observer.clock_ms)();
         let is_due = now_ms.saturating_sub(committed_ms) >= COMMIT_MS;
         if waiting.len() >= COMMIT_VECTORS_MAX || is_due || done == total {
-            match &mut store {
-                Some(store) => store.add(std::mem::take(&mut waiting))?,
-                None => kept_here.extend(waiting.drain(..)),
-            }
+            keep.add(std::mem::take(&mut waiting))?;
             committed_ms = now_ms;
         }
         (observer.progress)(Progress::after(
@@ -347,7 +425,7 @@ async fn embed_missing(
             now_ms.saturating_sub(begun_ms),
         ));
     }
-    Ok(kept_here)
+    Ok(())
 }
 
 async fn embed_batch(

@@ -98,7 +98,7 @@ impl LexicalIndex {
         let (schema, fields) = schema();
         let analyser = analysis::analyser();
         let tokenizers = TokenizerManager::new();
-        tokenizers.register(ANALYSER, analyser.clone());
+        tokenizers.register(ANALYSER, analysis::remembering(analyser.clone()));
         // One segment written in one go on this thread: no writer threads, and documents keep their order, so that a
         // document's number is the record's ordinal.
         let mut writer = Index::builder()
@@ -165,48 +165,48 @@ impl LexicalIndex {
     }
 
     /// The scores of records that were found in another way, given in rising order; 0 for those without any term.
+    ///
+    /// Each term is looked up for these records alone. A union of the terms would score whole windows of records around
+    /// every one of them, and with frequent terms that is most of the base.
     pub(crate) fn scores(
         &self,
         terms: &[QueryTerm],
         ordinals: &[Ordinal],
     ) -> Result<Vec<Score>, IndexError> {
         let mut scores = vec![0.0; ordinals.len()];
-        if terms.is_empty() {
-            return Ok(scores);
-        }
-        let weight = self
-            .query(terms)
-            .weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
-        for segment in self.searcher.segment_readers() {
-            let mut scorer = weight.scorer(segment, 1.0)?;
-            for (score, ordinal) in scores.iter_mut().zip(ordinals) {
-                if scorer.doc() < *ordinal {
-                    scorer.seek(*ordinal);
-                }
-                if scorer.doc() == *ordinal {
-                    *score = scorer.score();
+        for clause in self.clauses(terms) {
+            let weight = clause.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+            for segment in self.searcher.segment_readers() {
+                let mut scorer = weight.scorer(segment, 1.0)?;
+                for (score, ordinal) in scores.iter_mut().zip(ordinals) {
+                    if scorer.doc() < *ordinal {
+                        scorer.seek(*ordinal);
+                    }
+                    if scorer.doc() == *ordinal {
+                        *score += scorer.score();
+                    }
                 }
             }
         }
         Ok(scores)
     }
 
-    /// Built term by term: a query's text never reaches a query parser.
     fn query(&self, terms: &[QueryTerm]) -> BooleanQuery {
-        let mut clauses: Vec<Box<dyn Query>> = Vec::with_capacity(terms.len() * 4);
-        for term in terms {
-            for (field, weight) in self.fields.weighted() {
+        BooleanQuery::union(self.clauses(terms).collect())
+    }
+
+    /// Built term by term: a query's text never reaches a query parser.
+    fn clauses(&self, terms: &[QueryTerm]) -> impl Iterator<Item = Box<dyn Query>> {
+        terms.iter().flat_map(|term| {
+            self.fields.weighted().map(|(field, weight)| {
                 let query = TermQuery::new(
                     Term::from_field_text(field, &term.text),
                     IndexRecordOption::WithFreqs,
                 );
-                clauses.push(Box::new(BoostQuery::new(
-                    Box::new(query),
-                    weight * term.weight,
-                )));
-            }
-        }
-        BooleanQuery::union(clauses)
+                let boosted = BoostQuery::new(Box::new(query), weight * term.weight);
+                Box::new(boosted) as Box<dyn Query>
+            })
+        })
     }
 }
 

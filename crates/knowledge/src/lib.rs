@@ -10,6 +10,7 @@ mod analysis;
 mod asset;
 mod build;
 mod catalogue;
+mod codes;
 mod date;
 mod dense;
 #[cfg(feature = "documents")]

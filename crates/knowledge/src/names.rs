@@ -3,9 +3,10 @@
 
 use crate::analysis::{self, Word};
 use crate::catalogue::Ordinal;
+use crate::hash::sha256;
 use crate::near;
 use crate::sound;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use tantivy::tokenizer::TextAnalyzer;
 
 /// Letters from which one slip is forgiven, and from which two are.
@@ -33,8 +34,19 @@ pub(crate) struct Names {
     words: Vec<NameWord>,
     /// Places in `words`.
     by_sound: BTreeMap<String, Vec<u32>>,
-    /// The records that bear a name, by the name's terms.
-    whole: HashMap<Box<str>, Vec<Ordinal>>,
+    /// The records that bear a name, in the order of their names' keys.
+    whole: Vec<(WholeName, Ordinal)>,
+}
+
+/// Stands for all the terms of a name: the beginning of their SHA-256. There are as many names as records, and nobody asks how
+/// they were spelt.
+type WholeName = [u8; 16];
+
+/// `None` where there are no terms.
+fn whole_name<'a>(terms: impl Iterator<Item = &'a str>) -> Option<WholeName> {
+    let terms: Vec<&[u8]> = terms.map(str::as_bytes).collect();
+    let hash = sha256(&terms);
+    hash.first_chunk().copied().filter(|_| !terms.is_empty())
 }
 
 struct NameWord {
@@ -63,16 +75,13 @@ impl Names {
         analyser: &mut TextAnalyzer,
     ) -> Self {
         let mut spellings: BTreeMap<Box<str>, (Box<str>, Box<str>)> = BTreeMap::new();
-        let mut plain = analysis::plain();
-        let mut whole: HashMap<Box<str>, Vec<Ordinal>> = HashMap::new();
+        let mut plain = analysis::remembering(analysis::plain());
+        let mut whole: Vec<(WholeName, Ordinal)> = Vec::new();
         for (ordinal, (title, aliases)) in (0..).zip(records) {
             for name in std::iter::once(title).chain(aliases) {
                 let words = analysis::words(name, &mut plain, analyser);
-                let terms: Vec<&str> = words.iter().map(|word| word.term.as_str()).collect();
-                let bearers = whole.entry(terms.join(" ").into()).or_default();
-                if bearers.last() != Some(&ordinal) {
-                    bearers.push(ordinal);
-                }
+                let key = whole_name(words.iter().map(|word| word.term.as_str()));
+                whole.extend(key.map(|key| (key, ordinal)));
                 for word in words {
                     if spellings.len() < WORDS_MAX && word.plain.chars().any(char::is_alphabetic) {
                         let spelling = Box::from(&name[word.start..word.end]);
@@ -99,7 +108,9 @@ impl Names {
                 by_sound.entry(key).or_default().push(place);
             }
         }
-        whole.remove("");
+        whole.sort_unstable();
+        whole.dedup();
+        whole.shrink_to_fit();
         Self {
             words,
             by_sound,
@@ -107,11 +118,16 @@ impl Names {
         }
     }
 
-    /// The records whose title or alias is exactly these terms.
-    pub(crate) fn bearers(&self, terms: &[String]) -> &[Ordinal] {
-        self.whole
-            .get(terms.join(" ").as_str())
-            .map_or(&[], Vec::as_slice)
+    /// The records whose title or alias is exactly these terms, in their order.
+    pub(crate) fn bearers(&self, terms: &[String]) -> impl Iterator<Item = Ordinal> {
+        let key = whole_name(terms.iter().map(String::as_str));
+        let start = key.map_or(self.whole.len(), |key| {
+            self.whole.partition_point(|(other, _)| *other < key)
+        });
+        self.whole[start..]
+            .iter()
+            .take_while(move |(other, _)| Some(*other) == key)
+            .map(|(_, bearer)| *bearer)
     }
 
     /// The name's word of exactly that spelling, but for case and diacritics.

@@ -230,6 +230,13 @@ pub(crate) fn clean_line(text: &str) -> String {
 }
 
 fn clean_body(text: &str) -> String {
+    // Most text is plain, and a look at its bytes is enough to know.
+    if text
+        .bytes()
+        .all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
+    {
+        return text.trim().to_owned();
+    }
     let text: String = text
         .chars()
         .filter(|character| matches!(character, '\n' | '\t') || !is_unwanted(*character))

@@ -233,8 +233,6 @@ impl Base {
         let named: BTreeSet<Ordinal> = self
             .names
             .bearers(&understanding.sequence)
-            .iter()
-            .copied()
             .filter(|ordinal| allowed.contains(*ordinal))
             .collect();
         let closeness = match (&self.dense, vector, retrieval) {
@@ -289,23 +287,60 @@ impl Base {
     }
 }
 
-/// The records that are closest, in no order. Those that are not close at all are none of them.
+/// The records that are closest, in no order, and of equally close ones the first. Those that are not close at all are
+/// none of them.
 fn closest(closeness: &[f32], count: usize) -> Vec<Ordinal> {
-    let mut order: Vec<Ordinal> = (0..closeness.len() as Ordinal)
-        .filter(|ordinal| closeness[*ordinal as usize] > 0.0)
-        .collect();
-    if order.len() > count && count > 0 {
-        order.select_nth_unstable_by(count - 1, |left, right| {
-            closeness[*right as usize]
-                .total_cmp(&closeness[*left as usize])
-                .then(left.cmp(right))
-        });
+    if count == 0 {
+        return Vec::new();
     }
-    order.truncate(count);
-    order
+    let by_closeness = |left: &Ordinal, right: &Ordinal| {
+        closeness[*right as usize]
+            .total_cmp(&closeness[*left as usize])
+            .then(left.cmp(right))
+    };
+    // Twice as many as wanted are gathered before the worse half is dropped, and whatever is worse than all that is left
+    // is passed over from then on.
+    let mut best: Vec<Ordinal> = Vec::with_capacity(2 * count);
+    let mut floor = 0.0;
+    for (ordinal, close) in (0..).zip(closeness) {
+        if *close > floor {
+            best.push(ordinal);
+            if best.len() == 2 * count {
+                let (_, last, _) = best.select_nth_unstable_by(count - 1, by_closeness);
+                floor = closeness[*last as usize];
+                best.truncate(count);
+            }
+        }
+    }
+    best.sort_unstable_by(by_closeness);
+    best.truncate(count);
+    best
 }
 
 /// What the index says about itself is for the log of whoever called, not for a model.
 pub(crate) fn unavailable(error: IndexError) -> KnowledgeError {
     KnowledgeError::Unavailable(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_are_those_of_a_full_sort() {
+        // Few different values, so that most are equal to others.
+        let closeness: Vec<f32> = (0..1_000_u32)
+            .map(|number| (number.wrapping_mul(2_654_435_761) >> 25) as f32 / 128.0 - 0.2)
+            .collect();
+        let mut sorted: Vec<Ordinal> = (0..1_000)
+            .filter(|place| closeness[*place as usize] > 0.0)
+            .collect();
+        sorted.sort_by(|left, right| {
+            closeness[*right as usize].total_cmp(&closeness[*left as usize])
+        });
+        for count in [0, 1, 2, 7, 50, 600, 1_000, 2_000] {
+            let expected: Vec<Ordinal> = sorted.iter().copied().take(count).collect();
+            assert_eq!(closest(&closeness, count), expected, "{count}");
+        }
+    }
 }

@@ -4,12 +4,12 @@
 //! One file for each model: a header, then entries of equal length, each with a checksum. Entries are only ever added at
 //! the end, so that a crash can spoil the last ones and nothing else; spoilt entries are dropped when the file is opened.
 
+use crate::codes::Codes;
 use crate::embed::Model;
 use crate::hash::{Hash, hex, sha256};
-use crate::vectors::Code;
-use std::collections::HashMap;
+use crate::vectors::{Code, CodeRef};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"WLVEC\x00\x00\x01";
@@ -34,7 +34,7 @@ pub(crate) struct VectorStore {
     path: PathBuf,
     file: File,
     dimension: usize,
-    codes: HashMap<Hash, Code>,
+    codes: Codes,
     /// The file's length up to the last entry that is known to be whole.
     good_bytes: u64,
     /// Entries that were spoilt.
@@ -62,59 +62,60 @@ impl VectorStore {
             TryLockError::WouldBlock => VectorStoreError::Busy(path.clone()),
             TryLockError::Error(cause) => failed(cause),
         })?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let header = header(&whole);
+        let read = read(&mut file, &header, model.dimension, length).map_err(failed)?;
+        let is_ours = read.is_some();
+        let (codes, spoilt) = read.unwrap_or_else(|| {
+            let entries = length.div_ceil(entry_bytes(model.dimension) as u64);
+            (
+                Codes::new(model.dimension),
+                usize::try_from(entries).unwrap_or(usize::MAX),
+            )
+        });
         let mut store = Self {
             dimension: model.dimension,
-            codes: HashMap::new(),
-            good_bytes: 0,
-            spoilt: 0,
+            codes,
+            good_bytes: length,
+            spoilt,
             file,
             path: path.clone(),
         };
-        let header = header(&whole);
-        match bytes.strip_prefix(header.as_slice()) {
-            Some(entries) => {
-                (store.codes, store.spoilt) = read_entries(entries, store.dimension);
-                store.good_bytes = bytes.len() as u64;
-                if store.spoilt > 0 {
-                    store.rewrite(&header)?;
-                }
-            }
-            None => {
-                store.spoilt = bytes.len().div_ceil(entry_bytes(store.dimension));
-                store.rewrite(&header)?;
-            }
+        if store.spoilt > 0 || !is_ours {
+            store.rewrite(&header)?;
         }
         Ok(store)
     }
 
     /// The vectors of a model that are kept now, whoever may be adding some at the same time; none where there is no file.
-    pub(crate) fn peek(
-        folder: &Path,
-        model: &Model,
-    ) -> Result<HashMap<Hash, Code>, VectorStoreError> {
+    pub(crate) fn peek(folder: &Path, model: &Model) -> Result<Codes, VectorStoreError> {
         let whole = whole(model);
         let path = path(folder, &whole);
-        match fs::read(&path) {
-            Ok(bytes) => Ok(bytes
-                .strip_prefix(header(&whole).as_slice())
-                .map(|entries| read_entries(entries, model.dimension).0)
-                .unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(HashMap::new()),
-            Err(cause) => Err(VectorStoreError::Io { path, cause }),
-        }
+        let failed = |cause| VectorStoreError::Io {
+            path: path.clone(),
+            cause,
+        };
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Codes::new(model.dimension));
+            }
+            Err(cause) => return Err(failed(cause)),
+        };
+        let length = file.metadata().map_err(failed)?.len();
+        let read = read(&mut file, &header(&whole), model.dimension, length).map_err(failed)?;
+        Ok(read.map_or_else(|| Codes::new(model.dimension), |(codes, _)| codes))
     }
 
-    pub(crate) fn get(&self, key: &Hash) -> Option<&Code> {
-        self.codes.get(key)
+    pub(crate) fn codes(&self) -> &Codes {
+        &self.codes
     }
 
     /// Keeps vectors durably. After an error the file is as it was before.
     pub(crate) fn add(&mut self, added: Vec<(Hash, Code)>) -> Result<(), VectorStoreError> {
         let mut bytes = Vec::with_capacity(added.len() * entry_bytes(self.dimension));
         for (key, code) in &added {
-            write_entry(key, code, &mut bytes);
+            write_entry(key, code.lent(), &mut bytes);
         }
         let written = self
             .file
@@ -127,7 +128,9 @@ impl VectorStore {
             return Err(self.failed(cause));
         }
         self.good_bytes += bytes.len() as u64;
-        self.codes.extend(added);
+        for (key, code) in &added {
+            self.codes.insert(*key, code.lent());
+        }
         Ok(())
     }
 
@@ -137,42 +140,53 @@ impl VectorStore {
         model: &Model,
         is_wanted: impl Fn(&Hash) -> bool,
     ) -> Result<(), VectorStoreError> {
-        let wanted = self.codes.keys().filter(|key| is_wanted(key)).count();
+        let wanted = self
+            .codes
+            .keys()
+            .iter()
+            .filter(|key| is_wanted(key))
+            .count();
         let dead = self.codes.len() - wanted;
         if self.codes.len() < ENTRIES_MIN || dead <= wanted * DEAD_SHARE_MAX {
             return Ok(());
         }
-        self.codes.retain(|key, _| is_wanted(key));
+        self.codes = self.codes.only(is_wanted);
         self.rewrite(&header(&whole(model)))
     }
 
     /// Replaces the file by one that holds what is in memory.
     fn rewrite(&mut self, header: &[u8]) -> Result<(), VectorStoreError> {
-        let mut bytes = header.to_vec();
-        let mut keys: Vec<&Hash> = self.codes.keys().collect();
-        keys.sort_unstable();
-        for key in keys {
-            write_entry(key, &self.codes[key], &mut bytes);
-        }
         let new_path = self.path.with_extension("new");
         let replaced = (|| {
-            let mut file = OpenOptions::new()
+            let file = OpenOptions::new()
                 .read(true)
                 .write(true)
                 .create(true)
                 .truncate(true)
                 .open(&new_path)?;
-            file.write_all(&bytes)?;
+            let mut writer = BufWriter::new(&file);
+            writer.write_all(header)?;
+            let mut entry = Vec::with_capacity(entry_bytes(self.dimension));
+            for key in self.codes.keys() {
+                if let Some(code) = self.codes.get(&key) {
+                    entry.clear();
+                    write_entry(&key, code, &mut entry);
+                    writer.write_all(&entry)?;
+                }
+            }
+            writer.flush()?;
+            drop(writer);
             file.sync_all()?;
             // The name's new file is locked before anybody can open it by that name.
             file.try_lock().map_err(io::Error::from)?;
             fs::rename(&new_path, &self.path)?;
-            Ok(file)
+            let bytes = file.metadata()?.len();
+            Ok((file, bytes))
         })();
         match replaced {
-            Ok(file) => {
+            Ok((file, bytes)) => {
                 self.file = file;
-                self.good_bytes = bytes.len() as u64;
+                self.good_bytes = bytes;
                 Ok(())
             }
             Err(cause) => {
@@ -208,20 +222,46 @@ fn entry_bytes(dimension: usize) -> usize {
     HASH_BYTES + 4 + dimension + CHECKSUM_BYTES
 }
 
-/// The whole entries, and how many were spoilt.
-fn read_entries(bytes: &[u8], dimension: usize) -> (HashMap<Hash, Code>, usize) {
-    let length = entry_bytes(dimension);
-    let mut codes = HashMap::with_capacity(bytes.len() / length);
+/// The whole entries of a file, and how many were spoilt; `None` where its header is not the model's. One entry at a time
+/// is in memory twice.
+fn read(
+    file: &mut File,
+    header: &[u8],
+    dimension: usize,
+    length: u64,
+) -> io::Result<Option<(Codes, usize)>> {
+    let mut reader = BufReader::new(file);
+    let mut found = Vec::new();
+    reader
+        .by_ref()
+        .take(header.len() as u64)
+        .read_to_end(&mut found)?;
+    if found != header {
+        return Ok(None);
+    }
+    let bytes = entry_bytes(dimension);
+    let mut codes = Codes::new(dimension);
+    codes.reserve(usize::try_from(length).unwrap_or_default() / bytes);
     let mut spoilt = 0;
-    for entry in bytes.chunks(length) {
-        match read_entry(entry, length) {
-            Some((key, code)) => {
-                codes.insert(key, code);
-            }
+    let mut entry = Vec::with_capacity(bytes);
+    let mut numbers = Vec::with_capacity(dimension);
+    loop {
+        entry.clear();
+        reader.by_ref().take(bytes as u64).read_to_end(&mut entry)?;
+        if entry.is_empty() {
+            return Ok(Some((codes, spoilt)));
+        }
+        match read_entry(&entry, bytes, &mut numbers) {
+            Some((key, scale)) => codes.insert(
+                key,
+                CodeRef {
+                    scale,
+                    numbers: &numbers,
+                },
+            ),
             None => spoilt += 1,
         }
     }
-    (codes, spoilt)
 }
 
 fn header(model: &Hash) -> Vec<u8> {
@@ -233,7 +273,7 @@ fn header(model: &Hash) -> Vec<u8> {
     header
 }
 
-fn write_entry(key: &Hash, code: &Code, bytes: &mut Vec<u8>) {
+fn write_entry(key: &Hash, code: CodeRef<'_>, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     bytes.extend_from_slice(key);
     bytes.extend_from_slice(&code.scale.to_le_bytes());
@@ -242,7 +282,8 @@ fn write_entry(key: &Hash, code: &Code, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&checksum[..CHECKSUM_BYTES]);
 }
 
-fn read_entry(bytes: &[u8], length: usize) -> Option<(Hash, Code)> {
+/// The key and the scale of a whole entry, whose numbers are put where they are wanted.
+fn read_entry(bytes: &[u8], length: usize, numbers: &mut Vec<i8>) -> Option<(Hash, f32)> {
     if bytes.len() != length {
         return None;
     }
@@ -251,13 +292,8 @@ fn read_entry(bytes: &[u8], length: usize) -> Option<(Hash, Code)> {
         return None;
     }
     let (key, content) = content.split_first_chunk::<HASH_BYTES>()?;
-    let (scale, numbers) = content.split_first_chunk::<4>()?;
-    let code = Code {
-        scale: f32::from_le_bytes(*scale),
-        numbers: numbers
-            .iter()
-            .map(|byte| i8::from_le_bytes([*byte]))
-            .collect(),
-    };
-    Some((*key, code))
+    let (scale, content) = content.split_first_chunk::<4>()?;
+    numbers.clear();
+    numbers.extend(content.iter().map(|byte| i8::from_le_bytes([*byte])));
+    Some((*key, f32::from_le_bytes(*scale)))
 }

@@ -18,7 +18,21 @@ pub(crate) struct Code {
     pub(crate) numbers: Vec<i8>,
 }
 
+/// The same, lent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CodeRef<'a> {
+    pub(crate) scale: f32,
+    pub(crate) numbers: &'a [i8],
+}
+
 impl Code {
+    pub(crate) fn lent(&self) -> CodeRef<'_> {
+        CodeRef {
+            scale: self.scale,
+            numbers: &self.numbers,
+        }
+    }
+
     pub(crate) fn of(vector: &[f32]) -> Self {
         let largest = largest(vector);
         if largest == 0.0 || !largest.is_finite() {
@@ -59,9 +73,9 @@ impl VectorIndex {
     }
 
     /// Takes a passage's vector; one of another size than the index has is left out.
-    pub(crate) fn push(&mut self, owner: Ordinal, code: &Code) {
+    pub(crate) fn push(&mut self, owner: Ordinal, code: CodeRef<'_>) {
         if code.numbers.len() == self.dimension {
-            self.numbers.extend_from_slice(&code.numbers);
+            self.numbers.extend_from_slice(code.numbers);
             self.scales.push(code.scale);
             self.owners.push(owner);
         }
@@ -186,7 +200,7 @@ mod tests {
             let (queries, passages) = vectors.split_at(100);
             let mut index = VectorIndex::with_capacity(dimension, passages.len());
             for (owner, passage) in (0..).zip(passages) {
-                index.push(owner, &Code::of(passage));
+                index.push(owner, Code::of(passage).lent());
             }
             let mut found = 0;
             for query in queries {
@@ -215,11 +229,11 @@ mod tests {
     #[test]
     fn a_record_is_as_close_as_its_closest_passage_and_filters_hold() {
         let mut index = VectorIndex::with_capacity(2, 3);
-        index.push(0, &Code::of(&[0.0, 1.0]));
-        index.push(0, &Code::of(&[1.0, 0.0]));
-        index.push(1, &Code::of(&[1.0, 0.0]));
-        index.push(2, &Code::of(&[-1.0, 0.0]));
-        index.push(3, &Code::of(&[1.0, 0.0, 0.0]));
+        index.push(0, Code::of(&[0.0, 1.0]).lent());
+        index.push(0, Code::of(&[1.0, 0.0]).lent());
+        index.push(1, Code::of(&[1.0, 0.0]).lent());
+        index.push(2, Code::of(&[-1.0, 0.0]).lent());
+        index.push(3, Code::of(&[1.0, 0.0, 0.0]).lent());
         assert_eq!(index.len(), 4);
         let allowed = Allowed::Only(vec![0b101]);
         let closeness = index.closeness(&[1.0, 0.0], 4, &allowed);
@@ -230,8 +244,8 @@ mod tests {
     #[test]
     fn what_is_no_vector_is_close_to_nothing() {
         let mut index = VectorIndex::with_capacity(2, 1);
-        index.push(0, &Code::of(&[f32::NAN, f32::INFINITY]));
-        index.push(1, &Code::of(&[0.0, 0.0]));
+        index.push(0, Code::of(&[f32::NAN, f32::INFINITY]).lent());
+        index.push(1, Code::of(&[0.0, 0.0]).lent());
         for query in [&[1.0, 0.0][..], &[f32::NAN, 0.0], &[0.0, 0.0], &[1.0], &[]] {
             assert_eq!(
                 index.closeness(query, 2, &Allowed::All),

@@ -374,10 +374,7 @@ fn understand(lexicon: &Lexicon, query: &str) -> Result<Understanding, Knowledge
 /// The ids of the records whose whole name was said.
 fn named<'a>(lexicon: &'a Lexicon, understanding: &Understanding) -> Vec<&'a str> {
     let bearers = lexicon.names.bearers(&understanding.sequence);
-    bearers
-        .iter()
-        .filter_map(|ordinal| lexicon.id(*ordinal))
-        .collect()
+    bearers.filter_map(|ordinal| lexicon.id(ordinal)).collect()
 }
 
 /// What the database says is for the log of whoever called, not for a model.

@@ -205,7 +205,7 @@ async fn names(
     let titles = titles
         .iter()
         .map(|(title, aliases)| (title, aliases.as_slice()));
-    let names = Names::of(titles, &mut analysis::analyser());
+    let names = Names::of(titles, &mut analysis::remembering(analysis::analyser()));
     Ok((ids, names))
 }
 
