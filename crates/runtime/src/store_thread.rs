@@ -1,15 +1,18 @@
 //! The one thread that writes the store. Requests that come while it is at work share the next transaction, so that they
-//! share one flush of the disk, too. Owns the queue and the outcomes that could not be stored yet; knows no session.
+//! share one flush of the disk, too; what nobody waits for is gathered for a moment first. Owns the outcomes that could not
+//! be stored yet; knows no session.
 
+mod queue;
 mod request;
 mod unrecorded;
 
 pub use request::Pending;
 
 use crate::audit::Audit;
-use request::{Job, Request};
+use queue::{Place, Queue};
+use request::{Job, Request, Unawaited};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrecorded::Unrecorded;
@@ -25,6 +28,9 @@ pub struct StoreSettings {
     pub waiting_max: usize,
     /// Requests that share one transaction. The more there are, the longer the first of them waits.
     pub batch_max: usize,
+    /// How long requests that nobody waits for are gathered, for one transaction and one flush: as much is lost of them where
+    /// the process is killed.
+    pub gathering: Duration,
     /// Outcomes that are kept in memory because the disk did not take them.
     pub unrecorded_max: usize,
     /// How often those are tried again where no request does it.
@@ -40,6 +46,7 @@ impl Default for StoreSettings {
         Self {
             waiting_max: 4_096,
             batch_max: 256,
+            gathering: Duration::from_millis(50),
             unrecorded_max: 10_000,
             retry: Duration::from_secs(1),
             upkeep: Duration::from_secs(60),
@@ -90,36 +97,13 @@ pub struct StoreHandle {
     admits_effects: Arc<dyn Fn() -> Result<(), StoreUnavailable> + Send + Sync>,
 }
 
-struct Queue {
-    state: Mutex<QueueState>,
-    filled: Condvar,
-    waiting_max: usize,
-}
-
-#[derive(Default)]
-struct QueueState {
-    jobs: Vec<Box<dyn Job>>,
-    is_closed: bool,
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // A push is one step, so that a panic elsewhere leaves the queue whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl StoreThread {
     pub fn start(
         store: Arc<dyn Store>,
         settings: StoreSettings,
         surroundings: Surroundings,
     ) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue {
-            state: Mutex::default(),
-            filled: Condvar::new(),
-            waiting_max: settings.waiting_max,
-        });
+        let queue = Arc::new(Queue::new(settings));
         let admits_effects = surroundings.admits_effects.clone();
         let worker = Worker {
             queue: queue.clone(),
@@ -146,8 +130,7 @@ impl StoreThread {
 
     /// Answers what waits and ends the thread. What is asked later is refused.
     pub fn close(&self) {
-        self.handle.queue.lock().is_closed = true;
-        self.handle.queue.filled.notify_one();
+        self.handle.queue.close();
         let thread = self
             .thread
             .lock()
@@ -168,14 +151,34 @@ impl Drop for StoreThread {
 }
 
 impl StoreHandle {
-    /// Asks for anything. It is carried out even if nobody waits for the answer.
+    /// Asks for anything. It is carried out even if nobody waits for the answer. What was left to [`Self::ask_later`] before
+    /// may come after it.
     pub fn ask<T: Send + 'static>(
         &self,
         request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable> + Send + 'static,
     ) -> Pending<T> {
         let (job, pending) = Request::new(request);
-        self.push(Box::new(job));
+        self.push(Box::new(job), Place::Next);
         pending
+    }
+
+    /// The same behind everything that was asked before, so that it finds what [`Self::ask_later`] was left.
+    pub fn ask_behind_all<T: Send + 'static>(
+        &self,
+        request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable> + Send + 'static,
+    ) -> Pending<T> {
+        let (job, pending) = Request::new(request);
+        self.push(Box::new(job), Place::BehindAll);
+        pending
+    }
+
+    /// Has something written that nobody waits for, within [`StoreSettings::gathering`], together with others. Where it is not,
+    /// the log says so.
+    pub fn ask_later(
+        &self,
+        request: impl FnMut(&mut dyn Transaction) -> Result<(), StoreUnavailable> + Send + 'static,
+    ) {
+        self.push(Box::new(Unawaited(request)), Place::Gathered);
     }
 
     /// Reserves an effect. Nothing may start before this has answered that it is reserved.
@@ -194,30 +197,13 @@ impl StoreHandle {
             move |transaction: &mut dyn Transaction| transaction.record(&outcome)
         });
         job.outcome = Some(outcome);
-        self.push(Box::new(job));
+        self.push(Box::new(job), Place::Next);
         pending
     }
 
-    fn push(&self, job: Box<dyn Job>) {
-        let mut state = self.queue.lock();
-        let refusal = if state.is_closed {
-            Some(StoreUnavailable::Failed {
-                cause: "it is closed already".to_owned(),
-            })
-        } else if state.jobs.len() >= self.queue.waiting_max && job.outcome().is_none() {
-            Some(StoreUnavailable::Overloaded)
-        } else {
-            None
-        };
-        if let Some(refusal) = refusal {
-            drop(state);
-            return job.answer(Err(refusal));
-        }
-        state.jobs.push(job);
-        let is_first = state.jobs.len() == 1;
-        drop(state);
-        if is_first {
-            self.queue.filled.notify_one();
+    fn push(&self, job: Box<dyn Job>, place: Place) {
+        if let Err((job, refusal)) = self.queue.push(job, place) {
+            job.answer(Err(refusal));
         }
     }
 }
@@ -239,7 +225,7 @@ impl Worker {
                 true => upkeep_at,
                 false => upkeep_at.min(Instant::now() + self.settings.retry),
             };
-            let (jobs, is_closed) = self.next_jobs(wake_at);
+            let (jobs, is_closed) = self.queue.next(wake_at);
             if !jobs.is_empty() || !self.unrecorded.is_empty() {
                 self.commit(jobs);
             }
@@ -251,21 +237,6 @@ impl Worker {
                 upkeep_at = Instant::now() + self.settings.upkeep;
             }
         }
-    }
-
-    /// Waits for a request, until a time. True where the queue is closed and empty.
-    fn next_jobs(&self, until: Instant) -> (Vec<Box<dyn Job>>, bool) {
-        let patience = until.saturating_duration_since(Instant::now());
-        let (mut state, _) = self
-            .queue
-            .filled
-            .wait_timeout_while(self.queue.lock(), patience, |state| {
-                state.jobs.is_empty() && !state.is_closed
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        let count = state.jobs.len().min(self.settings.batch_max.max(1));
-        let jobs: Vec<Box<dyn Job>> = state.jobs.drain(..count).collect();
-        (jobs, state.is_closed && state.jobs.is_empty())
     }
 
     /// Runs requests in one transaction, and before them what is still to be recorded. Where that fails for a reason that

@@ -1,10 +1,13 @@
 //! What the store has of conversations, so that they go on after a restart: what was said, which messages were answered how,
 //! and where the calls had got to. Owns the form of an entry; knows no turn.
 
+use super::record::TurnRecord;
 use crate::clock;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use windlass_runtime::effects::{Ended, inherited};
 use windlass_runtime::store_thread::StoreHandle;
+use windlass_runtime::text::ui_stream;
 use windlass_session::io::Input;
 use windlass_session::model::HistoryEntry;
 use windlass_store::{Appended, NewEntry, Opened, StoreUnavailable, Transaction};
@@ -15,6 +18,8 @@ use windlass_tool::sensitive::Sensitive;
 const VERSION: u32 = 1;
 /// Entries that are read of a conversation: more than memory keeps the answers of.
 const ENTRIES_MAX: usize = 64;
+/// Bytes of one answer that are kept.
+const KEPT_ANSWER_BYTES_MAX: usize = 192 * 1024;
 /// What stands in the place of an owner where whoever knows a conversation's id may go on with it. No client has this id.
 const ANYBODY: &str = "*";
 
@@ -59,41 +64,48 @@ impl Archive {
     }
 
     /// Keeps what happened in a conversation that was last used at a time, so that the store does not know it for longer than
-    /// memory does. Nobody waits for it; where the store fails, it says so in the log.
+    /// memory does, with the answer that a record has. The store's thread writes it down, in a moment and for many turns at
+    /// once; nobody waits for it, and where the store fails, the log says so.
     pub(crate) fn keep(
         &self,
         id: &ConversationId,
         owner: Option<&ClientId>,
         used_unix_ms: u64,
-        entry: Entry,
+        mut entry: Entry,
+        mut answer: Option<Arc<TurnRecord>>,
     ) {
         let (id, owner, now) = (id.clone(), owner_id(owner), used_unix_ms);
-        let bodies = bodies(entry);
-        drop(self.store.ask(move |transaction| {
+        self.store.ask_later(move |transaction| {
+            if let Some(record) = answer.take() {
+                let text = record.text(KEPT_ANSWER_BYTES_MAX);
+                entry.answer = text.map(|text| Sensitive(ui_stream::without_questions(&text)));
+            }
             if transaction.open_conversation(&id, &owner, now)? == Opened::Foreign {
                 tracing::error!(conversation = %id, "a conversation of another owner has this id in the store");
                 return Ok(());
             }
-            for body in &bodies {
-                let entry = NewEntry {
+            loop {
+                let body = NewEntry {
                     key: None,
-                    body: body.clone(),
+                    body: entry.body(),
                 };
-                match transaction.append(&id, &[entry], now)? {
+                match transaction.append(&id, &[body], now)? {
                     Appended::Stored(_) | Appended::Missing => return Ok(()),
-                    Appended::TooLong => {}
+                    Appended::TooLong if entry.shorten() => {}
+                    Appended::TooLong => {
+                        tracing::warn!(conversation = %id, "a turn is longer than store.entry_bytes_max and is not kept");
+                        return Ok(());
+                    }
                 }
             }
-            tracing::warn!(conversation = %id, "a turn is longer than store.entry_bytes_max and is not kept");
-            Ok(())
-        }));
+        });
     }
 
     /// The conversation of this id, if the store has one that has not been idle for too long.
     pub(crate) async fn find(&self, id: &ConversationId) -> Result<Option<Kept>, StoreUnavailable> {
         let (id, now) = (id.clone(), clock::now_unix_ms());
         self.store
-            .ask(move |transaction| find(transaction, &id, now))
+            .ask_behind_all(move |transaction| find(transaction, &id, now))
             .await
     }
 
@@ -138,18 +150,21 @@ fn owner_id(owner: Option<&ClientId>) -> UserId {
     UserId::new(owner.map_or(ANYBODY, ClientId::as_str))
 }
 
-/// The entry as it is stored, and with ever less where the store takes no more.
-fn bodies(mut entry: Entry) -> Vec<Sensitive<String>> {
-    let text = |entry: &Entry| {
-        let version = VERSION;
+impl Entry {
+    /// As it is stored.
+    fn body(&self) -> Sensitive<String> {
+        let (version, entry) = (VERSION, self);
         let written = serde_json::to_string(&Written { version, entry });
         Sensitive(written.expect("an entry has text keys and whole numbers"))
-    };
-    let mut bodies = vec![text(&entry)];
-    if entry.answer.take().is_some() {
-        bodies.push(text(&entry));
     }
-    entry.said.clear();
-    bodies.push(text(&entry));
-    bodies
+
+    /// Leaves out what the store takes no more of; false where nothing is left to leave out.
+    fn shorten(&mut self) -> bool {
+        if self.answer.take().is_some() {
+            return true;
+        }
+        let has_words = !self.said.is_empty();
+        self.said.clear();
+        has_words
+    }
 }

@@ -9,17 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_runtime::effects::Ended;
-use windlass_runtime::text::{TextSession, ui_stream};
+use windlass_runtime::text::TextSession;
 use windlass_session::model::HistoryEntry;
 use windlass_tool::id::{ClientId, ConversationId, UserId};
 use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// Turns of one conversation that can be heard again, and their bytes.
 const RECORDS_MAX: usize = 8;
 const RECORDED_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of one answer that the store keeps.
-const KEPT_ANSWER_BYTES_MAX: usize = 192 * 1024;
 /// Bytes of what was said that a conversation hands to its next session, and of what waits to be stored.
 const SAID_BYTES_MAX: usize = 32 * 1024;
 
@@ -48,6 +45,8 @@ struct State {
     pending_request: Option<String>,
     /// For whom the last text session was, and where it had got to, where that one is gone.
     ended: Option<(UserId, Ended)>,
+    /// Its id has just been made, and no session has begun under it.
+    is_new: bool,
 }
 
 /// What was said, within its bound; the oldest goes first.
@@ -211,6 +210,16 @@ impl Conversation {
         self.lock().pending_request.take()
     }
 
+    /// Its id has just been made, so that nothing can have happened under it.
+    pub(crate) fn has_no_past(&self) {
+        self.lock().is_new = true;
+    }
+
+    /// Whether that is so, once: then a session begins.
+    pub(crate) fn take_newness(&self) -> bool {
+        std::mem::take(&mut self.lock().is_new)
+    }
+
     /// Where the session before the next one had got to, once.
     pub(crate) fn take_ended(&self) -> Option<(UserId, Ended)> {
         self.lock().ended.take()
@@ -250,8 +259,7 @@ impl Conversation {
                 said,
                 ..Entry::default()
             };
-            let owner = self.owner.as_ref();
-            self.archive.keep(&self.id, owner, self.used(), entry);
+            self.keep(entry, None);
         }
     }
 
@@ -263,18 +271,21 @@ impl Conversation {
         let message = state.turns.iter().find(known);
         let message = message.and_then(|turn| turn.message.clone());
         drop(state);
-        let answer = message
-            .as_ref()
-            .and_then(|_| record.text(KEPT_ANSWER_BYTES_MAX))
-            .map(|text| Sensitive(ui_stream::without_questions(&text)));
+        // A message without an id cannot be known when it comes again.
+        let answer = message.as_ref().map(|_| record.clone());
         let entry = Entry {
             ended: Some(ended),
             message,
-            answer,
+            answer: None,
             said,
         };
+        self.keep(entry, answer);
+    }
+
+    fn keep(&self, entry: Entry, answer: Option<Arc<TurnRecord>>) {
         let owner = self.owner.as_ref();
-        self.archive.keep(&self.id, owner, self.used(), entry);
+        self.archive
+            .keep(&self.id, owner, self.used(), entry, answer);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

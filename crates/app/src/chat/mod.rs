@@ -27,9 +27,9 @@ use windlass_runtime::effects::Ended;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{
-    FinishReason, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput, TurnSink, UserInput,
+    FinishReason, Past, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput, TurnSink,
+    UserInput,
 };
-use windlass_session::io::Input;
 use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, Usage};
 use windlass_session::session::SessionConfig;
@@ -99,7 +99,9 @@ impl ChatHost {
             }
             None => {
                 let id = ids::conversation_id().map_err(|error| broken(&error))?;
-                self.begin(&id, caller, &request.earlier)
+                let conversation = self.begin(&id, caller, &request.earlier);
+                conversation.has_no_past();
+                conversation
             }
         };
         let maker = SessionMaker {
@@ -274,8 +276,12 @@ impl ChatHost {
         let history = conversation.said();
         let id = conversation.id.clone();
         let Some((user_id, ended)) = conversation.take_ended() else {
+            let past = match conversation.take_newness() {
+                true => Past::None,
+                false => Past::Unknown,
+            };
             return self
-                .session(maker, id, tools, history, Vec::new())
+                .session(maker, id, tools, history, past)
                 .map_err(|error| broken(&error));
         };
         let archive = self.conversations.archive();
@@ -292,7 +298,7 @@ impl ChatHost {
             client_id: maker.client_id,
             user_id,
         };
-        self.session(maker, id, tools, history, inherited)
+        self.session(maker, id, tools, history, Past::Inherited(inherited))
             .map_err(|error| broken(&error))
     }
 
@@ -302,7 +308,7 @@ impl ChatHost {
         conversation_id: ConversationId,
         tools: &ModeTools,
         history: Vec<HistoryEntry>,
-        inherited: Vec<Input>,
+        past: Past,
     ) -> Result<TextSession, NoRandomness> {
         let settings = self.settings.clone();
         let profile = settings.models[0].profile.clone();
@@ -324,7 +330,7 @@ impl ChatHost {
             shared: self.shared.clone(),
             settings,
             tools: tools.text_declared.clone(),
-            inherited,
+            past,
         }))
     }
 
@@ -349,7 +355,7 @@ impl ChatHost {
             world,
         };
         let mut session = self
-            .session(maker, conversation_id, tools, history, Vec::new())
+            .session(maker, conversation_id, tools, history, Past::None)
             .map_err(|error| broken(&error))?;
         let own = tools.instruction();
         let instruction = match instructions.trim() {
@@ -382,7 +388,7 @@ impl ChatHost {
             ids::conversation_id()?,
             toolbox.of(Mode::Text),
             Vec::new(),
-            Vec::new(),
+            Past::None,
         )
     }
 

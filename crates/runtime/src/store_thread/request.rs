@@ -100,3 +100,26 @@ where
         let _ = sender.send(answer);
     }
 }
+
+/// A request of which nobody waits for the answer.
+pub(super) struct Unawaited<F>(pub(super) F);
+
+impl<F> Job for Unawaited<F>
+where
+    F: FnMut(&mut dyn Transaction) -> Result<(), StoreUnavailable> + Send,
+{
+    fn run(&mut self, transaction: &mut dyn Transaction) {
+        // A step that fails dooms the transaction, which says so.
+        let _ = (self.0)(transaction);
+    }
+
+    fn outcome(&self) -> Option<&Outcome> {
+        None
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreUnavailable>) {
+        if let Err(error) = committed {
+            tracing::warn!(%error, "something that nobody waits for is not kept");
+        }
+    }
+}

@@ -11,7 +11,7 @@ mod turn;
 pub mod ui_stream;
 
 pub use model::{ModelOptions, Protocol, TextModel, TextTools};
-pub use session::{TextRequest, TextSession};
+pub use session::{Past, TextRequest, TextSession};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -35,8 +35,17 @@ pub struct TextRequest {
     pub shared: Shared,
     pub settings: Arc<TextSettings>,
     pub tools: Arc<TextTools>,
-    /// What [`crate::effects::inherited`] has of the conversation's earlier sessions; nothing where there are none.
-    pub inherited: Vec<Input>,
+    pub past: Past,
+}
+
+/// What is known of the conversation's earlier sessions when one begins.
+pub enum Past {
+    /// There are none: the conversation's id has just been made, so that nobody can have changed anything under it.
+    None,
+    /// The store is asked what the conversation has changed.
+    Unknown,
+    /// What [`crate::effects::inherited`] has of them, the ledger among it.
+    Inherited(Vec<Input>),
 }
 
 /// One text session. Everything of it lives in the futures of its methods; between them nothing moves but calls that have
@@ -129,13 +138,21 @@ impl TextSession {
             outputs: Vec::new(),
             inputs: VecDeque::new(),
         };
+        let known = match request.past {
+            Past::None => Some(vec![Input::Ledger(Ok(Vec::new()))]),
+            Past::Unknown => None,
+            Past::Inherited(inputs) => Some(inputs),
+        };
         let mut asked = VecDeque::new();
         for output in outputs {
+            if known.is_some() && matches!(output, Output::ReadLedger) {
+                continue;
+            }
             if let Some(output) = text.calls.obey(output, &mut asked) {
                 text.obey(output, &mut Nobody);
             }
         }
-        for input in request.inherited.into_iter().chain(asked) {
+        for input in known.into_iter().flatten().chain(asked) {
             text.feed(input, &mut Nobody);
         }
         text.connects(&mut Nobody);
@@ -247,6 +264,8 @@ impl TextSession {
     pub(super) fn give_room_back(&mut self) {
         self.outputs = Vec::new();
         self.inputs = VecDeque::new();
+        self.core.give_room_back();
+        self.log.give_room_back();
     }
 
     fn obey(&mut self, output: Output, sink: &mut dyn TurnSink) {

@@ -144,6 +144,79 @@ fn requests_that_come_during_a_transaction_share_the_next_one() {
     assert_eq!(bench.disk.transactions.load(Ordering::SeqCst) - before, 2);
 }
 
+/// Settings under which nothing is written for the time alone.
+fn gathers_for_ever() -> StoreSettings {
+    StoreSettings {
+        gathering: Duration::from_secs(60 * 60),
+        ..StoreSettings::default()
+    }
+}
+
+/// Leaves something to be written later, and says what is written by then.
+fn leave(handle: &StoreHandle, what: &'static str, written: &Arc<Mutex<Vec<&'static str>>>) {
+    let written = written.clone();
+    handle.ask_later(move |_| {
+        written.lock().unwrap().push(what);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_nobody_waits_for_is_gathered_and_shares_one_transaction() {
+    let bench = start(gathers_for_ever());
+    let handle = bench.thread.handle();
+    let before = bench.disk.transactions.load(Ordering::SeqCst);
+    let written = Arc::new(Mutex::new(Vec::new()));
+    for what in ["a", "b", "c"] {
+        leave(&handle, what, &written);
+        // What somebody waits for does not wait for it, nor has it written.
+        handle.ask(|_| Ok(())).wait().unwrap();
+    }
+    assert!(written.lock().unwrap().is_empty());
+    // Whoever wants to read it has it written first.
+    let seen = written.clone();
+    let found = handle.ask_behind_all(move |_| Ok(seen.lock().unwrap().clone()));
+    assert_eq!(found.wait().unwrap(), ["a", "b", "c"]);
+    assert_eq!(bench.disk.transactions.load(Ordering::SeqCst) - before, 4);
+}
+
+#[test]
+fn what_nobody_waits_for_is_written_when_its_time_has_come_and_when_it_is_much() {
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let (told, heard) = mpsc::channel();
+    let tell = move |_: &mut dyn Transaction| {
+        // Whoever listens may have heard enough.
+        let _ = told.send(());
+        Ok(())
+    };
+    let soon = StoreSettings {
+        gathering: Duration::from_millis(1),
+        ..StoreSettings::default()
+    };
+    let bench = start(soon);
+    bench.thread.handle().ask_later(tell.clone());
+    heard.recv().unwrap();
+    let much = StoreSettings {
+        batch_max: 2,
+        ..gathers_for_ever()
+    };
+    let bench = start(much);
+    leave(&bench.thread.handle(), "a", &written);
+    bench.thread.handle().ask_later(tell);
+    heard.recv().unwrap();
+    assert_eq!(*written.lock().unwrap(), ["a"]);
+}
+
+#[test]
+fn what_nobody_waits_for_is_written_when_the_store_is_closed() {
+    let bench = start(gathers_for_ever());
+    let written = Arc::new(Mutex::new(Vec::new()));
+    leave(&bench.thread.handle(), "a", &written);
+    bench.thread.close();
+    leave(&bench.thread.handle(), "b", &written);
+    assert_eq!(*written.lock().unwrap(), ["a"]);
+}
+
 #[test]
 fn a_full_queue_refuses_at_once() {
     let bench = start(StoreSettings {

@@ -11,7 +11,7 @@ use windlass_provider::{gemini_text, openai_chat};
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
 use windlass_runtime::text::{
-    ModelOptions, Protocol, TextLimits, TextModel, TextRequest, TextSession, TextSettings,
+    ModelOptions, Past, Protocol, TextLimits, TextModel, TextRequest, TextSession, TextSettings,
     TextTools, TurnEnd, TurnInput, UserInput,
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
@@ -306,7 +306,7 @@ impl Chat {
                 limits,
             }),
             tools: declared,
-            inherited: Vec::new(),
+            past: Past::Unknown,
         });
         Self { session, turns: 0 }
     }
