@@ -47,6 +47,9 @@ impl Default for HttpLimits {
 /// Room for the head of an answer.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of a body that are handed over as one piece, where so many are there. A frame may be longer.
+const PIECE_BYTES_MAX: usize = 64 * 1024;
+
 /// Why there is no answer, or no more of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
@@ -109,6 +112,8 @@ pub struct AnswerBody {
     client: Arc<HttpClient>,
     line: Option<Line>,
     incoming: Incoming,
+    /// How it has ended, where bytes came together with the end that are not taken yet.
+    ended: Option<Option<hyper::Error>>,
 }
 
 impl fmt::Debug for AnswerBody {
@@ -222,6 +227,7 @@ impl HttpClient {
                 client: self.clone(),
                 line: Some(line),
                 incoming,
+                ended: None,
             },
         })
     }
@@ -291,33 +297,27 @@ impl HttpClient {
 }
 
 impl AnswerBody {
-    /// The next piece; `None` at the body's end. May be dropped while it waits, and asked again.
+    /// The next piece, with what has come behind it already; `None` at the body's end. May be dropped while it waits, and
+    /// asked again.
     ///
     /// # Errors
     ///
     /// The connection broke, or nothing came for too long. Nothing comes after that.
     pub async fn next(&mut self) -> Option<Result<Bytes, HttpError>> {
         let after = self.client.limits.idle_timeout;
-        loop {
-            let next = poll_fn(|context| self.poll_frame(context));
-            let Ok(frame) = timeout(after, next).await else {
+        let Ok(piece) = timeout(after, poll_fn(|context| self.poll_piece(context))).await else {
+            self.line = None;
+            return Some(Err(self.client.silent(after)));
+        };
+        match piece {
+            Some(Ok(bytes)) => Some(Ok(bytes)),
+            Some(Err(error)) => {
                 self.line = None;
-                return Some(Err(self.client.silent(after)));
-            };
-            match frame {
-                Some(Ok(frame)) => {
-                    if let Ok(bytes) = frame.into_data() {
-                        return Some(Ok(bytes));
-                    }
-                }
-                Some(Err(error)) => {
-                    self.line = None;
-                    return Some(Err(self.client.broken(&error)));
-                }
-                None => {
-                    self.give_back().await;
-                    return None;
-                }
+                Some(Err(self.client.broken(&error)))
+            }
+            None => {
+                self.give_back().await;
+                None
             }
         }
     }
@@ -333,6 +333,49 @@ impl AnswerBody {
             }
         }
         read
+    }
+
+    /// All frames that are there, as one piece: servers send each word in a frame of its own, and looking after each by itself
+    /// costs more than reading it. How it ends after some bytes is seen the next time.
+    fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+        let mut piece = Bytes::new();
+        let mut more = Vec::new();
+        while piece.len().max(more.len()) < PIECE_BYTES_MAX {
+            let frame = match self.ended.take() {
+                Some(ended) => Poll::Ready(ended.map(Err)),
+                None => self.poll_frame(context),
+            };
+            match frame {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(bytes) if piece.is_empty() => piece = bytes,
+                    Ok(bytes) => {
+                        if more.is_empty() {
+                            more.extend_from_slice(&piece);
+                        }
+                        more.extend_from_slice(&bytes);
+                    }
+                    // Trailers say nothing here.
+                    Err(_) => {}
+                },
+                Poll::Pending if piece.is_empty() => return Poll::Pending,
+                Poll::Ready(ended) if piece.is_empty() => {
+                    return Poll::Ready(ended.map(|ended| ended.map(|_| Bytes::new())));
+                }
+                Poll::Pending => break,
+                Poll::Ready(ended) => {
+                    self.ended = Some(ended.and_then(Result::err));
+                    break;
+                }
+            }
+        }
+        let piece = match more.is_empty() {
+            true => piece,
+            false => Bytes::from(more),
+        };
+        Poll::Ready(Some(Ok(piece)))
     }
 
     fn poll_frame(
