@@ -13,13 +13,13 @@ use crate::text_provider;
 use crate::toolbox::{Toolbox, ToolboxError, Workshop};
 use crate::voice_host::{Conversations, VoiceHost};
 use crate::watch::{self, Watch};
+use crate::web::exchange::Received;
 use crate::web::origin::OriginRule;
 use crate::web::{self, Info, State, TextInfo, listener};
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use axum::body::Body;
 use http::{HeaderName, Request, Response};
-use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
@@ -267,7 +267,7 @@ fn accept(
     is_over: channel::Receiver<bool>,
 ) -> JoinHandle<()> {
     let router = TowerToHyperService::new(web::router(state.clone()));
-    let service = move |request: Request<Incoming>| answer(router.call(request));
+    let service = move |request: Request<Received>| answer(router.call(request));
     let connections_max = config.server.connections_max.count();
     tokio::spawn(listener::serve(listener, service, connections_max, is_over))
 }

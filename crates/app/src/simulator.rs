@@ -1,10 +1,10 @@
 //! Runs a simulated provider of spoken conversations on a socket: accepts, upgrades, carries frames and time to the state machine and
 //! its outputs back. Knows nothing of what the frames say.
 
+use crate::web::exchange::{self, Received};
 use crate::web::{listener, upgrade};
 use axum::body::Body;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -182,7 +182,7 @@ impl Simulator {
     }
 }
 
-fn answer(shared: &Arc<Shared>, mut request: Request<Incoming>) -> Response<Body> {
+fn answer(shared: &Arc<Shared>, mut request: Request<Received>) -> Response<Body> {
     let accept = match upgrade::accept(request.headers()) {
         Ok(accept) => accept,
         Err(problem) => return refuse(StatusCode::BAD_REQUEST, problem),
@@ -203,10 +203,10 @@ fn answer(shared: &Arc<Shared>, mut request: Request<Incoming>) -> Response<Body
             return refuse(status.unwrap_or(StatusCode::BAD_REQUEST), rejection.cause);
         }
     };
-    let upgraded = hyper::upgrade::on(&mut request);
+    let upgraded = exchange::upgraded(&mut request);
     let shared = shared.clone();
     tokio::spawn(async move {
-        let stream = upgraded.await.ok().and_then(upgrade::into_stream);
+        let stream = upgraded.await.ok();
         let socket = stream.and_then(|(stream, already_read)| {
             Socket::new(Box::new(stream), Role::Server, LIMITS, already_read).ok()
         });

@@ -1,12 +1,12 @@
 //! Runs a simulated text provider on a socket: reads requests, and sends answers piece by piece. Knows nothing of what they
 //! say.
 
+use crate::web::exchange::Received;
 use crate::web::listener;
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,7 +49,7 @@ impl TextSimulator {
     }
 }
 
-async fn answer(server: Arc<Mutex<Server>>, request: Request<Incoming>) -> Response<Body> {
+async fn answer(server: Arc<Mutex<Server>>, request: Request<Received>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(Body::new(body), BODY_BYTES_MAX).await else {
         let mut response = Response::new(Body::empty());

@@ -1,13 +1,9 @@
 //! Accepts connections and serves HTTP/1 on them, bounded in number and patience. Knows no route.
 
+use super::exchange::{self, Received, Resting};
+use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -15,8 +11,6 @@ use tokio::sync::{Semaphore, watch};
 
 /// How long a client may take to send the head of a request, and how long a connection may stay without one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
-/// Room for the head of a request.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// How long nothing is accepted after the system refused a connection, as it does when it has no more descriptors.
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
@@ -27,9 +21,9 @@ pub(crate) async fn serve<S, F, B>(
     connections_max: usize,
     mut shutdown: watch::Receiver<bool>,
 ) where
-    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    S: Fn(Request<Received>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: hyper::body::Body + Send + 'static,
+    B: hyper::body::Body + Send + Unpin + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -78,31 +72,31 @@ async fn accept(
 
 async fn serve_one<S, F, B>(stream: TcpStream, service: S, mut shutdown: watch::Receiver<bool>)
 where
-    S: Fn(Request<Incoming>) -> F + Send + 'static,
+    S: Fn(Request<Received>) -> F + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: hyper::body::Body + Send + 'static,
+    B: hyper::body::Body + Send + Unpin + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let service = service_fn(move |request| {
-        let response = service(request);
-        async move { Ok::<_, Infallible>(response.await) }
+    let mut next = Some(Resting {
+        stream,
+        already_read: Bytes::new(),
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
-    let mut connection = pin!(connection);
-    let outcome = tokio::select! {
-        outcome = &mut connection => outcome,
-        () = over(&mut shutdown) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    while let Some(resting) = next {
+        if resting.already_read.is_empty() && !wakes(&resting.stream, &mut shutdown).await {
+            return;
         }
-    };
-    if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection ended badly");
+        // In memory of its own, which a connection that rests does not have.
+        let exchange = exchange::serve(resting, &service, HEAD_TIMEOUT, over(&mut shutdown));
+        next = Box::pin(exchange).await;
+    }
+}
+
+/// Waits for the next request without room for it; false where none comes in time, or the server ends.
+async fn wakes(stream: &TcpStream, shutdown: &mut watch::Receiver<bool>) -> bool {
+    tokio::select! {
+        biased;
+        () = over(shutdown) => false,
+        readable = tokio::time::timeout(HEAD_TIMEOUT, stream.readable()) => matches!(readable, Ok(Ok(()))),
     }
 }

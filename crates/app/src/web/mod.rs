@@ -5,6 +5,7 @@ mod assets;
 mod chat;
 mod client;
 mod completions;
+pub(crate) mod exchange;
 pub(crate) mod listener;
 pub(crate) mod origin;
 mod ui;

@@ -1,14 +1,11 @@
-//! The server's side of an upgrade to WebSocket: what the request must say, what is answered, and the raw stream
-//! afterwards. Knows nothing of who may connect.
+//! The server's side of an upgrade to WebSocket: what the request must say, and what is answered. Knows nothing of who may
+//! connect.
 
 use axum::body::Body;
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// The value of the header that accepts the upgrade; `Err` says what the request lacks.
@@ -48,12 +45,6 @@ pub(crate) fn switching(accept: HeaderValue) -> Response<Body> {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     response
-}
-
-/// The stream beneath the connection, and what was read of it already; `None` where it is none of ours.
-pub(crate) fn into_stream(upgraded: Upgraded) -> Option<(TcpStream, Vec<u8>)> {
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-    Some((parts.io.into_inner(), parts.read_buf.to_vec()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! nothing of what is said on it.
 
 use super::client::client;
-use super::{State, line, upgrade};
+use super::{State, exchange, line, upgrade};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::extract::State as Extract;
@@ -40,16 +40,12 @@ pub(super) async fn connect(
             );
         }
     };
-    let upgraded = hyper::upgrade::on(&mut request);
+    let upgraded = exchange::upgraded(&mut request);
     let voice = state.voice.clone();
     tokio::spawn(async move {
         let _place = place;
         // The connection ended before the answer was out: nobody is there any more.
-        let Ok(upgraded) = upgraded.await else {
-            return;
-        };
-        let Some((stream, already_read)) = upgrade::into_stream(upgraded) else {
-            tracing::error!("an upgraded connection is no plain socket");
+        let Ok((stream, already_read)) = upgraded.await else {
             return;
         };
         voice

@@ -6,6 +6,7 @@ mod chat;
 mod chat_lasting;
 mod chat_turns;
 mod command_line;
+mod connections;
 mod hours_end;
 mod kills;
 mod knowledge;

@@ -1,6 +1,6 @@
 //! One HTTP request over a socket of its own, as text, so that nothing between hides what the server sends.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 pub(crate) struct Answer {
@@ -79,6 +79,33 @@ pub(crate) fn post_with(
         head: head.to_owned(),
         body,
     }
+}
+
+/// The next answer on a connection that goes on; `None` where the server has ended it.
+pub(crate) fn answer_on(socket: &mut BufReader<TcpStream>) -> Option<Answer> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if !matches!(socket.read_line(&mut head), Ok(read) if read > 0) {
+            return None;
+        }
+    }
+    let mut answer = Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.trim_end().to_owned(),
+        body: String::new(),
+    };
+    if let Some(length) = answer.header("content-length") {
+        let mut body = vec![0; length.parse().unwrap()];
+        socket.read_exact(&mut body).unwrap();
+        answer.body = String::from_utf8(body).unwrap();
+        return Some(answer);
+    }
+    let mut chunks = String::new();
+    while !chunks.ends_with("0\r\n\r\n") {
+        assert_ne!(socket.read_line(&mut chunks).unwrap(), 0, "it is cut off");
+    }
+    answer.body = without_chunks(&chunks);
+    Some(answer)
 }
 
 fn without_chunks(mut body: &str) -> String {
