@@ -242,6 +242,21 @@ impl ConversationLog {
         window.older_but(usize::try_from(known).unwrap_or(usize::MAX))
     }
 
+    /// Keeps no room for what is to come beside the newest turn's, so that a conversation that rests takes what it holds.
+    pub fn give_room_back(&mut self) {
+        self.messages
+            .shrink_to(self.messages.len() + self.messages.len() / 8);
+        for message in self.messages.iter_mut().rev() {
+            match &mut message.body {
+                Body::User(parts) => parts.shrink_to_fit(),
+                Body::Answer(answer) => answer.pieces.shrink_to_fit(),
+            }
+            if message.begins_turn() {
+                break;
+            }
+        }
+    }
+
     fn check_text(&self, what: &'static str, text: &Sensitive<String>) -> Result<(), AppendError> {
         if text.expose().trim().is_empty() {
             return Err(AppendError::Blank);

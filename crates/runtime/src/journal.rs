@@ -131,6 +131,11 @@ impl RecordedSession {
         Self { session, recorder }
     }
 
+    /// Keeps no room for what is to come, as [`Session::give_room_back`] does.
+    pub(crate) fn give_room_back(&mut self) {
+        self.session.give_room_back();
+    }
+
     /// Gives the session one input, as [`Session::handle`] does.
     pub fn handle(&mut self, now: Timestamp, input: Input, out: &mut Vec<Output>) {
         let Some(recorder) = &mut self.recorder else {

@@ -327,6 +327,12 @@ impl Calls {
         }
     }
 
+    /// Keeps no room for calls to come.
+    pub(crate) fn give_room_back(&mut self) {
+        self.open.shrink_to_fit();
+        self.batches.shrink_to_fit();
+    }
+
     /// Notes that one delivery of a message is settled, with its answer if it gets one. With `together`, answers are
     /// held until the last of the message is ready, and come in the message's order.
     pub(crate) fn settle(

@@ -269,6 +269,14 @@ impl Session {
         })
     }
 
+    /// Keeps no room for what is to come, for a session that may rest for a day. Changes nothing that can be seen.
+    pub fn give_room_back(&mut self) {
+        self.calls.give_room_back();
+        self.turns.give_room_back();
+        self.transcript.give_room_back();
+        self.connection.unconfirmed.shrink_to_fit();
+    }
+
     fn on_tick(&mut self, out: &mut Vec<Output>) {
         while let Some(deadline) = self.deadlines.take_due(self.now) {
             match deadline {

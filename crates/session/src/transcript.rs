@@ -106,6 +106,11 @@ impl Transcript {
         }
     }
 
+    /// Keeps no room for what is to be said.
+    pub(crate) fn give_room_back(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
     /// How many entries were recorded so far.
     pub(crate) fn recorded(&self) -> u64 {
         self.recorded

@@ -76,6 +76,11 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
+    /// Keeps no room for turns to come.
+    pub(crate) fn give_room_back(&mut self) {
+        self.past.shrink_to_fit();
+    }
+
     /// The turns of a session whose process has ended: the counters, and the turn whose question is still to be answered.
     pub(crate) fn restored(last_number: u64, inputs: u64, open: Option<Turn>) -> Self {
         Self {

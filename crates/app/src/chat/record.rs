@@ -1,6 +1,7 @@
 //! What one turn wrote for its client, kept so that whoever asks again gets the same. Knows bytes, and who still reads them.
 
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -21,7 +22,19 @@ pub(crate) struct TurnRecord {
 struct Written {
     bytes: Vec<u8>,
     is_over: bool,
+    /// The bytes are those that [`packed`] makes.
+    is_packed: bool,
 }
+
+/// What nearly every event of a long answer begins with, each with the one character that stands for it while nobody reads:
+/// most of an answer is said again with each word. No stream has these characters, as JSON escapes them.
+const PACKED: [(&str, &str); 2] = [
+    (
+        "\"}\n\ndata: {\"type\":\"text-delta\",\"id\":\"text-",
+        "\u{1}",
+    ),
+    ("\",\"delta\":\"", "\u{2}"),
+];
 
 /// The end at which a turn writes. The record is over when it is dropped.
 #[derive(Debug)]
@@ -47,10 +60,12 @@ impl TurnRecord {
 
     /// The record of a turn that is long over.
     pub(crate) fn of(bytes: Vec<u8>) -> Arc<Self> {
-        let written = Written {
+        let mut written = Written {
             bytes,
             is_over: true,
+            is_packed: false,
         };
+        written.pack();
         Arc::new(Self {
             written: Mutex::new(written),
             changes: watch::Sender::new(()),
@@ -60,8 +75,9 @@ impl TurnRecord {
     /// What was written so far; `None` where it is longer than so many bytes.
     pub(crate) fn text(&self, bytes_max: usize) -> Option<String> {
         let written = self.lock();
-        let is_short = written.bytes.len() <= bytes_max;
-        is_short.then(|| String::from_utf8_lossy(&written.bytes).into_owned())
+        let bytes = written.plain();
+        let is_short = bytes.len() <= bytes_max;
+        is_short.then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     pub(crate) fn reader(self: &Arc<Self>) -> TurnReader {
@@ -76,6 +92,7 @@ impl TurnRecord {
         self.lock().is_over
     }
 
+    /// Of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes.len()
     }
@@ -94,6 +111,52 @@ impl TurnRecord {
     }
 }
 
+impl Written {
+    /// Takes less room, where nothing follows and nobody reads.
+    fn pack(&mut self) {
+        if !self.is_over || self.is_packed {
+            return;
+        }
+        match std::str::from_utf8(&self.bytes).ok().and_then(packed) {
+            Some(packed) => {
+                self.bytes = packed;
+                self.is_packed = true;
+            }
+            None => self.bytes.shrink_to_fit(),
+        }
+    }
+
+    /// As it was written.
+    fn plain(&self) -> Cow<'_, [u8]> {
+        if !self.is_packed {
+            return Cow::Borrowed(&self.bytes);
+        }
+        Cow::Owned(unpacked(&String::from_utf8_lossy(&self.bytes)))
+    }
+}
+
+/// `None` where the text has a character that stands for something else.
+fn packed(text: &str) -> Option<Vec<u8>> {
+    if PACKED.iter().any(|(_, short)| text.contains(short)) {
+        return None;
+    }
+    let mut packed = text.to_owned();
+    for (long, short) in PACKED {
+        packed = packed.replace(long, short);
+    }
+    let mut packed = packed.into_bytes();
+    packed.shrink_to_fit();
+    Some(packed)
+}
+
+fn unpacked(text: &str) -> Vec<u8> {
+    let mut unpacked = text.to_owned();
+    for (long, short) in PACKED {
+        unpacked = unpacked.replace(short, long);
+    }
+    unpacked.into_bytes()
+}
+
 impl Outlet for TurnWriter {
     fn send(&mut self, bytes: &mut Vec<u8>) {
         self.0.lock().bytes.append(bytes);
@@ -105,7 +168,9 @@ impl Drop for TurnWriter {
     fn drop(&mut self) {
         let mut written = self.0.lock();
         written.is_over = true;
-        written.bytes.shrink_to_fit();
+        if !self.0.has_readers() {
+            written.pack();
+        }
         drop(written);
         self.0.changes.send_replace(());
     }
@@ -117,9 +182,10 @@ impl TurnReader {
         loop {
             {
                 let written = self.record.lock();
-                if written.bytes.len() > self.position {
-                    let news = Bytes::copy_from_slice(&written.bytes[self.position..]);
-                    self.position = written.bytes.len();
+                let bytes = written.plain();
+                if bytes.len() > self.position {
+                    let news = Bytes::copy_from_slice(&bytes[self.position..]);
+                    self.position = bytes.len();
                     return Some(news);
                 }
                 if written.is_over {
@@ -131,6 +197,69 @@ impl TurnReader {
                 Ok(Err(_)) => return None,
                 Err(_) => return Some(Bytes::from_static(KEEP_ALIVE)),
             }
+        }
+    }
+}
+
+impl Drop for TurnReader {
+    fn drop(&mut self) {
+        // Its own end of the channel counts until it is dropped, too.
+        if self.record.changes.receiver_count() <= 1 {
+            self.record.lock().pack();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> Vec<u8> {
+        let mut answer = "data: {\"type\":\"text-start\",\"id\":\"text-1\"}\n\n".to_owned();
+        for number in 0..60 {
+            answer += &format!(
+                "data: {{\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"word{number} \"}}\n\n"
+            );
+        }
+        answer += "data: {\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"\\u0001\\\"}\\n\\ndata\"}\n\n";
+        answer.into_bytes()
+    }
+
+    async fn read(record: &Arc<TurnRecord>) -> Vec<u8> {
+        let mut reader = record.reader();
+        let mut read = Vec::new();
+        while let Some(piece) = reader.next().await {
+            read.extend_from_slice(&piece);
+        }
+        read
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_reads_takes_little_room_and_is_read_again_as_it_was() {
+        let (record, mut writer) = TurnRecord::new();
+        let mut first = record.reader();
+        let (early, late) = (answer()[..100].to_vec(), answer()[100..].to_vec());
+        writer.send(&mut early.clone());
+        assert_eq!(first.next().await.unwrap(), early);
+        writer.send(&mut late.clone());
+        drop(writer);
+        assert_eq!(record.bytes(), answer().len(), "it is read");
+        assert_eq!(first.next().await.unwrap(), late);
+        drop(first);
+        assert!(record.bytes() < answer().len() / 4, "{}", record.bytes());
+        assert_eq!(read(&record).await, answer());
+        assert_eq!(record.text(answer().len()).unwrap().as_bytes(), answer());
+        assert_eq!(record.text(answer().len() - 1), None);
+        let restored = TurnRecord::of(answer());
+        assert!(restored.bytes() < answer().len() / 4);
+        assert_eq!(read(&restored).await, answer());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_packed_is_kept_as_it_is() {
+        for odd in [&b"a \x01 b \x02"[..], b"\xFF\xFE"] {
+            let record = TurnRecord::of(odd.to_vec());
+            assert_eq!(read(&record).await, odd);
         }
     }
 }
