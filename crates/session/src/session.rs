@@ -10,6 +10,7 @@ mod delivery;
 mod ending;
 mod late_results;
 mod ledger;
+mod lookup;
 mod model_input;
 mod notice;
 mod remembered;

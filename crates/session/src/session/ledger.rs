@@ -1,14 +1,12 @@
-//! The ledger's part of a call: reservations, outcomes that are stored before anybody hears of them, lookups of what nobody
-//! knows, and results that come late. Knows no store.
+//! The ledger's part of a call: reservations, outcomes that are stored before anybody hears of them, and results that come
+//! late. Knows no store.
 
 use super::Session;
 use super::call_input::failure;
 use crate::calls::{Call, Concluded, Earlier, Phase};
 use crate::deadlines::Deadline;
-use crate::event::{DuplicateRule, SessionEvent};
-use crate::io::{
-    LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
-};
+use crate::event::SessionEvent;
+use crate::io::{OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal};
 use crate::policy::{
     Delivery, DeliveryState, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
 };
@@ -17,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::{Finding, HandlerResult};
+use windlass_tool::handler::HandlerResult;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::kind::Reach;
 use windlass_tool::registry::Tool;
@@ -48,14 +46,14 @@ impl Unsettled {
 
 /// A change that was started, and how it ended is not known.
 #[derive(Debug)]
-struct Started {
-    attempt: CallRef,
-    tool: Arc<Tool>,
-    turn: u64,
-    fingerprint: Option<[u8; 32]>,
-    effect_id: EffectId,
+pub(super) struct Started {
+    pub(super) attempt: CallRef,
+    pub(super) tool: Arc<Tool>,
+    pub(super) turn: u64,
+    pub(super) fingerprint: Option<[u8; 32]>,
+    pub(super) effect_id: EffectId,
     /// Another run of the same effect may have done it, or may do it yet, whatever becomes of this one.
-    is_one_of_several: bool,
+    pub(super) is_one_of_several: bool,
 }
 
 impl Session {
@@ -278,107 +276,10 @@ impl Session {
         }
     }
 
-    /// Rule D6: what the handler found out.
-    pub(super) fn on_looked_up(
-        &mut self,
-        number: CallNumber,
-        finding: Finding,
-        out: &mut Vec<Output>,
-    ) {
-        let Some(mut call) = self.calls.take_in(number, Phase::LookingUp) else {
-            return;
-        };
-        self.deadlines.clear(Deadline::Lookup(number));
-        let runs_still = call
-            .kept_effect
-            .as_ref()
-            .is_some_and(|effect_id| self.runs_still(effect_id));
-        match finding {
-            // It has not happened yet, which says nothing while an attempt may still do it.
-            Finding::NotHappened if runs_still => self.stay_unknown(call, out),
-            Finding::Happened(success) => {
-                let judged = judge(&call.tool, Ok(*success));
-                let response = self.concluded(&call, judged).response;
-                if let Some(effect_id) = call.kept_effect.clone() {
-                    let known = Started {
-                        attempt: call.call_ref(),
-                        tool: call.tool.clone(),
-                        turn: call.slot.turn,
-                        fingerprint: call.fingerprint,
-                        effect_id,
-                        is_one_of_several: false,
-                    };
-                    self.settle_effect(known, response, out);
-                }
-                self.answer_repeat(call, out);
-            }
-            Finding::NotHappened => {
-                if let Some(effect_id) = call.kept_effect.clone() {
-                    out.push(Output::RecordOutcome(OutcomeRecord {
-                        effect_id: effect_id.clone(),
-                        state: OutcomeState::Failed,
-                        response: None,
-                    }));
-                    out.push(Output::Event(SessionEvent::EffectSettled {
-                        call: number,
-                        tool: call.tool.id.clone(),
-                        effect_id,
-                        succeeded: false,
-                    }));
-                }
-                call.earlier = None;
-                self.charge(call, out);
-            }
-            Finding::Unknown => self.stay_unknown(call, out),
-        }
-    }
-
-    /// The lookup has settled nothing: a second wish may run with the user's consent, a repeat is answered as before.
-    fn stay_unknown(&mut self, call: Call, out: &mut Vec<Output>) {
-        let earlier = call.earlier.as_ref();
-        if earlier.is_some_and(|earlier| earlier.is_second_wish) {
-            self.charge(call, out);
-        } else {
-            self.restore_effect(&call);
-            self.answer_repeat(call, out);
-        }
-    }
-
     /// An attempt at this effect was given up and has not ended.
-    fn runs_still(&self, effect_id: &EffectId) -> bool {
+    pub(super) fn runs_still(&self, effect_id: &EffectId) -> bool {
         let late = &self.unsettled.late;
         late.iter().any(|started| started.effect_id == *effect_id)
-    }
-
-    pub(super) fn on_lookup_timeout(&mut self, number: CallNumber, out: &mut Vec<Output>) {
-        let call = CallRef {
-            call: number,
-            attempt: LOOKUP_ATTEMPT,
-        };
-        out.push(Output::AbortCall { call, drop: true });
-        self.on_looked_up(number, Finding::Unknown, out);
-    }
-
-    /// Answers a call, and what joined it, from what is known of its effect.
-    fn answer_repeat(&mut self, call: Call, out: &mut Vec<Output>) {
-        let known = call
-            .fingerprint
-            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
-        let Some(EffectState::Settled {
-            settled,
-            answer_reached_model,
-        }) = known.map(|effect| &mut effect.state)
-        else {
-            return self.refuse_without_store(call, out);
-        };
-        *answer_reached_model = true;
-        let settled = settled.clone();
-        let rule = DuplicateRule::SameEffectFinished;
-        self.replay(&call.slot, &settled, true, rule, out);
-        for (slot, rule) in &call.attached {
-            self.replay(slot, &settled, true, *rule, out);
-        }
-        self.reserve_next(call.slot.batch, out);
     }
 
     /// From now on the attempt's result settles the ledger, and nothing else.
@@ -432,7 +333,7 @@ impl Session {
     }
 
     /// What had been unknown is known: the ledger is told, and the model when it asks again.
-    fn settle_effect(
+    pub(super) fn settle_effect(
         &mut self,
         known: Started,
         response: Arc<ToolResponse>,
