@@ -146,7 +146,7 @@ fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
             blocks: Arc::new(MemoryStore::new()),
         }),
         shared: Shared {
-            store: Arc::new(DirectStore(Arc::new(MemoryStore::new()))),
+            store: Arc::new(DirectStore::new(Arc::new(MemoryStore::new()))),
             rate_limiter: Arc::new(MemoryRateLimiter::default()),
             subscribers: Arc::new([]),
             journal: None,

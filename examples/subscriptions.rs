@@ -167,7 +167,7 @@ fn request(
             blocks: Arc::new(MemoryStore::new()),
         }),
         shared: Shared {
-            store: Arc::new(DirectStore(Arc::new(MemoryStore::new()))),
+            store: Arc::new(DirectStore::new(Arc::new(MemoryStore::new()))),
             rate_limiter: Arc::new(MemoryRateLimiter::default()),
             subscribers: Arc::new([subscriptions.clone()]),
             journal: None,

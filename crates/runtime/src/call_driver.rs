@@ -6,17 +6,19 @@ use crate::executor::{Executor, Report};
 use crate::journal::Journal;
 use crate::rate::RateLimiter;
 use crate::subscriber::{SessionIdentity, Subscriber};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{
-    ConfirmationRequest, Input, OutcomeRecord, Output, Reservation, ReservationRefusal,
-    ReserveRequest, TokenHash,
+    ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, Output, Reservation,
+    ReservationRefusal, ReserveRequest, Spared, TokenHash,
 };
+use windlass_session::under_way::Claim;
 use windlass_store::StoreUnavailable;
 use windlass_tool::handler::World;
+use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What all sessions of one process share.
@@ -33,15 +35,38 @@ pub struct Shared {
 /// questions than this.
 const TOKENS_MAX: usize = 64;
 
-type Asked = Pin<Box<dyn Future<Output = Option<Input>> + Send>>;
+/// What the store was asked and has not answered.
+struct Asked {
+    /// For a call that is about to look its effect up.
+    lookup_of: Option<CallNumber>,
+    answer: Pin<Box<dyn Future<Output = Heard> + Send>>,
+}
+
+/// What follows from an answer of the store.
+enum Heard {
+    Nothing,
+    Input(Input),
+    /// An effect was reserved, or was not.
+    Reserved(Reservation, Claim),
+    LookUp(EffectLookup, Claim),
+}
+
+impl From<Option<Input>> for Heard {
+    fn from(input: Option<Input>) -> Self {
+        input.map_or(Self::Nothing, Self::Input)
+    }
+}
 
 pub(crate) struct CallDriver {
     pub(crate) identity: SessionIdentity,
     pub(crate) executor: Executor,
     world: Arc<dyn World>,
     shared: Shared,
-    /// What the store was asked and has not answered.
     asked: Vec<Asked>,
+    /// This session's effects, from the wish to reserve each until its outcome is being stored.
+    claims: HashMap<EffectId, Claim>,
+    /// Those of which something was found out that the core is being told: what it makes of that, it says at once.
+    told_of: Vec<Claim>,
     /// Of confirmations that are stored, and that the client does not know yet.
     tokens: VecDeque<(TokenHash, Sensitive<String>)>,
 }
@@ -54,6 +79,8 @@ impl CallDriver {
             world,
             shared,
             asked: Vec::new(),
+            claims: HashMap::new(),
+            told_of: Vec::new(),
             tokens: VecDeque::new(),
         }
     }
@@ -77,11 +104,40 @@ impl CallDriver {
         become_input: impl FnOnce(Result<T, StoreUnavailable>) -> Option<Input> + Send + 'static,
         inputs: &mut VecDeque<Input>,
     ) {
+        self.hear(answer, None, |answer| become_input(answer).into(), inputs);
+    }
+
+    fn hear<T: Send + 'static>(
+        &mut self,
+        answer: Answer<T>,
+        lookup_of: Option<CallNumber>,
+        heard: impl FnOnce(Result<T, StoreUnavailable>) -> Heard + Send + 'static,
+        inputs: &mut VecDeque<Input>,
+    ) {
         match answer {
-            Answer::Ready(answer) => inputs.extend(become_input(answer)),
+            Answer::Ready(answer) => inputs.extend(self.input_of(heard(answer))),
             Answer::Pending(pending) => {
-                let asked = Box::pin(async move { become_input(pending.await) });
-                self.asked.push(asked);
+                let answer = Box::pin(async move { heard(pending.await) });
+                self.asked.push(Asked { lookup_of, answer });
+            }
+        }
+    }
+
+    fn input_of(&mut self, heard: Heard) -> Option<Input> {
+        match heard {
+            Heard::Nothing => None,
+            Heard::Input(input) => Some(input),
+            Heard::Reserved(reservation, claim) => {
+                if reservation.outcome.is_ok() {
+                    self.claims.insert(claim.effect_id().clone(), claim);
+                }
+                Some(Input::Reserved(reservation))
+            }
+            Heard::LookUp(lookup, claim) => {
+                let (finding, claim) = self.executor.look_up(&lookup, claim)?;
+                self.told_of.push(claim);
+                let call = lookup.call();
+                Some(Input::LookedUp { call, finding })
             }
         }
     }
@@ -115,12 +171,7 @@ impl CallDriver {
             }
             Output::Reserve(request) => self.reserve(&request, inputs),
             Output::RecordOutcome(record) => self.record(&record, inputs),
-            Output::Lookup(lookup) => {
-                if let Some(finding) = self.executor.look_up(&lookup) {
-                    let call = lookup.call();
-                    inputs.push_back(Input::LookedUp { call, finding });
-                }
-            }
+            Output::Lookup(lookup) => self.look_up(lookup, inputs),
             Output::CheckRate {
                 call,
                 tool,
@@ -133,14 +184,22 @@ impl CallDriver {
                 inputs.push_back(Input::RateChecked { call, decision });
             }
             Output::StartCall(call) => {
-                if let Some((call, result)) = self.executor.start(&call) {
+                let effect_id = call.effect_id();
+                let claim = effect_id.and_then(|effect_id| self.claims.get(effect_id).cloned());
+                if let Some((call, result)) = self.executor.start(&call, claim) {
                     while let Some((call, message)) = self.executor.take_message() {
                         inputs.push_back(Input::HandlerMessage { call, message });
                     }
                     inputs.push_back(Input::CallFinished { call, result });
                 }
             }
-            Output::AbortCall { call, drop } => self.executor.abort(call, drop),
+            Output::AbortCall { call, drop } => {
+                if call.attempt == LOOKUP_ATTEMPT {
+                    self.asked
+                        .retain(|asked| asked.lookup_of != Some(call.call));
+                }
+                self.executor.abort(call, drop);
+            }
             Output::Event(event) => {
                 self.publish(&event);
                 return Some(Output::Event(event));
@@ -181,19 +240,58 @@ impl CallDriver {
             })),
             Ok(reserve) => {
                 let effect_id = reserve.effect_id.clone();
+                let Some(claim) = self.claim(&effect_id) else {
+                    return inputs.push_back(Input::Reserved(Reservation {
+                        call,
+                        outcome: Err(ReservationRefusal::Open(effect_id)),
+                    }));
+                };
                 let answer = self.shared.store.reserve(reserve);
-                let become_input = move |answer| Some(effects::reserved(call, effect_id, answer));
-                self.expect(answer, become_input, inputs);
+                let heard = move |answer| {
+                    Heard::Reserved(effects::reserved(call, effect_id, answer), claim)
+                };
+                self.hear(answer, None, heard, inputs);
             }
         }
     }
 
     fn record(&mut self, record: &OutcomeRecord, inputs: &mut VecDeque<Input>) {
         let effect_id = record.effect_id.clone();
+        let claim = self.claims.remove(&effect_id).or_else(|| {
+            let mut told_of = self.told_of.iter();
+            told_of
+                .find(|claim| *claim.effect_id() == effect_id)
+                .cloned()
+        });
         let outcome = effects::outcome(record, self.now_unix_ms());
         let answer = self.shared.store.record(outcome);
-        let become_input = move |answer| Some(effects::recorded(effect_id, &answer));
+        let become_input = move |answer| {
+            drop(claim);
+            Some(effects::recorded(effect_id, &answer))
+        };
         self.expect(answer, become_input, inputs);
+    }
+
+    fn claim(&self, effect_id: &EffectId) -> Option<Claim> {
+        let under_way = self.shared.store.under_way();
+        under_way.claim(effect_id, &self.identity.session_id)
+    }
+
+    /// Has a handler asked, unless another session is at the effect or has settled it by now.
+    fn look_up(&mut self, lookup: EffectLookup, inputs: &mut VecDeque<Input>) {
+        let call = lookup.call();
+        let Some(claim) = self.claim(lookup.effect_id()) else {
+            let reason = Spared::UnderWay;
+            return inputs.push_back(Input::LookupSpared { call, reason });
+        };
+        let work = effects::settled(call, lookup.effect_id().clone());
+        // A store that does not answer has nothing to say of it: the handler may know.
+        let heard = move |answer: Result<Option<Input>, StoreUnavailable>| match answer {
+            Ok(Some(input)) => Heard::Input(input),
+            Ok(None) | Err(_) => Heard::LookUp(lookup, claim),
+        };
+        let answer = self.shared.store.ask(work);
+        self.hear(answer, Some(call), heard, inputs);
     }
 
     /// The token of a confirmation that the client is being asked for, once.
@@ -225,13 +323,15 @@ impl CallDriver {
 
     /// The next input that the store or a running call causes.
     pub(crate) fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+        // The core has heard of these, and what it has made of it is on its way to the store.
+        self.told_of.clear();
         let mut index = 0;
         while let Some(asked) = self.asked.get_mut(index) {
-            match asked.as_mut().poll(context) {
+            match asked.answer.as_mut().poll(context) {
                 Poll::Pending => index += 1,
-                Poll::Ready(input) => {
+                Poll::Ready(heard) => {
                     drop(self.asked.remove(index));
-                    if let Some(input) = input {
+                    if let Some(input) = self.input_of(heard) {
                         return Poll::Ready(input);
                     }
                 }
@@ -241,8 +341,14 @@ impl CallDriver {
             .poll_report(context)
             .map(|report| match report {
                 Report::Message(call, message) => Input::HandlerMessage { call, message },
-                Report::LookedUp(call, finding) => Input::LookedUp { call, finding },
-                Report::Finished(call, result) => Input::CallFinished { call, result },
+                Report::LookedUp(call, finding, claim) => {
+                    self.told_of.push(claim);
+                    Input::LookedUp { call, finding }
+                }
+                Report::Finished(call, result, claim) => {
+                    self.told_of.extend(claim);
+                    Input::CallFinished { call, result }
+                }
             })
     }
 }

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use windlass_session::io::{
     ApprovedQuestion, ConfirmationRequest, Continued, Input, LedgerEntry, OpenQuestion,
     OutcomeRecord, OutcomeState, Proposed, Reservation, ReservationError, ReservationRefusal,
-    ReserveRequest, TokenHash,
+    ReserveRequest, Spared, TokenHash,
 };
+use windlass_session::under_way::UnderWay;
 use windlass_store::{
     Decline, Effect, EffectState, Grant, GrantRefusal, GrantState, Outcome, Proposal, Recorded,
     Renewal, Reserve, ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
@@ -34,6 +35,8 @@ pub type Work =
 
 /// The store as sessions use it.
 pub trait EffectStore: SnapshotStore {
+    /// Which sessions of this process are at which of its effects.
+    fn under_way(&self) -> &UnderWay;
     fn ask(&self, work: Work) -> Answer<Option<Input>>;
     fn reserve(&self, request: Reserve) -> Answer<Reserved>;
     fn record(&self, outcome: Outcome) -> Answer<Recorded>;
@@ -55,6 +58,10 @@ impl<T> Answer<T> {
 }
 
 impl EffectStore for StoreHandle {
+    fn under_way(&self) -> &UnderWay {
+        StoreHandle::under_way(self)
+    }
+
     fn ask(&self, work: Work) -> Answer<Option<Input>> {
         Answer::Pending(StoreHandle::ask(self, work))
     }
@@ -69,20 +76,48 @@ impl EffectStore for StoreHandle {
 }
 
 /// A store that is asked where it stands: for one session at a time, and for tests.
-pub struct DirectStore(pub Arc<dyn Store>);
+pub struct DirectStore {
+    store: Arc<dyn Store>,
+    under_way: UnderWay,
+}
+
+impl DirectStore {
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            under_way: UnderWay::default(),
+        }
+    }
+}
 
 impl EffectStore for DirectStore {
+    fn under_way(&self) -> &UnderWay {
+        &self.under_way
+    }
+
     fn ask(&self, work: Work) -> Answer<Option<Input>> {
-        Answer::Ready(self.0.ask(work))
+        Answer::Ready(self.store.ask(work))
     }
 
     fn reserve(&self, request: Reserve) -> Answer<Reserved> {
-        Answer::Ready(self.0.ask(|transaction| transaction.reserve(&request)))
+        Answer::Ready(self.store.ask(|transaction| transaction.reserve(&request)))
     }
 
     fn record(&self, outcome: Outcome) -> Answer<Recorded> {
-        Answer::Ready(self.0.ask(|transaction| transaction.record(&outcome)))
+        Answer::Ready(self.store.ask(|transaction| transaction.record(&outcome)))
     }
+}
+
+/// What another session has made of an effect that one is about to look up; nothing where it is not settled.
+pub(crate) fn settled(call: CallNumber, effect_id: EffectId) -> Work {
+    Box::new(move |transaction| {
+        let effect = transaction.effect(&effect_id)?;
+        let settled = effect.filter(|effect| !effect.state.is_open());
+        Ok(settled.map(|effect| Input::LookupSpared {
+            call,
+            reason: Spared::Settled(Box::new(ledger_entry(effect))),
+        }))
+    })
 }
 
 pub(crate) fn ledger(session: &SessionIdentity, now_unix_ms: u64) -> Work {
@@ -347,13 +382,13 @@ pub(crate) fn reserved(
     call: CallNumber,
     effect_id: EffectId,
     answer: Result<Reserved, StoreUnavailable>,
-) -> Input {
+) -> Reservation {
     let outcome = match answer {
         Ok(Reserved::Reserved) => Ok(effect_id),
         Ok(Reserved::Refused(refusal)) => Err(refused(refusal)),
         Err(error) => Err(ReservationRefusal::Unavailable(unavailable(&error))),
     };
-    Input::Reserved(Reservation { call, outcome })
+    Reservation { call, outcome }
 }
 
 fn refused(refusal: ReserveRefusal) -> ReservationRefusal {

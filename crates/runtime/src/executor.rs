@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use windlass_session::io::{AdmittedCall, EffectLookup, LOOKUP_ATTEMPT};
+use windlass_session::under_way::Claim;
 use windlass_tool::handler::{
     Cancellation, Cause, Context, Execution, Failure, Finding, HandlerMessage, HandlerResult,
     Invocation, Lookup, LookupInvocation, Outbox, Placement, SessionFacts, ToolFacts, World,
@@ -21,12 +22,13 @@ use windlass_tool::handler::{
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
-/// What running calls bring.
+/// What running calls bring. Whatever an attempt or a lookup has found out comes with its claim to the effect, which is to
+/// be kept until that is acted upon.
 #[derive(Debug)]
 pub enum Report {
     Message(CallRef, HandlerMessage),
-    Finished(CallRef, HandlerResult),
-    LookedUp(CallNumber, Finding),
+    Finished(CallRef, HandlerResult, Option<Claim>),
+    LookedUp(CallNumber, Finding, Claim),
 }
 
 pub struct Executor {
@@ -40,8 +42,8 @@ pub struct Executor {
 }
 
 enum Ended {
-    Attempt(CallRef, HandlerResult),
-    Lookup(CallNumber, Finding),
+    Attempt(CallRef, HandlerResult, Option<Claim>),
+    Lookup(CallNumber, Finding, Claim),
 }
 
 struct Running {
@@ -64,9 +66,13 @@ impl Executor {
         }
     }
 
-    /// Starts one attempt. A handler that answers at once has its result returned here; take its messages first, with
-    /// [`Executor::take_message`].
-    pub fn start(&mut self, call: &AdmittedCall) -> Option<(CallRef, HandlerResult)> {
+    /// Starts one attempt, which holds the claim to its effect for as long as it runs, whoever waits for it. A handler that
+    /// answers at once has its result returned here; take its messages first, with [`Executor::take_message`].
+    pub fn start(
+        &mut self,
+        call: &AdmittedCall,
+        claim: Option<Claim>,
+    ) -> Option<(CallRef, HandlerResult)> {
         let cancellation = Cancellation::default();
         let invocation = self.invocation(call, cancellation.clone());
         let handler = call.tool().handler.clone();
@@ -78,7 +84,7 @@ impl Executor {
                 Ok(Execution::Pending(future)) => self.tasks.spawn(async move {
                     let result = AssertUnwindSafe(future).catch_unwind().await;
                     let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
-                    Ended::Attempt(call_ref, result)
+                    Ended::Attempt(call_ref, result, claim)
                 }),
             },
             Placement::Blocking => self.tasks.spawn_blocking(move || {
@@ -87,7 +93,7 @@ impl Executor {
                     Execution::Ready(result) => result,
                     Execution::Pending(future) => runtime.block_on(future),
                 });
-                Ended::Attempt(call_ref, result.unwrap_or_else(Err))
+                Ended::Attempt(call_ref, result.unwrap_or_else(Err), claim)
             }),
         };
         self.running.push(Running {
@@ -100,8 +106,9 @@ impl Executor {
         None
     }
 
-    /// Asks a handler what became of an effect. One that answers at once has its finding returned here.
-    pub fn look_up(&mut self, lookup: &EffectLookup) -> Option<Finding> {
+    /// Asks a handler what became of an effect that nobody else is at. One that answers at once has its finding returned
+    /// here, with the claim.
+    pub fn look_up(&mut self, lookup: &EffectLookup, claim: Claim) -> Option<(Finding, Claim)> {
         let cancellation = Cancellation::default();
         let call = CallRef {
             call: lookup.call(),
@@ -125,11 +132,11 @@ impl Executor {
         let unknown = |_| Finding::Unknown;
         let abort = match handler.placement() {
             Placement::Inline => match contain(|| handler.lookup(invocation)) {
-                Err(_) => return Some(Finding::Unknown),
-                Ok(Lookup::Found(finding)) => return Some(finding),
+                Err(_) => return Some((Finding::Unknown, claim)),
+                Ok(Lookup::Found(finding)) => return Some((finding, claim)),
                 Ok(Lookup::Pending(future)) => self.tasks.spawn(async move {
                     let finding = AssertUnwindSafe(future).catch_unwind().await;
-                    Ended::Lookup(call.call, finding.unwrap_or_else(unknown))
+                    Ended::Lookup(call.call, finding.unwrap_or_else(unknown), claim)
                 }),
             },
             Placement::Blocking => self.tasks.spawn_blocking(move || {
@@ -138,7 +145,7 @@ impl Executor {
                     Lookup::Found(finding) => finding,
                     Lookup::Pending(future) => runtime.block_on(future),
                 });
-                Ended::Lookup(call.call, finding.unwrap_or(Finding::Unknown))
+                Ended::Lookup(call.call, finding.unwrap_or(Finding::Unknown), claim)
             }),
         };
         self.running.push(Running {
@@ -223,8 +230,12 @@ impl Executor {
             return Poll::Ready(Report::Message(call, message));
         }
         match self.ended.take() {
-            Some(Ended::Attempt(call, result)) => Poll::Ready(Report::Finished(call, result)),
-            Some(Ended::Lookup(call, finding)) => Poll::Ready(Report::LookedUp(call, finding)),
+            Some(Ended::Attempt(call, result, claim)) => {
+                Poll::Ready(Report::Finished(call, result, claim))
+            }
+            Some(Ended::Lookup(call, finding, claim)) => {
+                Poll::Ready(Report::LookedUp(call, finding, claim))
+            }
             None => Poll::Pending,
         }
     }
@@ -237,8 +248,8 @@ impl Executor {
             // An aborted call has no result, and every other outcome of the task is a value.
             if let Ok(ended) = outcome {
                 let call = match &ended {
-                    Ended::Attempt(call, _) => *call,
-                    Ended::Lookup(call, _) => CallRef {
+                    Ended::Attempt(call, ..) => *call,
+                    Ended::Lookup(call, ..) => CallRef {
                         call: *call,
                         attempt: LOOKUP_ATTEMPT,
                     },

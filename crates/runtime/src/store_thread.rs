@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrecorded::Unrecorded;
+use windlass_session::under_way::UnderWay;
 use windlass_store::{
     Effect, Outcome, Recorded, Reserve, Reserved, Store, StoreUnavailable, Transaction,
 };
@@ -94,6 +95,7 @@ pub struct StoreThread {
 #[derive(Clone)]
 pub struct StoreHandle {
     queue: Arc<Queue>,
+    under_way: UnderWay,
     admits_effects: Arc<dyn Fn() -> Result<(), StoreUnavailable> + Send + Sync>,
 }
 
@@ -118,6 +120,7 @@ impl StoreThread {
         Ok(Self {
             handle: StoreHandle {
                 queue,
+                under_way: UnderWay::default(),
                 admits_effects,
             },
             thread: Mutex::new(Some(thread)),
@@ -151,6 +154,11 @@ impl Drop for StoreThread {
 }
 
 impl StoreHandle {
+    /// Which sessions of this process are at which effects.
+    pub fn under_way(&self) -> &UnderWay {
+        &self.under_way
+    }
+
     /// Asks for anything. It is carried out even if nobody waits for the answer. What was left to [`Self::ask_later`] before
     /// may come after it.
     pub fn ask<T: Send + 'static>(

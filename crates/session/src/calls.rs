@@ -82,6 +82,8 @@ pub(crate) struct Earlier {
     pub(crate) asked_at_input: u64,
     /// The user has spoken since.
     pub(crate) is_second_wish: bool,
+    /// An attempt at it had not ended when its handler was asked: that it has not happened says nothing then.
+    pub(crate) ran_at_lookup: bool,
 }
 
 impl Earlier {

@@ -47,10 +47,15 @@ pub enum Input {
         effect_id: EffectId,
         stored: bool,
     },
-    /// The answer to [`Output::Lookup`].
+    /// The answer to [`Output::Lookup`]: what the handler found.
     LookedUp {
         call: CallNumber,
         finding: Finding,
+    },
+    /// The answer to [`Output::Lookup`] where no handler was asked.
+    LookupSpared {
+        call: CallNumber,
+        reason: Spared,
     },
     /// The answer to [`Output::CheckRate`].
     RateChecked {
@@ -84,6 +89,16 @@ pub struct LedgerEntry {
     pub response: Option<Arc<ToolResponse>>,
     /// Whether the answer has reached the model.
     pub is_answered: bool,
+}
+
+/// Why no handler is asked what became of an effect.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spared {
+    /// Another session of this process is at it. It may happen yet, whatever a handler says now.
+    UnderWay,
+    /// Another session has settled it: the ledger's own entry.
+    Settled(Box<LedgerEntry>),
 }
 
 /// Where an earlier session of the conversation ended.
@@ -211,7 +226,8 @@ pub enum Output {
     MarkAnswered {
         effect_id: EffectId,
     },
-    /// Ask the handler what became of an effect, and answer with [`Input::LookedUp`].
+    /// Ask the handler what became of an effect, and answer with [`Input::LookedUp`]; or with [`Input::LookupSpared`] where
+    /// another session is at it, or has settled it.
     Lookup(EffectLookup),
     /// Ask the user's limit whether a call may run now, and answer with [`Input::RateChecked`].
     CheckRate {

@@ -35,3 +35,4 @@ mod state;
 pub mod time;
 mod transcript;
 mod turn;
+pub mod under_way;

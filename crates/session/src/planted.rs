@@ -40,10 +40,12 @@ pub enum PlantedBug {
     EndsBeforeChangesAreDone,
     /// Goes on after the end.
     IgnoresTheEnd,
+    /// Lets two sessions be at one effect.
+    SharesEffects,
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -62,5 +64,6 @@ impl PlantedBug {
         Self::AppliesIntentsTwice,
         Self::EndsBeforeChangesAreDone,
         Self::IgnoresTheEnd,
+        Self::SharesEffects,
     ];
 }

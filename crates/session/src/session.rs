@@ -202,6 +202,7 @@ impl Session {
             Input::Reserved(reservation) => self.on_reserved(reservation, out),
             Input::Recorded { effect_id, stored } => self.on_recorded(&effect_id, stored, out),
             Input::LookedUp { call, finding } => self.on_looked_up(call, finding, out),
+            Input::LookupSpared { call, reason } => self.on_lookup_spared(call, reason, out),
             Input::RateChecked { call, decision } => self.on_rate_checked(call, decision, out),
             Input::CallFinished { call, result } => self.on_call_finished(call, result, out),
             Input::HandlerMessage { call, message } => self.on_handler_message(call, message, out),

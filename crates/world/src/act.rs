@@ -21,7 +21,7 @@ impl World {
             }
         };
         self.advance(self.now_us + pause_us);
-        let index = self.random.index(self.lanes.len());
+        let index = self.random.index(self.seats);
         if !self.lanes[index].is_live() {
             return self.begin(index);
         }
@@ -50,14 +50,16 @@ impl World {
                 self.wall_offset_ms -= HOUR_MS;
                 self.fault(Fault::ClockBack);
             }
-            8 if !self.is_reloaded => {
-                self.is_reloaded = true;
-                self.fault(Fault::RegistryReloaded);
+            8 => {
+                if !self.is_reloaded {
+                    self.is_reloaded = true;
+                    self.fault(Fault::RegistryReloaded);
+                }
             }
             9 => {
                 self.feed(index, Input::Shutdown);
             }
-            _ => {}
+            _ => self.client_begins_anew(index),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::outside::Standing;
 use crate::world::World;
 use serde_json::json;
 use windlass_session::io::{AdmittedCall, EffectLookup, Input};
+use windlass_session::under_way::Claim;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Cause, Failure, Finding, HandlerMessage, HandlerResult, Report, Success,
@@ -36,9 +37,12 @@ impl World {
         let now_us = self.now_us;
         let number = self.lanes[index].number;
         let writes = call.tool().writes();
+        let effect_id = call.effect_id();
+        let claim = effect_id.and_then(|effect_id| self.lanes[index].claims.get(effect_id));
         let run = Running {
-            effect_id: call.effect_id().cloned(),
+            effect_id: effect_id.cloned(),
             writes,
+            claim: claim.cloned(),
             will_request: false,
             started_us: now_us,
         };
@@ -226,10 +230,10 @@ impl World {
         let overtakes = lane.running.iter().any(|(key, run)| {
             key.0 == session && key.1.call < call.call && run.started_us <= self.now_us
         });
-        let effect_id = lane
-            .running
-            .get(&(session, call))
-            .and_then(|run| run.effect_id.clone());
+        let run = lane.running.get_mut(&(session, call));
+        let (effect_id, claim) = run.map_or((None, None), |run| {
+            (run.effect_id.clone(), run.claim.take())
+        });
         if is_certain_failure(&result)
             && is_present
             && let Some(effect_id) = effect_id
@@ -242,14 +246,17 @@ impl World {
         if is_present {
             self.feed(index, Input::CallFinished { call, result });
         }
+        // What the session has made of it, the store has heard by now.
+        drop(claim);
     }
 
-    /// A handler is asked what became of an effect. It says what the outside service knows, or that it does not know.
-    pub(crate) fn look_up(&mut self, index: usize, lookup: &EffectLookup) {
+    /// A handler is asked what became of an effect. It says what the outside service knows now, or that it does not know.
+    pub(crate) fn ask_handler(&mut self, index: usize, lookup: &EffectLookup, claim: Claim) {
+        self.lanes[index].lookups.insert(lookup.call(), claim);
         let effect_id = lookup.effect_id();
         let known = self.outside.known(effect_id);
         let is_in_flight = self.lanes.iter().any(|lane| lane.is_in_flight(effect_id));
-        let finding = if is_in_flight || self.random.one_in(3) {
+        let finding = if self.random.one_in(3) {
             Finding::Unknown
         } else if known.is_done {
             Finding::Happened(Box::new(Success::new(json!({ "n": 2 }))))
@@ -261,7 +268,8 @@ impl World {
             Finding::Happened(_) => State::LookedUpHappened,
             Finding::NotHappened => State::LookedUpNotHappened,
         });
-        if finding == Finding::NotHappened && known.standing == Standing::MayBeDone {
+        if finding == Finding::NotHappened && known.standing == Standing::MayBeDone && !is_in_flight
+        {
             self.outside.disclaim(effect_id);
         }
         let after_us = match self.random.below(8) {

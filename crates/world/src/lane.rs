@@ -8,8 +8,9 @@ use std::sync::Arc;
 use windlass_session::io::TokenHash;
 use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
+use windlass_session::under_way::Claim;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::id::{CallNumber, CallRef, ConversationId, EffectId, UserId};
+use windlass_tool::id::{CallNumber, CallRef, ConversationId, EffectId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 
 /// How a model behaves for the whole of a world.
@@ -37,6 +38,8 @@ pub(crate) struct Past {
 pub(crate) struct Running {
     pub(crate) effect_id: Option<EffectId>,
     pub(crate) writes: bool,
+    /// To its effect, for as long as it runs.
+    pub(crate) claim: Option<Claim>,
     /// It has still to ask the outside service.
     pub(crate) will_request: bool,
     pub(crate) started_us: u64,
@@ -103,6 +106,8 @@ pub(crate) struct Watch {
 }
 
 pub(crate) struct Lane {
+    /// Of the seat that the conversation has; another place is that of a session which its client has left.
+    pub(crate) home: usize,
     pub(crate) user: UserId,
     pub(crate) conversation: ConversationId,
     pub(crate) mode: Mode,
@@ -111,8 +116,6 @@ pub(crate) struct Lane {
     pub(crate) session: Option<Session>,
     /// Counts the sessions of the conversation.
     pub(crate) number: u32,
-    /// Attempts of earlier sessions died with their process.
-    pub(crate) alive_from: u32,
     pub(crate) started_us: u64,
     pub(crate) generation: u64,
     pub(crate) is_connected: bool,
@@ -126,6 +129,9 @@ pub(crate) struct Lane {
     /// Counts whatever the user might have said.
     pub(crate) inputs: u64,
     pub(crate) running: BTreeMap<(u32, CallRef), Running>,
+    /// What the present session's driver holds: of effects that it reserved, and of those that a handler is asked about.
+    pub(crate) claims: BTreeMap<EffectId, Claim>,
+    pub(crate) lookups: BTreeMap<CallNumber, Claim>,
     /// The process dies after so many more outputs.
     pub(crate) crash_in: Option<u32>,
     pub(crate) is_client_here: bool,
@@ -143,6 +149,7 @@ impl Lane {
         ]);
         let answers = *random.pick(&[AnswerBatching::Together, AnswerBatching::AsReady]);
         Self {
+            home: index,
             user: UserId::new(format!("user-{user}")),
             conversation: ConversationId::new(format!("conversation-{index}")),
             mode: *random.pick(&[Mode::Voice, Mode::Text]),
@@ -156,7 +163,6 @@ impl Lane {
             ]),
             session: None,
             number: 0,
-            alive_from: 1,
             started_us: 0,
             generation: 0,
             is_connected: false,
@@ -166,10 +172,45 @@ impl Lane {
             tokens: Vec::new(),
             inputs: 0,
             running: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            lookups: BTreeMap::new(),
             crash_in: None,
             is_client_here: true,
             watch: Watch::default(),
         }
+    }
+
+    /// The same conversation, of which its people remember everything, without a session.
+    pub(crate) fn anew(&self) -> Self {
+        Self {
+            home: self.home,
+            user: self.user.clone(),
+            conversation: self.conversation.clone(),
+            mode: self.mode,
+            profile: self.profile.clone(),
+            persona: self.persona,
+            session: None,
+            number: self.number,
+            started_us: 0,
+            generation: 0,
+            is_connected: false,
+            opening: 0,
+            past: self.past.clone(),
+            minted: Vec::new(),
+            tokens: self.tokens.clone(),
+            inputs: self.inputs,
+            running: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            lookups: BTreeMap::new(),
+            crash_in: None,
+            is_client_here: true,
+            watch: Watch::default(),
+        }
+    }
+
+    /// The name of the present session.
+    pub(crate) fn session_id(&self) -> SessionId {
+        SessionId::new(format!("session-{}-{}", self.home, self.number))
     }
 
     pub(crate) fn is_live(&self) -> bool {

@@ -6,6 +6,7 @@ mod agenda;
 mod count;
 mod handlers;
 mod lane;
+mod lives;
 mod model;
 mod obey;
 mod outside;

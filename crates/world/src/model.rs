@@ -126,6 +126,18 @@ impl World {
         }
     }
 
+    /// The model wants once more what it asked for last.
+    pub(crate) fn model_asks_again(&mut self, index: usize) {
+        let past = self.lanes[index].past.iter().rev().take(3);
+        let past: Vec<Past> = past.cloned().collect();
+        let calls = past.into_iter();
+        let calls = calls
+            .map(|past| self.again(index, Some(past), None))
+            .collect();
+        self.fault(Fault::ReplayedNewId);
+        self.feed(index, Input::Model(ModelEvent::Calls(calls)));
+    }
+
     fn again(&mut self, index: usize, past: Option<Past>, id: Option<Arc<str>>) -> IncomingCall {
         let id = match id {
             Some(id) => id,

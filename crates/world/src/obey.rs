@@ -2,15 +2,16 @@
 //! tokens; decides nothing.
 
 use crate::agenda::Due;
-use crate::count::Fault;
+use crate::count::{Fault, State};
 use crate::lane::{Reservation, Stage};
 use crate::world::{Question, StoreMood, World, written};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion};
 use windlass_session::io::{
-    ConfirmationRequest, Input, OutcomeRecord, OutcomeState, Output, Proposed, RateCharge,
-    RateDecision, ReservationError, ReservationRefusal, ReserveRequest, TokenHash,
+    ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output,
+    Proposed, RateCharge, RateDecision, ReservationError, ReservationRefusal, ReserveRequest,
+    Spared, TokenHash,
 };
 use windlass_session::model::LostReason;
 use windlass_store::{
@@ -62,9 +63,11 @@ impl World {
             }
             Output::StartCall(call) => self.start(index, &call),
             Output::AbortCall { call, drop } => {
-                if drop {
-                    let number = self.lanes[index].number;
-                    self.lanes[index].running.remove(&(number, call));
+                let lane = &mut self.lanes[index];
+                if call.attempt == LOOKUP_ATTEMPT {
+                    lane.lookups.remove(&call.call);
+                } else if drop {
+                    lane.running.remove(&(lane.number, call));
                 }
             }
             Output::SendClient(ClientUpdate::ConfirmationRequest(question)) => {
@@ -77,6 +80,12 @@ impl World {
                 let lane = &mut self.lanes[index];
                 lane.watch.is_closed = true;
                 lane.running.retain(|_, run| run.writes);
+                lane.claims.clear();
+                lane.lookups.clear();
+                // Attempts that cannot be taken from their threads run on; the others are dropped.
+                for run in lane.running.values_mut().filter(|run| !run.will_request) {
+                    run.claim = None;
+                }
             }
             Output::SendModel(_)
             | Output::SendClient(_)
@@ -252,7 +261,7 @@ impl World {
             Err(error) => Err(ReservationRefusal::Unavailable(error)),
         };
         let question = Question {
-            lane: index,
+            lane: self.lanes[index].home,
             effect_id,
             fingerprint: request.fingerprint,
             arguments: arguments.to_string(),
@@ -273,6 +282,12 @@ impl World {
             None => EffectId::new(self.mint("effect")),
         };
         let lane = &self.lanes[index];
+        let call = request.call;
+        let Some(claim) = self.under_way.claim(&effect_id, &lane.session_id()) else {
+            let outcome = Err(ReservationRefusal::Open(effect_id));
+            let refused = windlass_session::io::Reservation { call, outcome };
+            return self.answer(index, 0, Input::Reserved(refused));
+        };
         let reserve = Reserve {
             effect_id: effect_id.clone(),
             conversation_id: lane.conversation.clone(),
@@ -284,11 +299,13 @@ impl World {
             intent: Sensitive("{}".to_owned()),
             now_unix_ms: self.unix_ms(),
         };
+        self.record_again();
         let outcome = match self.ask_store(|transaction| transaction.reserve(&reserve)) {
             Err(error) => Err(ReservationRefusal::Unavailable(error)),
             Ok(Reserved::Refused(refusal)) => Err(self.refusal(refusal)),
             Ok(Reserved::Reserved) => {
                 let lane = &mut self.lanes[index];
+                lane.claims.insert(effect_id.clone(), claim);
                 lane.watch.stages.insert(effect_id.clone(), Stage::Reserved);
                 lane.call(request.call).reservation = Some(Reservation {
                     effect_id: effect_id.clone(),
@@ -299,7 +316,6 @@ impl World {
                 Ok(effect_id)
             }
         };
-        let call = request.call;
         let reservation = windlass_session::io::Reservation { call, outcome };
         self.answer_of_store(index, Input::Reserved(reservation));
     }
@@ -327,13 +343,37 @@ impl World {
 
     fn record(&mut self, index: usize, record: OutcomeRecord) {
         let effect_id = record.effect_id.clone();
+        let claim = self.lanes[index].claims.remove(&effect_id);
         let stored = self.store_outcome(index, &record);
+        drop(claim);
         self.unrecorded
             .retain(|(_, kept)| kept.effect_id != effect_id);
         if !stored {
             self.unrecorded.push((index, record));
         }
         self.answer_of_store(index, Input::Recorded { effect_id, stored });
+    }
+
+    /// Has a handler asked, unless another session is at the effect or has settled it by now.
+    fn look_up(&mut self, index: usize, lookup: &EffectLookup) {
+        let (call, effect_id) = (lookup.call(), lookup.effect_id());
+        let session = self.lanes[index].session_id();
+        let Some(claim) = self.under_way.claim(effect_id, &session) else {
+            self.report.counts.state(State::LookupUnderWay);
+            let reason = Spared::UnderWay;
+            return self.answer(index, 0, Input::LookupSpared { call, reason });
+        };
+        self.record_again();
+        let effect = self.ask_store(|transaction| transaction.effect(effect_id));
+        let settled = effect.ok().flatten();
+        let Some(effect) = settled.filter(|effect| !effect.state.is_open()) else {
+            return self.ask_handler(index, lookup, claim);
+        };
+        self.report.counts.state(State::LookupSettled);
+        for entry in self.ledger_of(vec![effect]) {
+            let reason = Spared::Settled(Box::new(entry));
+            self.answer_of_store(index, Input::LookupSpared { call, reason });
+        }
     }
 
     /// The store's thread tries again by itself what a store did not take, also after the session's end.

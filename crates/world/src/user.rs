@@ -81,7 +81,7 @@ impl World {
                 self.fault(Fault::ConfirmedForged);
                 self.confirm(index, [9; 32], true);
             }
-            8 if self.lanes.len() > 1 => {
+            8 if self.seats > 1 => {
                 let other = 1 - index;
                 if let Some(token) = self.lanes[other].tokens.last().copied() {
                     self.fault(Fault::ConfirmedForeign);

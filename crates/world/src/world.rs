@@ -1,9 +1,9 @@
 //! The world itself: virtual time, what is due, and one step after another. Who does what in a step is in the files of
 //! those who do it; what must hold is in `rules`.
 
-use crate::agenda::{Act, Agenda, Due};
+use crate::agenda::Agenda;
 use crate::count::{Counts, Fault};
-use crate::lane::{Lane, Stage, Watch};
+use crate::lane::{Lane, Watch};
 use crate::outside::Outside;
 use crate::random::Random;
 use crate::tools;
@@ -14,9 +14,10 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
+use windlass_session::under_way::UnderWay;
 use windlass_store::{EffectState, MemoryStore};
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallRef, EffectId, SessionId};
+use windlass_tool::id::EffectId;
 use windlass_tool::sensitive::Sensitive;
 
 /// Milliseconds since the Unix epoch at which every world begins: 2026-11-20.
@@ -94,7 +95,10 @@ pub(crate) struct World {
     pub(crate) now_us: u64,
     pub(crate) wall_offset_ms: i64,
     pub(crate) agenda: Agenda,
+    /// The seats, and behind them the sessions that were left while a change ran.
     pub(crate) lanes: Vec<Lane>,
+    pub(crate) seats: usize,
+    pub(crate) under_way: UnderWay,
     pub(crate) store: MemoryStore,
     pub(crate) mood: StoreMood,
     /// Outcomes that the store did not take, of which lane.
@@ -135,8 +139,8 @@ impl World {
     fn new(plan: &Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let shares_user = random.one_in(2);
-        let lanes = 1 + random.index(2);
-        let lanes = (0..lanes)
+        let seats = 1 + random.index(2);
+        let lanes = (0..seats)
             .map(|index| Lane::new(index, shares_user, &mut random))
             .collect();
         Self {
@@ -145,6 +149,11 @@ impl World {
             wall_offset_ms: 0,
             agenda: Agenda::default(),
             lanes,
+            seats,
+            #[cfg(not(feature = "planted-bugs"))]
+            under_way: UnderWay::default(),
+            #[cfg(feature = "planted-bugs")]
+            under_way: UnderWay::with_bug(plan.planted_bug),
             store: MemoryStore::new(),
             mood: StoreMood::Up,
             unrecorded: Vec::new(),
@@ -214,7 +223,7 @@ impl World {
         lane.is_client_here = true;
         let number = lane.number;
         let config = SessionConfig {
-            session_id: SessionId::new(format!("session-{index}-{number}")),
+            session_id: lane.session_id(),
             user_id: lane.user.clone(),
             conversation_id: lane.conversation.clone(),
             mode: lane.mode,
@@ -286,32 +295,6 @@ impl World {
             .collect()
     }
 
-    /// The process that holds a conversation's session dies: nothing of it lives, and what was requested stays requested.
-    pub(crate) fn crash(&mut self, index: usize) {
-        let lane = &mut self.lanes[index];
-        lane.crash_in = None;
-        if lane.session.take().is_none() {
-            return;
-        }
-        let stages: Vec<Stage> = lane.watch.stages.values().copied().collect();
-        let is_asking = !lane.watch.open_questions.is_empty();
-        lane.alive_from = lane.number + 1;
-        lane.running.clear();
-        self.unrecorded.retain(|(lane, _)| *lane != index);
-        self.trace(|| format!("lane {index} CRASHES"));
-        for stage in stages {
-            self.fault(match stage {
-                Stage::Reserved => Fault::CrashReserved,
-                Stage::Started => Fault::CrashStarted,
-                Stage::Requested => Fault::CrashCommitted,
-                Stage::Recorded => Fault::CrashRecorded,
-            });
-        }
-        if is_asking {
-            self.fault(Fault::CrashAsking);
-        }
-    }
-
     /// Gives one session one input, holds what it says against the rules, and obeys it.
     pub(crate) fn feed(&mut self, index: usize, input: Input) {
         let now = Timestamp(self.now_us.saturating_sub(self.lanes[index].started_us));
@@ -376,66 +359,6 @@ impl World {
         let lane = &self.lanes[index];
         let deadline = lane.session.as_ref()?.next_deadline()?;
         Some(lane.started_us.saturating_add(deadline.0))
-    }
-
-    fn happen(&mut self, due: Due) {
-        match due {
-            Due::Feed {
-                lane,
-                session,
-                input,
-            } => {
-                if self.lanes[lane].number == session {
-                    self.feed(lane, input);
-                }
-            }
-            Due::Connect {
-                lane,
-                session,
-                generation,
-                outcome,
-            } => {
-                // A connection that was given up meanwhile is heard of no more.
-                if self.lanes[lane].number == session && self.lanes[lane].opening == generation {
-                    self.connect(lane, generation, outcome);
-                }
-            }
-            Due::Act {
-                lane,
-                session,
-                call,
-                act,
-            } => {
-                if self.lanes[lane].running.contains_key(&(session, call)) {
-                    self.go_on(lane, session, call, act);
-                }
-            }
-        }
-    }
-
-    fn go_on(&mut self, index: usize, session: u32, call: CallRef, act: Act) {
-        let is_present = self.lanes[index].number == session;
-        match act {
-            Act::Request { effect_id, commits } => {
-                self.trace(|| format!("lane {index} REQUEST {effect_id} commits: {commits}"));
-                self.at_most_one_outside_request_per_effect(index, call, &effect_id);
-                self.outside.request(&effect_id, commits);
-                self.requested_us.insert(effect_id.clone(), self.now_us);
-                let lane = &mut self.lanes[index];
-                if let Some(run) = lane.running.get_mut(&(session, call)) {
-                    run.will_request = false;
-                }
-                if is_present {
-                    lane.watch.stages.insert(effect_id, Stage::Requested);
-                }
-            }
-            Act::Say(message) => {
-                if is_present {
-                    self.feed(index, Input::HandlerMessage { call, message });
-                }
-            }
-            Act::Return(result) => self.return_result(index, session, call, result),
-        }
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
     let store: Arc<dyn Store> =
         Arc::new(SqliteStore::open_with(&config.folders.data, config.store).map_err(Failure::of)?);
     let shared = server::shared(
-        Arc::new(DirectStore(store.clone())),
+        Arc::new(DirectStore::new(store.clone())),
         audit.clone(),
         Arc::new(Metrics::default()),
         Vec::new(),

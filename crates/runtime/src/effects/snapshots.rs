@@ -68,7 +68,7 @@ impl Asked for DirectStore {
         &self,
         request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable> + Send + 'static,
     ) -> Answer<T> {
-        Answer::Ready(self.0.ask(request))
+        Answer::Ready(self.store.ask(request))
     }
 }
 

@@ -215,7 +215,8 @@ impl Doors {
         known.by_token.values().find(is_theirs).cloned()
     }
 
-    /// Makes room for a new session of a conversation, where its own client has left the one before.
+    /// Makes room for a new session of a conversation, where its own client has left the one before. Changes that one still
+    /// makes stay its own until they have ended: see [`windlass_session::under_way`].
     pub(super) fn clear(&self, client_id: &ClientId, user_id: Option<&str>, conversation_id: &str) {
         let left = self.lock().by_token.values().find_map(|door| {
             let owner = &door.owner;

@@ -149,7 +149,7 @@ impl Handler for Remembering {
 #[tokio::test]
 async fn what_a_lost_session_began_is_looked_up_by_the_next_and_not_done_again() {
     let folder = tempfile::tempdir().unwrap();
-    let store: Arc<dyn EffectStore> = Arc::new(DirectStore(Arc::new(
+    let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(Arc::new(
         SqliteStore::open(folder.path()).unwrap(),
     )));
     let shop = Shop::default();

@@ -15,6 +15,7 @@ mod direct;
 mod hours_end;
 mod http_client;
 mod journal;
+mod left_behind;
 mod metrics;
 mod provider_faults;
 mod provider_loss;

@@ -48,7 +48,7 @@ impl Desk {
     async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(folder.path()).unwrap());
-        let store: Arc<dyn EffectStore> = Arc::new(DirectStore(store));
+        let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(store));
         let orders = Orders::default();
         let (stage, provider) = Stage::running(setting(&store, &orders)).await;
         let mut desk = Self {

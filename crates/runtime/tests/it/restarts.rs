@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use windlass_runtime::effects::{DirectStore, EffectStore};
+use windlass_runtime::effects::DirectStore;
 use windlass_store::SqliteStore;
 use windlass_tool::handler::{Execution, Invocation};
 use windlass_tool::kind::SideEffects;
@@ -47,16 +47,15 @@ fn order(shop: &Shop) -> Tool {
 
 /// Processes that follow each other over one store.
 struct Processes {
-    store: Arc<dyn EffectStore>,
+    store: Arc<SqliteStore>,
     shop: Shop,
     number: u32,
 }
 
 impl Processes {
     fn over(folder: &Path, shop: Shop) -> Self {
-        let store = Arc::new(SqliteStore::open(folder).unwrap());
         Self {
-            store: Arc::new(DirectStore(store)),
+            store: Arc::new(SqliteStore::open(folder).unwrap()),
             shop,
             number: 0,
         }
@@ -66,7 +65,7 @@ impl Processes {
         self.number += 1;
         Setting {
             tools: vec![order(&self.shop)],
-            store: Some(self.store.clone()),
+            store: Some(Arc::new(DirectStore::new(self.store.clone()))),
             number: self.number,
             ..Setting::default()
         }

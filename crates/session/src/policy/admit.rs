@@ -249,6 +249,9 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         call.phase = Phase::LookingUp;
+        if let Some(earlier) = &mut call.earlier {
+            earlier.ran_at_lookup = self.runs_still(&effect_id);
+        }
         let number = call.slot.number;
         let timeout = Duration::from_millis(call.tool.timeout_ms);
         out.push(Output::Lookup(EffectLookup {

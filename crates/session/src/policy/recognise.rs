@@ -139,6 +139,7 @@ impl Session {
                     effect_id,
                     asked_at_input,
                     is_second_wish: inputs > asked_at_input,
+                    ran_at_lookup: false,
                 };
                 let was_answered = *answer_reached_model;
                 self.recognise_settled(call, earlier, was_answered, out)

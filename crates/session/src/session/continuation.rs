@@ -90,6 +90,7 @@ impl Session {
                 effect_id: effect.effect_id.clone(),
                 asked_at_input: effect.asked_at_input,
                 is_second_wish: true,
+                ran_at_lookup: false,
             }),
             EffectState::Open(_) | EffectState::Asked(_) | EffectState::Failed => None,
         }

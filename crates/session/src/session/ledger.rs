@@ -277,7 +277,7 @@ impl Session {
     }
 
     /// An attempt at this effect was given up and has not ended.
-    pub(super) fn runs_still(&self, effect_id: &EffectId) -> bool {
+    pub(crate) fn runs_still(&self, effect_id: &EffectId) -> bool {
         let late = &self.unsettled.late;
         late.iter().any(|started| started.effect_id == *effect_id)
     }

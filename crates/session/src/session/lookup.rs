@@ -1,13 +1,16 @@
-//! Rule D6: what becomes of a wish of which nobody knows whether it was carried out. Knows no handler and no store; both are
-//! asked by the driver.
+//! Rule D6: what becomes of a wish of which nobody knows whether it was carried out. Knows no handler and no other session;
+//! the driver asks the one and sees the other.
 
 use super::Session;
 use super::ledger::Started;
 use crate::calls::{Call, Phase};
 use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, SessionEvent};
-use crate::io::{LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output};
-use crate::policy::{EffectState, judge};
+use crate::io::{LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output, Spared};
+use crate::policy::{Effect, EffectState, Settled, judge};
+use std::sync::Arc;
+use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::Finding;
 use windlass_tool::id::{CallNumber, CallRef};
 
@@ -23,13 +26,15 @@ impl Session {
             return;
         };
         self.deadlines.clear(Deadline::Lookup(number));
-        let runs_still = call
-            .kept_effect
+        let ran_meanwhile = call
+            .earlier
             .as_ref()
-            .is_some_and(|effect_id| self.runs_still(effect_id));
+            .is_some_and(|earlier| earlier.ran_at_lookup);
+        let effect_id = call.kept_effect.as_ref();
+        let runs_still = effect_id.is_some_and(|effect_id| self.runs_still(effect_id));
         match finding {
             // It has not happened yet, which says nothing while an attempt may still do it.
-            Finding::NotHappened if runs_still => self.stay_unknown(call, out),
+            Finding::NotHappened if runs_still || ran_meanwhile => self.stay_unknown(call, out),
             Finding::Happened(success) => {
                 let judged = judge(&call.tool, Ok(*success));
                 let response = self.concluded(&call, judged).response;
@@ -67,6 +72,67 @@ impl Session {
         }
     }
 
+    /// Another session of the conversation is at the effect, or has settled it.
+    pub(super) fn on_lookup_spared(
+        &mut self,
+        number: CallNumber,
+        reason: Spared,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(mut call) = self.calls.take_in(number, Phase::LookingUp) else {
+            return;
+        };
+        self.deadlines.clear(Deadline::Lookup(number));
+        let entry = match reason {
+            Spared::UnderWay => return self.stay_under_way(call, out),
+            Spared::Settled(entry) => entry,
+        };
+        let Some(fingerprint) = call.fingerprint else {
+            return self.refuse_without_store(call, out);
+        };
+        let effect = Effect {
+            effect_id: call.kept_effect.clone(),
+            asked_at_input: self.turns.inputs(),
+            state: self.state_in_ledger(&entry),
+        };
+        match entry.state {
+            OutcomeState::Succeeded => {
+                self.deliveries.remember_effect(fingerprint, effect);
+                self.answer_repeat(call, out);
+            }
+            // The same wish may try again under the same id.
+            OutcomeState::Failed => {
+                call.earlier = None;
+                self.charge(call, out);
+            }
+            OutcomeState::Unknown => self.stay_unknown(call, out),
+        }
+    }
+
+    /// The change is still being made: it is neither to be made once more, nor is it a question for the user yet.
+    fn stay_under_way(&mut self, call: Call, out: &mut Vec<Output>) {
+        self.restore_effect(&call);
+        let Some(earlier) = &call.earlier else {
+            return self.refuse_without_store(call, out);
+        };
+        let error = CallError::new(
+            ErrorType::OutcomeUnknown,
+            format!(
+                "{} was started by another session of this conversation and is still under way; ask again in a moment",
+                call.tool.id
+            ),
+        );
+        let settled = Settled {
+            response: Arc::new(ToolResponse {
+                outcome: Outcome::Failure(error),
+                intents: Vec::new(),
+                meta: self.meta_of(&call.tool),
+            }),
+            ..earlier.settled.clone()
+        };
+        self.answer_with(call, &settled, out);
+    }
+
     /// The lookup has settled nothing: a second wish may run with the user's consent, a repeat is answered as before.
     fn stay_unknown(&mut self, call: Call, out: &mut Vec<Output>) {
         let earlier = call.earlier.as_ref();
@@ -101,10 +167,14 @@ impl Session {
         };
         *answer_reached_model = true;
         let settled = settled.clone();
+        self.answer_with(call, &settled, out);
+    }
+
+    fn answer_with(&mut self, call: Call, settled: &Settled, out: &mut Vec<Output>) {
         let rule = DuplicateRule::SameEffectFinished;
-        self.replay(&call.slot, &settled, true, rule, out);
+        self.replay(&call.slot, settled, true, rule, out);
         for (slot, rule) in &call.attached {
-            self.replay(slot, &settled, true, *rule, out);
+            self.replay(slot, settled, true, *rule, out);
         }
         self.reserve_next(call.slot.batch, out);
     }

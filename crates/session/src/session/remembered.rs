@@ -35,31 +35,27 @@ impl Session {
         // What this session did itself it knows better. Of several entries of one wish the newest, which is the last, counts.
         entries.retain(|entry| self.deliveries.effect(&entry.fingerprint).is_none());
         for entry in entries {
-            let id = &entry.effect_id;
-            let state = match (entry.state, entry.response) {
-                (OutcomeState::Failed, _) => EffectState::Failed,
-                (OutcomeState::Succeeded, Some(response)) => {
-                    self.remembered(&entry.tool, id, response, entry.is_answered)
-                }
-                (OutcomeState::Succeeded, None) => {
-                    let response = self.kept_without_details(&entry.tool);
-                    self.remembered(&entry.tool, id, response, entry.is_answered)
-                }
-                (OutcomeState::Unknown, response) => {
-                    let response = response.unwrap_or_else(|| self.lost_answer(&entry.tool));
-                    self.remembered(&entry.tool, id, response, entry.is_answered)
-                }
-            };
             let effect = Effect {
+                state: self.state_in_ledger(&entry),
                 effect_id: Some(entry.effect_id),
                 asked_at_input: self.turns.inputs(),
-                state,
             };
             self.deliveries.remember_effect(entry.fingerprint, effect);
         }
         while let Some(call) = self.take_remembering() {
             self.recall(call, out);
         }
+    }
+
+    /// What an entry of the ledger says of its effect.
+    pub(super) fn state_in_ledger(&self, entry: &LedgerEntry) -> EffectState {
+        let response = match (entry.state, entry.response.clone()) {
+            (OutcomeState::Failed, _) => return EffectState::Failed,
+            (OutcomeState::Succeeded | OutcomeState::Unknown, Some(response)) => response,
+            (OutcomeState::Succeeded, None) => self.kept_without_details(&entry.tool),
+            (OutcomeState::Unknown, None) => self.lost_answer(&entry.tool),
+        };
+        self.remembered(&entry.tool, &entry.effect_id, response, entry.is_answered)
     }
 
     /// The first change that waits to learn what was done before.

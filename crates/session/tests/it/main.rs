@@ -12,6 +12,7 @@ mod harness;
 mod journal;
 mod late_results;
 mod ledger;
+mod left_behind;
 mod pipeline;
 mod provider_loss;
 mod random;

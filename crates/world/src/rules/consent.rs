@@ -19,6 +19,7 @@ impl World {
             return;
         };
         let now_unix_ms = self.unix_ms();
+        let home = self.lanes[index].home;
         let problem = match self.questions.get_mut(&grant) {
             None => Some("nobody was asked"),
             Some(question) => {
@@ -29,7 +30,7 @@ impl World {
                         now_unix_ms >= question.expires_at_unix_ms,
                         "its grant had run out",
                     ),
-                    (question.lane != index, "its grant is somebody else's"),
+                    (question.lane != home, "its grant is somebody else's"),
                     (
                         question.fingerprint != request.fingerprint,
                         "its grant is for something else",

@@ -79,7 +79,7 @@ impl World {
         let Some(reservation) = facts.reservation else {
             return;
         };
-        let key = (index, reservation.fingerprint);
+        let key = (self.lanes[index].home, reservation.fingerprint);
         let wish = Wish {
             effect_id: reservation.effect_id.clone(),
             asked_at_input: facts.asked_at_input,
@@ -89,7 +89,10 @@ impl World {
         };
         let inputs = self.lanes[index].inputs;
         let may_be_done = self.outside.known(&earlier.effect_id).standing == Standing::MayBeDone
-            || self.lanes[index].is_in_flight(&earlier.effect_id);
+            || self
+                .lanes
+                .iter()
+                .any(|lane| lane.is_in_flight(&earlier.effect_id));
         if earlier.effect_id == reservation.effect_id || !may_be_done || reservation.grant.is_some()
         {
             return;
@@ -137,11 +140,9 @@ impl World {
             .iter()
             .filter(|(_, known)| known.requests > 0)
             .find(|(id, _)| {
-                let is_here = self
-                    .outside
-                    .wishes
-                    .iter()
-                    .any(|((lane, _), wish)| *lane == index && wish.effect_id == **id);
+                let is_here = self.outside.wishes.iter().any(|((home, _), wish)| {
+                    *home == self.lanes[index].home && wish.effect_id == **id
+                });
                 is_here && !effects.iter().any(|effect| effect.effect_id == **id)
             })
             .map(|(id, _)| id.clone());

@@ -87,7 +87,7 @@ impl Subscriber for Recorder {
 }
 
 pub(crate) fn shared(subscribers: Vec<Arc<dyn Subscriber>>) -> Shared {
-    let store = Arc::new(DirectStore(Arc::new(MemoryStore::new())));
+    let store = Arc::new(DirectStore::new(Arc::new(MemoryStore::new())));
     shared_over(store, subscribers)
 }
 

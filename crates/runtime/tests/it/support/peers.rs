@@ -3,6 +3,7 @@
 use super::{Recorder, StillWorld, session_config, shared, shared_over, tools};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::DuplexStream;
@@ -194,7 +195,8 @@ struct OneSession {
     connections: mpsc::UnboundedSender<DuplexStream>,
     refusal: Option<ConnectError>,
     start_refusal: Option<Refusal>,
-    number: u32,
+    /// Of the next session.
+    number: AtomicU32,
     user: Option<&'static str>,
     conversation: Option<&'static str>,
     lease: Mutex<Option<Arc<()>>>,
@@ -206,9 +208,8 @@ impl Host for OneSession {
             return Err(refusal.clone());
         }
         let mut session = session_config(Mode::Voice, self.registry.clone());
-        if self.number > 1 {
-            session.session_id = SessionId::new(format!("s-{}", self.number));
-        }
+        let number = self.number.fetch_add(1, Ordering::SeqCst);
+        session.session_id = SessionId::new(format!("s-{number}"));
         if let Some(user) = self.user {
             session.user_id = UserId::new(user);
         }
@@ -230,8 +231,8 @@ impl Host for OneSession {
                 connections: self.connections.clone(),
                 refusal: self.refusal.clone(),
             }),
-            resume_token: Sensitive(match self.number {
-                0 | 1 => "resume-me".to_owned(),
+            resume_token: Sensitive(match number {
+                1 => "resume-me".to_owned(),
                 number => format!("resume-me-{number}"),
             }),
             lease: Box::new(self.lease.lock().unwrap().take()),
@@ -250,7 +251,7 @@ pub(crate) struct Setting {
     pub(crate) watched_by: Option<Arc<dyn Subscriber>>,
     /// Where effects are kept; else in memory.
     pub(crate) store: Option<Arc<dyn EffectStore>>,
-    /// Which process this is, of those that follow each other; it numbers sessions and tokens.
+    /// Which process this is, of those that follow each other; its sessions and tokens are numbered from there.
     pub(crate) number: u32,
     /// Another user than Ada, and another conversation than c-1.
     pub(crate) user: Option<&'static str>,
@@ -282,7 +283,7 @@ impl Stage {
             connections: sender,
             refusal: setting.provider_refuses,
             start_refusal: setting.host_refuses,
-            number: setting.number,
+            number: AtomicU32::new(setting.number.max(1)),
             user: setting.user,
             conversation: setting.conversation,
             lease: Mutex::new(Some(lease)),

@@ -1,6 +1,6 @@
 //! A model's server over HTTP that answers from a list, and a text session that asks it.
 
-use crate::support::{StillWorld, session_config, shared, tools};
+use crate::support::{StillWorld, session_config, shared, shared_over, tools};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use windlass_provider::{gemini_text, openai_chat};
+use windlass_runtime::call_driver::Shared;
+use windlass_runtime::effects::EffectStore;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
 use windlass_runtime::text::{
@@ -284,6 +286,29 @@ impl Chat {
         limits: TextLimits,
         subscribers: Vec<Arc<dyn Subscriber>>,
     ) -> Self {
+        let settings = TextSettings {
+            models,
+            summary_model,
+            limits,
+        };
+        Self::begin(settings, tools, shared(subscribers))
+    }
+
+    /// One that shares a store with others.
+    pub(crate) fn over(
+        store: Arc<dyn EffectStore>,
+        models: Vec<Arc<TextModel>>,
+        tools: Vec<Tool>,
+    ) -> Self {
+        let settings = TextSettings {
+            models,
+            summary_model: None,
+            limits: limits(),
+        };
+        Self::begin(settings, tools, shared_over(store, Vec::new()))
+    }
+
+    fn begin(settings: TextSettings, tools: Vec<Tool>, shared: Shared) -> Self {
         let registry = tools::registry(tools);
         let declared = Arc::new(TextTools::new(
             registry
@@ -294,17 +319,13 @@ impl Chat {
         ));
         let session = TextSession::begin(TextRequest {
             session: SessionConfig {
-                profile: models[0].profile.clone(),
+                profile: settings.models[0].profile.clone(),
                 ..session_config(Mode::Text, registry)
             },
             client_id: ClientId::new("client"),
             world: Arc::new(StillWorld),
-            shared: shared(subscribers),
-            settings: Arc::new(TextSettings {
-                models,
-                summary_model,
-                limits,
-            }),
+            shared,
+            settings: Arc::new(settings),
             tools: declared,
             past: Past::Unknown,
         });

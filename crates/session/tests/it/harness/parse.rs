@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::{
-    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState,
+    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Spared,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
@@ -113,6 +113,23 @@ fn parse_other(word: &str, rest: &str) -> Input {
             effect_id: EffectId::new(rest),
             stored: true,
         },
+        "found" => {
+            let (call, finding) = rest.split_once(' ').unwrap();
+            Input::LookedUp {
+                call: CallNumber(call.parse().unwrap()),
+                finding: parse_finding(finding).unwrap(),
+            }
+        }
+        "elsewhere" => {
+            let (call, reason) = rest.split_once(' ').unwrap();
+            Input::LookupSpared {
+                call: CallNumber(call.parse().unwrap()),
+                reason: match reason {
+                    "under way" => Spared::UnderWay,
+                    entry => Spared::Settled(Box::new(ledger_entry(entry))),
+                },
+            }
+        }
         "ledger" => Input::Ledger(Ok(vec![ledger_entry(rest)])),
         "continued" => Input::Continued(continued(rest)),
         "approved" => Input::Continued(approved(rest)),

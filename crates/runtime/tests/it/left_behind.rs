@@ -1,0 +1,167 @@
+//! Changes that still run when their conversation goes on in another session of the process: they are made once, and the other
+//! session learns what came of them.
+
+use crate::support::peers::{Peer, Setting, Stage, call};
+use crate::support::text_server::{Chat, TextServer, calls, model, text};
+use crate::support::tools::tool;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Semaphore;
+use windlass_runtime::effects::{DirectStore, EffectStore};
+use windlass_store::MemoryStore;
+use windlass_tool::handler::{
+    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
+};
+use windlass_tool::kind::SideEffects;
+use windlass_tool::registry::Tool;
+
+/// A shop that takes an order in when it gets round to it, and until then knows nothing of it.
+struct Shop {
+    begun: AtomicUsize,
+    orders: AtomicUsize,
+    has_begun: Semaphore,
+    opens: Semaphore,
+}
+
+impl Shop {
+    fn shut() -> Arc<Self> {
+        Arc::new(Self {
+            begun: AtomicUsize::new(0),
+            orders: AtomicUsize::new(0),
+            has_begun: Semaphore::new(0),
+            opens: Semaphore::new(0),
+        })
+    }
+
+    fn orders(&self) -> usize {
+        self.orders.load(Ordering::SeqCst)
+    }
+
+    fn tool(self: &Arc<Self>) -> Tool {
+        Tool {
+            side_effects: SideEffects::Writes,
+            idempotent: false,
+            handler: Arc::new(Order(self.clone())),
+            ..tool("order", |_| unreachable!("its handler is another one"))
+        }
+    }
+}
+
+struct Order(Arc<Shop>);
+
+impl Handler for Order {
+    /// Only the first attempt waits, so that another one would be seen.
+    fn execute(&self, _: Invocation) -> Execution {
+        let shop = self.0.clone();
+        let is_first = shop.begun.fetch_add(1, Ordering::SeqCst) == 0;
+        Execution::Pending(Box::pin(async move {
+            if is_first {
+                shop.has_begun.add_permits(1);
+                shop.opens.acquire().await.unwrap().forget();
+            }
+            let number = shop.orders.fetch_add(1, Ordering::SeqCst) + 1;
+            Ok(Success::new(json!({ "order": number })))
+        }))
+    }
+
+    fn lookup(&self, _: LookupInvocation) -> Lookup {
+        Lookup::Found(match self.0.orders() {
+            0 => Finding::NotHappened,
+            number => Finding::Happened(Box::new(Success::new(json!({ "found": number })))),
+        })
+    }
+}
+
+fn order(id: &str) -> Value {
+    call(id, "order", json!({ "text": "tea" }))
+}
+
+/// What the model is answered under an id.
+async fn answered(provider: &mut Peer, id: &str) -> Value {
+    let message = provider.until("toolResponse").await;
+    let responses = message["toolResponse"]["functionResponses"].clone();
+    assert_eq!(responses[0]["id"], id);
+    responses[0]["response"].clone()
+}
+
+async fn is_told_that_it_is_under_way(provider: &mut Peer, shop: &Shop) {
+    provider.send(order("call-00002")).await;
+    let answer = answered(provider, "call-00002").await;
+    assert_eq!(answer["error"]["type"], "OUTCOME_UNKNOWN", "{answer}");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("is still under way"), "{message}");
+    assert_eq!(shop.orders(), 0);
+}
+
+async fn learns_what_came_of_it(provider: &mut Peer, shop: &Shop) {
+    provider.send(order("call-00003")).await;
+    let answer = answered(provider, "call-00003").await;
+    assert_eq!(answer["output"]["data"], json!({ "order": 1 }), "{answer}");
+    assert_eq!(shop.begun.load(Ordering::SeqCst), 1);
+    assert_eq!(shop.orders(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_begins_anew_does_not_repeat_the_change_that_it_left_behind() {
+    let shop = Shop::shut();
+    let setting = Setting {
+        tools: vec![shop.tool()],
+        ..Setting::default()
+    };
+    let (mut stage, mut provider) = Stage::running(setting).await;
+    provider.send(order("call-00001")).await;
+    stage.client.until("tool_call_started").await;
+    shop.has_begun.acquire().await.unwrap().forget();
+    let left = std::mem::replace(&mut stage.served, tokio::spawn(async {}));
+    stage.lose_client().await;
+
+    let mut client = stage.another_client().await;
+    client
+        .send(json!({ "type": "start", "conversationId": "c-1" }))
+        .await;
+    assert_eq!(client.until("started").await["sessionId"], "s-2");
+    let mut provider = stage.provider().await;
+    provider.until("setup").await;
+    provider.send(json!({ "setupComplete": {} })).await;
+    is_told_that_it_is_under_way(&mut provider, &shop).await;
+
+    shop.opens.add_permits(1);
+    left.await.unwrap();
+    learns_what_came_of_it(&mut provider, &shop).await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_moves_to_voice_does_not_repeat_what_its_last_turn_by_text_began() {
+    let shop = Shop::shut();
+    let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(Arc::new(MemoryStore::new())));
+    let wants = [("call_one_00001", "order", json!({ "text": "tea" }))];
+    let server = TextServer::start(vec![calls(&wants), text("Ordered.")]).await;
+    let models = vec![model(&server.url, "fake")];
+    let mut chat = Chat::over(store.clone(), models, vec![shop.tool()]);
+    let begun = shop.clone();
+    let mut leaves = std::pin::pin!(async move {
+        begun.has_begun.acquire().await.unwrap().forget();
+    });
+    chat.say_until("Order tea.", leaves.as_mut()).await;
+    let mut session = chat.session;
+    assert!(session.is_working());
+    let left = tokio::spawn(async move {
+        while session.is_working() {
+            session.work().await;
+        }
+    });
+
+    let setting = Setting {
+        tools: vec![shop.tool()],
+        store: Some(store),
+        number: 2,
+        ..Setting::default()
+    };
+    let (_stage, mut provider) = Stage::running(setting).await;
+    is_told_that_it_is_under_way(&mut provider, &shop).await;
+
+    shop.opens.add_permits(1);
+    left.await.unwrap();
+    learns_what_came_of_it(&mut provider, &shop).await;
+}

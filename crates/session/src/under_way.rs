@@ -1,0 +1,129 @@
+//! Which session of a process is at which effect, so that no two are at one: the ledger alone cannot tell a change that is
+//! still being made from one whose process has ended. Knows no store, no handler and no task.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_tool::id::{EffectId, SessionId};
+
+/// The effects that sessions of this process are at: from the wish to reserve one until its outcome is stored and no attempt
+/// at it runs any more, and while a handler is asked what became of it. Whoever shares a store shares this.
+#[derive(Clone, Debug, Default)]
+pub struct UnderWay {
+    held: Arc<Mutex<BTreeMap<EffectId, Holder>>>,
+    #[cfg(feature = "planted-bugs")]
+    is_shared: bool,
+}
+
+#[derive(Debug)]
+struct Holder {
+    session: SessionId,
+    claims: usize,
+}
+
+/// Keeps other sessions from an effect until it, and every clone of it, is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    under_way: UnderWay,
+    effect_id: EffectId,
+}
+
+impl UnderWay {
+    /// A session may claim an effect as often as it likes. `None` where another session is at it.
+    pub fn claim(&self, effect_id: &EffectId, session: &SessionId) -> Option<Claim> {
+        let mut held = self.lock();
+        if let Some(holder) = held.get_mut(effect_id) {
+            if holder.session != *session && !self.is_shared() {
+                return None;
+            }
+            holder.claims += 1;
+        } else {
+            let holder = Holder {
+                session: session.clone(),
+                claims: 1,
+            };
+            held.insert(effect_id.clone(), holder);
+        }
+        drop(held);
+        Some(Claim {
+            under_way: self.clone(),
+            effect_id: effect_id.clone(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<EffectId, Holder>> {
+        // A claim is one step, so that a panic elsewhere leaves the map whole.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// One with or without a bug.
+    #[cfg(feature = "planted-bugs")]
+    pub fn with_bug(bug: Option<crate::planted::PlantedBug>) -> Self {
+        Self {
+            is_shared: bug == Some(crate::planted::PlantedBug::SharesEffects),
+            ..Self::default()
+        }
+    }
+}
+
+impl Claim {
+    pub fn effect_id(&self) -> &EffectId {
+        &self.effect_id
+    }
+}
+
+impl Clone for Claim {
+    fn clone(&self) -> Self {
+        if let Some(holder) = self.under_way.lock().get_mut(&self.effect_id) {
+            holder.claims += 1;
+        }
+        Self {
+            under_way: self.under_way.clone(),
+            effect_id: self.effect_id.clone(),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut held = self.under_way.lock();
+        if let Some(holder) = held.get_mut(&self.effect_id) {
+            holder.claims -= 1;
+            if holder.claims == 0 {
+                held.remove(&self.effect_id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effect_is_one_sessions_until_its_last_claim_is_dropped() {
+        let under_way = UnderWay::default();
+        let claim = |effect: &str, session: &str| {
+            under_way.claim(&EffectId::new(effect), &SessionId::new(session))
+        };
+        let first = claim("e-1", "s-1").unwrap();
+        let again = claim("e-1", "s-1").unwrap();
+        let cloned = first.clone();
+        assert!(claim("e-2", "s-2").is_some());
+        for claim_of_first in [first, again, cloned] {
+            assert!(claim("e-1", "s-2").is_none());
+            drop(claim_of_first);
+        }
+        assert!(claim("e-1", "s-2").is_some());
+        assert!(under_way.lock().is_empty());
+    }
+}

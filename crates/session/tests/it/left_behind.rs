@@ -1,0 +1,92 @@
+//! Changes that another session of the conversation is still at, and lookups that an attempt overtakes.
+
+use crate::harness::check;
+use expect_test::expect;
+use windlass_tool::kind::Mode;
+
+#[test]
+fn what_another_session_is_at_is_neither_done_again_nor_asked_about() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unknown effect-9 write {"text":"a"}
+            > text go
+            turn 1 started
+            to model: text "go"
+            > lookup finds no answer
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            look up effect-9 of write
+            > elsewhere 1 under way
+            call-1 is a repeat: SameEffectFinished
+            to model: function-call-1 OUTCOME_UNKNOWN write was started by another session of this conversation and is still under way; ask again in a moment
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 write {"text":"a"}
+            answered effect-9
+            look up effect-9 of write
+            > elsewhere 2 succeeded effect-9 write {"text":"a"}
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"kept":true}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-3 write {"text":"a"}
+            answered effect-9
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-3 ok {"kept":true}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn what_another_session_has_failed_at_may_be_tried_again_under_its_own_key() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unknown effect-9 write {"text":"a"}
+            > text go
+            turn 1 started
+            to model: text "go"
+            > lookup finds no answer
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            look up effect-9 of write
+            > elsewhere 1 failed effect-9 write {"text":"a"}
+            reserve call-1 write as effect-9
+            start call-1 write (effect-9) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_lookup_that_an_attempt_overtakes_has_found_out_nothing() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > lookup finds no answer
+            > calls function-call-2 write {"text":"a"}
+            answered effect-1
+            look up effect-1 of write
+            > returns 1 broken
+            call-1 returned late
+            > found 2 nothing happened
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}

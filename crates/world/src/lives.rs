@@ -1,0 +1,172 @@
+//! The lives of sessions: what comes to which of them, how one is left behind while its change runs, and how all of a process
+//! die together.
+
+use crate::agenda::{Act, Due};
+use crate::count::Fault;
+use crate::lane::{Lane, Stage};
+use crate::world::World;
+use windlass_session::client::ClientEvent;
+use windlass_session::io::Input;
+use windlass_tool::id::CallRef;
+use windlass_tool::kind::Mode;
+
+impl World {
+    /// Every place of a conversation's sessions, the seat first.
+    pub(crate) fn slots_of(&self, home: usize) -> Vec<usize> {
+        let mut slots = vec![home];
+        slots.extend((self.seats..self.lanes.len()).filter(|slot| self.lanes[*slot].home == home));
+        slots
+    }
+
+    /// Where a session is, that was at a place.
+    fn slot_of(&self, place: usize, session: u32) -> Option<usize> {
+        let slots = self.slots_of(self.lanes[place].home);
+        slots
+            .into_iter()
+            .find(|slot| self.lanes[*slot].number == session)
+    }
+
+    /// Gives a session an answer of its driver's.
+    fn hear(&mut self, slot: usize, input: Input) {
+        let asked = match &input {
+            Input::LookedUp { call, .. } => self.lanes[slot].lookups.remove(call),
+            _ => None,
+        };
+        self.feed(slot, input);
+        // What the session has made of it, the store has heard by now.
+        drop(asked);
+    }
+
+    /// The client leaves while a change runs, and begins the conversation anew: the session that it had runs the change to
+    /// its end, beside the next one.
+    pub(crate) fn client_begins_anew(&mut self, index: usize) {
+        let lane = &self.lanes[index];
+        let changes = |((number, _), run): (&(u32, CallRef), &crate::lane::Running)| {
+            *number == lane.number && run.writes && run.claim.is_some()
+        };
+        if !lane.is_live() || !lane.running.iter().any(changes) {
+            return;
+        }
+        self.fault(Fault::LeftBehind);
+        let anew = self.lanes[index].anew();
+        let left: Lane = std::mem::replace(&mut self.lanes[index], anew);
+        let slot = self.lanes.len();
+        let input = match left.mode {
+            Mode::Voice => Input::Client(ClientEvent::Stop),
+            Mode::Text => Input::Shutdown,
+        };
+        self.lanes.push(left);
+        for (lane, _) in &mut self.unrecorded {
+            *lane = if *lane == index { slot } else { *lane };
+        }
+        self.feed(slot, input);
+        if !self.is_broken() {
+            self.begin(index);
+            // A client that comes back wants what it has not heard the end of.
+            if self.random.one_in(2) {
+                self.model_asks_again(index);
+            }
+        }
+    }
+
+    /// The process that holds a conversation's session dies: nothing of it lives, and what was requested stays requested.
+    pub(crate) fn crash(&mut self, index: usize) {
+        let home = self.lanes[index].home;
+        for slot in self.slots_of(home) {
+            self.die(slot);
+        }
+    }
+
+    fn die(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
+        lane.crash_in = None;
+        lane.claims.clear();
+        lane.lookups.clear();
+        if lane.session.take().is_none() {
+            return lane.running.clear();
+        }
+        let stages: Vec<Stage> = lane.watch.stages.values().copied().collect();
+        let is_asking = !lane.watch.open_questions.is_empty();
+        lane.running.clear();
+        self.unrecorded.retain(|(lane, _)| *lane != index);
+        self.trace(|| format!("lane {index} CRASHES"));
+        for stage in stages {
+            self.fault(match stage {
+                Stage::Reserved => Fault::CrashReserved,
+                Stage::Started => Fault::CrashStarted,
+                Stage::Requested => Fault::CrashCommitted,
+                Stage::Recorded => Fault::CrashRecorded,
+            });
+        }
+        if is_asking {
+            self.fault(Fault::CrashAsking);
+        }
+    }
+
+    pub(crate) fn happen(&mut self, due: Due) {
+        match due {
+            Due::Feed {
+                lane,
+                session,
+                input,
+            } => {
+                if let Some(slot) = self.slot_of(lane, session) {
+                    self.hear(slot, input);
+                }
+            }
+            Due::Connect {
+                lane,
+                session,
+                generation,
+                outcome,
+            } => {
+                // A connection that was given up meanwhile is heard of no more.
+                if let Some(slot) = self.slot_of(lane, session)
+                    && self.lanes[slot].opening == generation
+                {
+                    self.connect(slot, generation, outcome);
+                }
+            }
+            Due::Act {
+                lane,
+                session,
+                call,
+                act,
+            } => {
+                let home = self.lanes[lane].home;
+                let runs = |slot: &usize| self.lanes[*slot].running.contains_key(&(session, call));
+                if let Some(slot) = self.slots_of(home).into_iter().find(runs) {
+                    self.go_on(slot, session, call, act);
+                }
+            }
+        }
+    }
+
+    fn go_on(&mut self, index: usize, session: u32, call: CallRef, act: Act) {
+        let is_present = self.lanes[index].number == session;
+        match act {
+            Act::Request { effect_id, commits } => {
+                self.trace(|| format!("lane {index} REQUEST {effect_id} commits: {commits}"));
+                self.at_most_one_outside_request_per_effect(index, call, &effect_id);
+                self.outside.request(&effect_id, commits);
+                self.requested_us.insert(effect_id.clone(), self.now_us);
+                let lane = &mut self.lanes[index];
+                let is_over = !is_present || lane.watch.is_closed;
+                if let Some(run) = lane.running.get_mut(&(session, call)) {
+                    run.will_request = false;
+                    // Nobody is there any more to be told how it ends.
+                    run.claim = run.claim.take().filter(|_| !is_over);
+                }
+                if is_present {
+                    lane.watch.stages.insert(effect_id, Stage::Requested);
+                }
+            }
+            Act::Say(message) => {
+                if is_present {
+                    self.feed(index, Input::HandlerMessage { call, message });
+                }
+            }
+            Act::Return(result) => self.return_result(index, session, call, result),
+        }
+    }
+}
