@@ -1,6 +1,7 @@
 //! The `windlass` program as a library: command line, server, voice endpoint, page and demo provider. Puts the other crates
 //! together; knows no policy of a session and no provider's protocol.
 
+mod body;
 mod chat;
 mod cli;
 mod clock;

@@ -64,6 +64,7 @@ struct Body {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a message")]
 struct Message {
     #[serde(default)]
     id: Option<String>,
@@ -82,11 +83,8 @@ struct Message {
 /// It is no JSON of this form, or holds nothing to answer.
 pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, BadRequest> {
     let refuse = |problem: &str| BadRequest(problem.to_owned());
-    if body.is_empty() {
-        return Err(refuse("the body is empty; send what useChat sends"));
-    }
-    let body: Body = serde_json::from_slice(body)
-        .map_err(|error| BadRequest(format!("the body is not what useChat sends: {error}")))?;
+    let body: Body = crate::body::object(body)
+        .map_err(|problem| BadRequest(format!("the body is not what useChat sends: {problem}")))?;
     for id in [&body.id, &body.user_id].into_iter().flatten() {
         if id.is_empty() || id.len() > ID_BYTES_MAX || id.chars().any(char::is_control) {
             return Err(BadRequest(format!(

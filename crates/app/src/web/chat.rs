@@ -90,7 +90,7 @@ pub(super) async fn confirm(
         Ok(entrance) => entrance,
         Err(refused) => return refused,
     };
-    let response = match serde_json::from_slice::<Confirmation>(&entrance.body) {
+    let response = match crate::body::object::<Confirmation>(&entrance.body) {
         Err(problem) => {
             let problem = format!("the body is no answer to a request for approval: {problem}");
             error(StatusCode::BAD_REQUEST, "bad_message", &problem)

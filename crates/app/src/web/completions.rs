@@ -37,12 +37,14 @@ struct Wanted {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object of options")]
 struct StreamOptions {
     #[serde(default)]
     include_usage: Option<bool>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a message")]
 struct Message {
     role: String,
     #[serde(default)]
@@ -74,7 +76,7 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
     let Some(host) = state.chat.clone() else {
         return in_their_form(&no_text_model());
     };
-    let wanted = serde_json::from_slice::<Wanted>(&entrance.body)
+    let wanted = crate::body::object::<Wanted>(&entrance.body)
         .map_err(|error| format!("the body is no request of this protocol: {error}"));
     let read =
         wanted.and_then(|wanted| read(&wanted, state.picture_limits).map(|asked| (wanted, asked)));

@@ -103,6 +103,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/metrics", get(metrics))
         .route("/assets/{id}", get(assets::serve))
         .fallback(ui::serve)
+        .method_not_allowed_fallback(other_method)
         .with_state(state)
 }
 
@@ -134,6 +135,13 @@ pub(crate) fn finish(mut response: Response<Body>) -> Response<Body> {
 async fn info(Extract(state): Extract<Arc<State>>) -> Response<Body> {
     let body = serde_json::to_string(&state.info).expect("facts are plain JSON");
     typed("application/json", body)
+}
+
+async fn other_method() -> Response<Body> {
+    line(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this address does not know this method",
+    )
 }
 
 async fn health() -> Response<Body> {

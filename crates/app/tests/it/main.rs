@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod bodies;
 mod chat;
 mod chat_lasting;
 mod chat_turns;

@@ -67,12 +67,16 @@ async fn what_is_not_there_is_said_in_a_line() {
         ("POST", "/voice", 405),
         ("GET", "/voice", 400),
         ("DELETE", "/health", 405),
+        ("POST", "/metrics", 405),
+        ("PUT", "/ready", 405),
+        ("GET", "/api/chat", 405),
+        ("PATCH", "/v1/chat/completions", 405),
+        ("GET", "/assets/nothing", 404),
+        ("GET", "/assets/..%2f..%2fCargo.toml", 404),
     ] {
-        assert_eq!(
-            request(&address, method, path, &[]).status,
-            status,
-            "{method} {path}"
-        );
+        let answer = request(&address, method, path, &[]);
+        assert_eq!(answer.status, status, "{method} {path}");
+        assert_eq!(answer.body.lines().count(), 1, "{method} {path}");
     }
 }
 

@@ -73,6 +73,7 @@ impl Rejection {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with a type")]
 struct Tag<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
@@ -90,6 +91,7 @@ struct StartBody {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an entry with role and content")]
 struct HistoryBody {
     role: RoleBody,
     content: String,
@@ -130,6 +132,12 @@ struct ConfirmBody {
 
 /// Reads one text message. Fields that a message does not have are ignored, so that newer clients are understood.
 pub fn parse(text: &[u8]) -> Result<ClientMessage, Rejection> {
+    // A list would pass for an object whose fields come in their order.
+    if text.trim_ascii_start().starts_with(b"[") {
+        return Err(Rejection::bad(
+            "the message is no object; write {\"type\": …} with its fields",
+        ));
+    }
     let tag = body::<Tag<'_>>(text, "the message");
     let has_image = tag.as_ref().is_ok_and(|tag| tag.kind == "image");
     if text.len() > TEXT_BYTES_MAX && !has_image {

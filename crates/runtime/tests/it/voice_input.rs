@@ -46,6 +46,11 @@ async fn a_bad_message_in_a_session_is_answered_and_survived() {
     for (bad, code) in [
         (Message::text("{"), "bad_message"),
         (Message::text(r#"{"type":"fly"}"#), "unknown_type"),
+        (Message::text(r#"["text","Hello."]"#), "bad_message"),
+        (Message::text("null"), "bad_message"),
+        (Message::text(r#"{"type":"text"}"#), "bad_message"),
+        (Message::text(r#"{"type":"text","text":7}"#), "bad_message"),
+        (Message::text(r#"{"type":"confirm"}"#), "bad_message"),
         (Message::text(r#"{"type":"start"}"#), "session_active"),
         (binary(641), "bad_audio"),
         (binary(64 * 1024 + 1), "too_large"),
