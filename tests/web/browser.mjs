@@ -35,16 +35,17 @@ export function launch({ microphone = true, speechFile = null, more = [] } = {})
 
 /**
  * Opens a page in a context of its own, runs `steps(page)`, and then asserts that nothing was wrong on the way.
- * `prepare(page)` runs before the page is loaded.
+ * `prepare(page)` runs before the page is loaded; messages on the console that match `excused` are none that are wrong.
  */
-export async function visit(browser, url, { context = DESK, prepare = async () => {} }, steps) {
+export async function visit(browser, url, { context = DESK, prepare = async () => {}, excused = /(?!)/ }, steps) {
   const opened = await browser.newContext(context);
   const wrong = [];
   try {
     const page = await opened.newPage();
     page.setDefaultTimeout(PATIENCE_MS);
     page.on("console", (message) => {
-      if (message.type() === "error" || message.type() === "warning") wrong.push(message.text());
+      const isWrong = message.type() === "error" || message.type() === "warning";
+      if (isWrong && !excused.test(message.text())) wrong.push(message.text());
     });
     page.on("pageerror", (error) => wrong.push(String(error.stack)));
     page.on("request", (request) => {

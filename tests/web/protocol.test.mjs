@@ -267,6 +267,40 @@ test("after a resume the new token of a proposal is the one that is sent", async
   });
 });
 
+test("a question waits for the connection, and is answered under its new token", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
+    await page.locator("#approve:enabled").waitFor();
+    await endpoint.next("start");
+    const onStart = endpoint.onStart;
+    endpoint.onStart = () => {};
+    await endpoint.close(1011);
+    await page.locator("#approve:disabled").waitFor();
+    await page.getByText("The connection broke. You are asked again").waitFor();
+    await page.keyboard.press("Escape");
+    await endpoint.next("start");
+    onStart();
+    await untilState(page, { phase: "live" });
+    endpoint.send({ ...PROPOSAL, token: "token-2", expiresAt: Date.now() + 300_000 });
+    await page.getByRole("button", { name: "Yes, go ahead" }).click();
+    assert.equal((await endpoint.next("confirm")).token, "token-2");
+    await page.locator("#confirmation").waitFor({ state: "hidden" });
+    assert.equal(endpoint.all("confirm").length, 1, "nothing was answered under the old token");
+  });
+});
+
+test("a question that is not asked again was settled meanwhile", async () => {
+  await inSession(async (page, endpoint) => {
+    endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
+    await page.locator("#confirmation[open]").waitFor();
+    await endpoint.close(1011);
+    await untilState(page, { phase: "reconnecting" });
+    await untilState(page, { phase: "live" });
+    await page.locator("#confirmation").waitFor({ state: "hidden" });
+    assert.equal(endpoint.all("confirm").length, 0);
+  });
+});
+
 test("a blocked user sees until when, and can type again after that", async () => {
   await inSession(async (page, endpoint) => {
     endpoint.send({ type: "timeout", durationSeconds: 3, timeoutUntil: Date.now() + 3000, farewellMessage: "That was rude." });

@@ -14,15 +14,41 @@ const READY_WITHIN_MS = 60_000;
 /** Returns `{ url, close }` of a server that runs with the demo model for voice and an empty data folder. */
 export async function startServer(flags = []) {
   if (process.env.WINDLASS_URL) return { url: new URL("/", process.env.WINDLASS_URL).href, close: async () => {} };
+  return startOwnServer(flags);
+}
+
+/**
+ * The same, but always a process of ours, so that it can also be killed: `kill()` is `kill -9`, and `startAgain()` starts it
+ * with the same address and data folder.
+ */
+export async function startOwnServer(flags = []) {
   const binary = process.env.WINDLASS_BINARY;
   assert.ok(binary, "set WINDLASS_BINARY to the built windlass, or WINDLASS_URL to a server that runs the demo model");
   const data = mkdtempSync(join(tmpdir(), "windlass-web-"));
   const { GEMINI_API_KEY: _, OPENAI_API_KEY: __, ...environment } = process.env;
-  const child = spawn(binary, ["serve", "--listen", "127.0.0.1:0", "--data", data, ...flags], {
-    cwd: ROOT,
-    env: environment,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const run = (listen) => start(binary, ["serve", "--listen", listen, "--data", data, ...flags], environment);
+  let { child, url } = await run("127.0.0.1:0");
+  const end = async (signal) => {
+    const gone = child.exitCode === null && child.signalCode === null && once(child, "exit");
+    child.kill(signal);
+    await gone;
+  };
+  return {
+    url,
+    kill: () => end("SIGKILL"),
+    startAgain: async () => {
+      ({ child } = await run(new URL(url).host));
+    },
+    close: async () => {
+      await end("SIGTERM");
+      rmSync(data, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts the program and waits for the address that it prints. */
+async function start(binary, args, environment) {
+  const child = spawn(binary, args, { cwd: ROOT, env: environment, stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   child.stderr.on("data", (chunk) => {
     log = (log + chunk).slice(-4000);
@@ -37,13 +63,7 @@ export async function startServer(flags = []) {
     });
     child.once("exit", (code) => reject(new Error(`the server ended with ${code}; its log:\n${log}`)));
   });
-  const close = async () => {
-    const gone = child.exitCode === null && child.signalCode === null && once(child, "exit");
-    child.kill("SIGTERM");
-    await gone;
-    rmSync(data, { recursive: true, force: true });
-  };
-  return { url, close };
+  return { child, url };
 }
 
 /** A sound file with something like speech: a second and a half of noise in syllables, then silence. Returns its path. */

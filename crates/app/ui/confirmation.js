@@ -3,8 +3,11 @@ import { countdown, countdownText, unixMs } from "./clock.js";
 import { fillArguments, textOf } from "./dom.js";
 
 const QUEUE_MAX = 10;
+const HELD_WORDS = "The connection broke. You are asked again as soon as it is back.";
 // A dialog that opens under somebody's typing must not take the next key press for an answer.
 const GUARD_MS = 600;
+// How long a server that is back may take to ask again what is still open.
+const ASKED_AGAIN_WITHIN_MS = 5_000;
 
 export class Confirmation {
   #parts;
@@ -12,6 +15,7 @@ export class Confirmation {
   #current = null;
   #stopClock = () => {};
   #guardTimer = 0;
+  #heldTimer = 0;
 
   /** `parts`: dialog, title, preview, warning, args, clock, approve, decline. `onAnswer(token, approved)`. */
   constructor(parts, onAnswer) {
@@ -35,7 +39,28 @@ export class Confirmation {
     }
     this.#waiting = this.#waiting.filter(({ callId }) => callId !== message.callId);
     if (this.#waiting.length < QUEUE_MAX) this.#waiting.push(message);
-    if (!this.#current) this.#next();
+    if (!this.#current || this.#current.isHeld) this.#next();
+  }
+
+  /** The connection is gone, and with it the tokens: what is open is asked again under new ones. */
+  hold() {
+    clearTimeout(this.#heldTimer);
+    this.#waiting = [];
+    if (!this.#current || this.#current.isExpired) return;
+    this.#current = { ...this.#current, isHeld: true };
+    clearTimeout(this.#guardTimer);
+    const { approve, decline, clock } = this.#parts;
+    approve.disabled = decline.disabled = true;
+    clock.textContent = HELD_WORDS;
+  }
+
+  /** The connection is back. What is not asked again was settled meanwhile. */
+  reconnected() {
+    if (!this.#current?.isHeld) return;
+    clearTimeout(this.#heldTimer);
+    this.#heldTimer = setTimeout(() => {
+      if (this.#current?.isHeld) this.#next();
+    }, ASKED_AGAIN_WITHIN_MS);
   }
 
   /** The call was settled, here or in another window. */
@@ -83,13 +108,14 @@ export class Confirmation {
   #tick(leftMs) {
     const { title, clock, approve, decline } = this.#parts;
     if (leftMs > 0) {
-      clock.textContent = `You can answer for another ${countdownText(leftMs)}.`;
+      clock.textContent = this.#current.isHeld ? HELD_WORDS : `You can answer for another ${countdownText(leftMs)}.`;
       return;
     }
     title.textContent = "Too late to answer";
     clock.textContent = "The time to approve has run out. Nothing was done; ask again if you still want it.";
     approve.hidden = true;
     decline.textContent = "Close";
+    decline.disabled = false;
     this.#current = { ...this.#current, isExpired: true };
   }
 

@@ -234,6 +234,7 @@ export class Session {
       if (!this.#ending) this.#end({ title: "Session ended", text: "" });
       return;
     }
+    if (state === "reconnecting") this.#view.confirmation.hold();
     if (state === "reconnecting" && this.state.phase === "live") this.#changed({ generating: false });
     if (this.state.phase !== "blocked") this.#changed({ phase: state });
   }
@@ -246,7 +247,10 @@ export class Session {
 
   #answers = {
     connected: () => {},
-    started: (message) => this.#view.started(message),
+    started: (message) => {
+      this.#view.started(message);
+      this.#view.confirmation.reconnected();
+    },
     transcript: (message) => {
       const isSpeech = this.#view.transcript.receive(message);
       if (isSpeech) this.#turnOpen = true;

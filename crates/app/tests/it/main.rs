@@ -20,3 +20,4 @@ mod provider_cuts;
 mod support;
 mod terminal;
 mod voice;
+mod warnings;
