@@ -4,6 +4,7 @@
 mod defaults;
 mod explain;
 mod formats;
+mod pattern;
 mod plain;
 mod quick;
 
@@ -101,7 +102,7 @@ impl Validator {
     }
 
     /// Fills in the defaults that the arguments leave out and returns their JSON pointers.
-    pub fn apply_defaults(&self, arguments: &mut Arguments) -> Vec<Arc<str>> {
+    pub fn apply_defaults(&self, arguments: &mut Arguments) -> Arc<[Arc<str>]> {
         self.defaults.apply(arguments)
     }
 

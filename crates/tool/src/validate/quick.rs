@@ -3,16 +3,13 @@
 //! and nothing else.
 
 use super::formats;
+use super::pattern::Pattern;
 use crate::arguments::Arguments;
 use crate::json_view::{Seen, View, is_same};
-use regex::Regex;
 use serde_json::{Number, Value};
-use std::sync::OnceLock;
 
 /// Integers up to here are exact as floating-point numbers.
 const EXACT: u64 = 1 << 53;
-/// How large a pattern may become in memory; larger ones are the validator crate's.
-const PATTERN_BYTES_MAX: usize = 64 * 1024;
 
 /// One schema. The parts for values of other types than the schema allows are never looked at.
 #[derive(Debug, Default)]
@@ -84,13 +81,6 @@ struct Text {
     characters_max: Option<usize>,
     format: Option<formats::Check>,
     pattern: Option<Pattern>,
-}
-
-/// A pattern, compiled when the first text meets it.
-#[derive(Debug)]
-struct Pattern {
-    source: Box<str>,
-    compiled: OnceLock<Option<Regex>>,
 }
 
 #[derive(Debug, Default)]
@@ -300,61 +290,6 @@ impl Text {
                 .pattern
                 .as_ref()
                 .is_none_or(|pattern| pattern.matches(text))
-    }
-}
-
-impl Pattern {
-    /// `None` where ECMAScript's and our engine's reading of a pattern might differ.
-    fn of(pattern: &str) -> Option<Self> {
-        let mut source = String::with_capacity(pattern.len());
-        let mut in_class = false;
-        let mut characters = pattern.chars().peekable();
-        while let Some(character) = characters.next() {
-            let next = characters.peek().copied();
-            let plain = match character {
-                '\\' if next == Some('d') => {
-                    characters.next();
-                    source.push_str(if in_class { "0-9" } else { "[0-9]" });
-                    continue;
-                }
-                '\\' => {
-                    source.push(character);
-                    let escaped = characters.next()?;
-                    source.push(escaped);
-                    if !".-+*?()[]{}|^$/".contains(escaped) {
-                        return None;
-                    }
-                    continue;
-                }
-                '[' => !std::mem::replace(&mut in_class, true) && next != Some(']'),
-                ']' => std::mem::replace(&mut in_class, false) && !source.ends_with("[^"),
-                '&' | '~' => !in_class,
-                '-' => !in_class || next != Some('-'),
-                '.' => in_class,
-                '(' => in_class || next != Some('?'),
-                _ => character.is_ascii_graphic() || character == ' ',
-            };
-            if !plain {
-                return None;
-            }
-            source.push(character);
-        }
-        Some(Self {
-            source: source.into(),
-            compiled: OnceLock::new(),
-        })
-    }
-
-    fn matches(&self, text: &str) -> bool {
-        self.compiled
-            .get_or_init(|| {
-                regex::RegexBuilder::new(&self.source)
-                    .size_limit(PATTERN_BYTES_MAX)
-                    .build()
-                    .ok()
-            })
-            .as_ref()
-            .is_some_and(|regex| regex.is_match(text))
     }
 }
 
