@@ -43,7 +43,7 @@ pub(crate) fn complete(
     let clamped = clamp(tool, &mut arguments, top_k_max);
     let completed = Completed {
         arguments: Arc::new(arguments),
-        defaults_applied: defaults_applied.into(),
+        defaults_applied,
         clamped,
     };
     (completed, verdict)

@@ -1,8 +1,8 @@
 //! The defaults that a schema declares, and putting them where a value leaves them out. Knows no other keyword.
 
-use crate::arguments::{Arguments, Kind, Place};
+use crate::arguments::{Arguments, Kind, Place, order};
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The defaults of one object schema and of what lies inside it, sorted by name.
 #[derive(Debug, Default)]
@@ -10,6 +10,34 @@ pub(super) struct Defaults {
     own: Vec<(String, Arc<str>, Value)>,
     inner: Vec<(String, Defaults)>,
     items: Option<Box<Defaults>>,
+    /// What the first call left out, of the outermost object. Most others leave out the same, and share the list.
+    usual: OnceLock<Arc<[Arc<str>]>>,
+}
+
+/// The pointers of defaults that were filled in: a list of its own only where it differs from the usual one.
+struct Applied<'d> {
+    usual: &'d [Arc<str>],
+    /// So many are those that the usual list begins with.
+    alike: usize,
+    own: Vec<Arc<str>>,
+}
+
+impl Applied<'_> {
+    fn push(&mut self, pointer: &Arc<str>) {
+        let is_usual = self.own.is_empty()
+            && self
+                .usual
+                .get(self.alike)
+                .is_some_and(|usual| Arc::ptr_eq(usual, pointer));
+        if is_usual {
+            self.alike += 1;
+            return;
+        }
+        if self.own.is_empty() {
+            self.own.extend_from_slice(&self.usual[..self.alike]);
+        }
+        self.own.push(pointer.clone());
+    }
 }
 
 impl Defaults {
@@ -18,10 +46,27 @@ impl Defaults {
     }
 
     /// Fills them in and returns their pointers.
-    pub(super) fn apply(&self, arguments: &mut Arguments) -> Vec<Arc<str>> {
-        let mut applied = Vec::new();
+    pub(super) fn apply(&self, arguments: &mut Arguments) -> Arc<[Arc<str>]> {
+        let usual = self.usual.get();
+        let mut applied = Applied {
+            usual: usual.map_or(&[], |usual| usual),
+            alike: 0,
+            own: Vec::new(),
+        };
         self.apply_to_object(arguments, None, &mut applied);
-        applied
+        let Applied { alike, own, .. } = applied;
+        match usual {
+            Some(usual) if own.is_empty() && alike == usual.len() => usual.clone(),
+            Some(usual) if own.is_empty() => usual[..alike].into(),
+            Some(_) => own.into(),
+            None if own.is_empty() => Arc::default(),
+            None => {
+                let own: Arc<[Arc<str>]> = own.into();
+                // Another session may have been faster; then this list is its call's own.
+                let _ = self.usual.set(own.clone());
+                own
+            }
+        }
     }
 
     fn inside(schema: &Value, pointer: &str) -> Self {
@@ -55,12 +100,12 @@ impl Defaults {
         &self,
         arguments: &mut Arguments,
         object: Option<Place>,
-        applied: &mut Vec<Arc<str>>,
+        applied: &mut Applied<'_>,
     ) {
         let mut gaps = arguments.gaps(object);
         for (name, pointer, default) in &self.own {
             if gaps.fill(name, default) {
-                applied.push(pointer.clone());
+                applied.push(pointer);
             }
         }
         let mut inner = self.inner.iter().peekable();
@@ -68,7 +113,7 @@ impl Defaults {
         while let Some(place) = next {
             let (name, behind) = arguments.member(place);
             while inner
-                .next_if(|(inside, _)| inside.as_bytes() < name)
+                .next_if(|(inside, _)| order(inside.as_bytes(), name).is_lt())
                 .is_some()
             {}
             if let Some((_, inside)) = inner.next_if(|(inside, _)| inside.as_bytes() == name) {
@@ -78,7 +123,7 @@ impl Defaults {
         }
     }
 
-    fn apply_to(&self, arguments: &mut Arguments, place: Place, applied: &mut Vec<Arc<str>>) {
+    fn apply_to(&self, arguments: &mut Arguments, place: Place, applied: &mut Applied<'_>) {
         match arguments.kind(place) {
             Kind::Object => self.apply_to_object(arguments, Some(place), applied),
             Kind::Array => {

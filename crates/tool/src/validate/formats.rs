@@ -94,18 +94,24 @@ fn is_plain_host(host: &[u8]) -> bool {
 
 /// Whether points divide it into letters, digits and what else is allowed, 63 of them at most and one at least.
 fn are_parts(bytes: &[u8], allows: impl Fn(u8) -> bool) -> bool {
-    let mut length = 0;
-    for byte in bytes {
-        if *byte == b'.' && length > 0 {
-            length = 0;
-        } else if length < 63 && (byte.is_ascii_alphanumeric() || allows(*byte)) {
-            length += 1;
-        } else {
-            return false;
-        }
-    }
-    length > 0
+    bytes.split(|byte| *byte == b'.').all(|part| {
+        (1..=63).contains(&part.len())
+            && part
+                .iter()
+                .all(|byte| ALPHANUMERIC[usize::from(*byte)] || allows(*byte))
+    })
 }
+
+/// Letters and digits, looked up because texts are long.
+const ALPHANUMERIC: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    table
+};
 
 fn is_uuid(text: &str) -> bool {
     text.len() == 36

@@ -103,6 +103,28 @@ fn defaults_fill_gaps_at_every_depth_and_say_where() {
 }
 
 #[test]
+fn each_call_is_told_its_own_defaults_whatever_calls_before_left_out() {
+    let validator = Validator::compile(&json!({"properties": {
+        "a": {"default": 1}, "b": {"default": 2}, "c": {"default": 3},
+    }}))
+    .unwrap();
+    for (given, applied) in [
+        (json!({"b": 0}), vec!["/a", "/c"]),
+        (json!({"b": 0}), vec!["/a", "/c"]),
+        (json!({}), vec!["/a", "/b", "/c"]),
+        (json!({"c": 0}), vec!["/a", "/b"]),
+        (json!({"b": 0, "c": 0}), vec!["/a"]),
+        (json!({"a": 0, "b": 0}), vec!["/c"]),
+        (json!({"a": 0, "b": 0, "c": 0}), vec![]),
+    ] {
+        let mut arguments = Arguments::from(given.as_object().unwrap().clone());
+        let found = validator.apply_defaults(&mut arguments);
+        let found: Vec<&str> = found.iter().map(AsRef::as_ref).collect();
+        assert_eq!(found, applied, "{given}");
+    }
+}
+
+#[test]
 fn a_trusted_schema_that_does_not_compile_refuses_instead_of_panicking() {
     let validator = Validator::trusting(Arc::new(json!({"type": "string", "pattern": "(?=a)"})));
     assert_eq!(validator.violations(&json!("a")).len(), 1);
