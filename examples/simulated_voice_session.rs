@@ -29,8 +29,8 @@ use windlass_sim::runner::{self, ConnectionId, Options, Upgrade};
 use windlass_store::MemoryStore;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::handler::{
-    Blocks, Cancellation, Context, Execution, Failure, Finding, HandlerMessage, HandlerResult,
-    Invocation, Knowledge, Outbox, OutboxClosed, ToolFacts, World,
+    Blocks, Caller, Cancellation, Context, Execution, Failure, Finding, HandlerMessage,
+    HandlerResult, Invocation, Knowledge, Outbox, OutboxClosed, ToolFacts, World,
 };
 use windlass_tool::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, UserId};
 use windlass_tool::kind::Mode;
@@ -264,10 +264,12 @@ impl<'a> Conversation<'a> {
         let tool = call.tool();
         let context = Context {
             call: call.call(),
-            client_id: ClientId::new("client"),
-            session_id: self.session.config().session_id.clone(),
-            user_id: self.session.config().user_id.clone(),
-            conversation_id: self.session.config().conversation_id.clone(),
+            caller: Arc::new(Caller {
+                client_id: ClientId::new("client"),
+                session_id: self.session.config().session_id.clone(),
+                user_id: self.session.config().user_id.clone(),
+                conversation_id: self.session.config().conversation_id.clone(),
+            }),
             mode: Mode::Voice,
             turn: call.turn(),
             tool: ToolFacts {

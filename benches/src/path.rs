@@ -13,8 +13,8 @@ use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::{
-    Blocks, Cancellation, Context, Execution, HandlerMessage, Invocation, Knowledge, Outbox,
-    OutboxClosed, ToolFacts, World,
+    Blocks, Caller, Cancellation, Context, Execution, HandlerMessage, Invocation, Knowledge,
+    Outbox, OutboxClosed, ToolFacts, World,
 };
 use windlass_tool::id::{CallRef, ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
@@ -32,7 +32,7 @@ pub(crate) struct CallPath {
     inputs: VecDeque<Input>,
     outputs: Vec<Output>,
     frames: Vec<Vec<u8>>,
-    client: ClientId,
+    caller: Arc<Caller>,
     world: Arc<dyn World>,
     outbox: Arc<dyn Outbox>,
     keeps_commands: bool,
@@ -106,6 +106,12 @@ impl CallPath {
         let found = profile::find(profile::DEFAULT_MODEL);
         let mut outputs = Vec::new();
         let session = Session::new(config(registry), &mut outputs);
+        let caller = Caller {
+            client_id: ClientId::new("client-1"),
+            session_id: session.config().session_id.clone(),
+            user_id: session.config().user_id.clone(),
+            conversation_id: session.config().conversation_id.clone(),
+        };
         let mut path = Self {
             codec: Codec::new(found.profile),
             session,
@@ -113,7 +119,7 @@ impl CallPath {
             inputs: VecDeque::new(),
             outputs,
             frames: Vec::new(),
-            client: ClientId::new("client-1"),
+            caller: Arc::new(caller),
             world: Arc::new(NoWorld),
             outbox: Arc::new(NoOutbox),
             keeps_commands: false,
@@ -246,10 +252,7 @@ impl CallPath {
             arguments: call.arguments().clone(),
             context: Context {
                 call: call.call(),
-                client_id: self.client.clone(),
-                session_id: config.session_id.clone(),
-                user_id: config.user_id.clone(),
-                conversation_id: config.conversation_id.clone(),
+                caller: self.caller.clone(),
                 mode: config.mode,
                 turn: call.turn(),
                 tool: ToolFacts {

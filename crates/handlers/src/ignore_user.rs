@@ -41,7 +41,7 @@ fn block(invocation: &Invocation) -> Outcome {
     // The client hears of the block first: where it cannot any more, nothing is done.
     notify(context, &duration, until_unix_ms, &farewell)?;
     let blocked = context.world.blocks().block(Block {
-        user_id: context.user_id.clone(),
+        user_id: context.caller.user_id.clone(),
         until_unix_ms,
         farewell_message: farewell.to_string(),
     });

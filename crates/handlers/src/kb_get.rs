@@ -47,7 +47,7 @@ fn get(invocation: Invocation) -> Outcome<Execution> {
     let request = GetRequest {
         id: arguments.id,
         namespace: arguments.namespace,
-        user_id: context.user_id.clone(),
+        user_id: context.caller.user_id.clone(),
     };
     let knowledge = context.world.knowledge();
     Ok(answer(knowledge.get(request), move |found| match found {

@@ -40,7 +40,7 @@ fn start(invocation: &Invocation) -> Outcome {
     let pending_request = said(&arguments.pending_request);
     let sent = context.send_message(json!({
         "type": "voice_session_start",
-        "conversationId": context.conversation_id.as_str(),
+        "conversationId": context.caller.conversation_id.as_str(),
         "pendingRequest": pending_request,
     }));
     if sent.is_err() {
@@ -54,7 +54,7 @@ fn start(invocation: &Invocation) -> Outcome {
         json!({"hasPendingRequest": pending_request.is_some()}),
     );
     Ok(Success::new(json!({
-        "conversation_id": context.conversation_id.as_str(),
+        "conversation_id": context.caller.conversation_id.as_str(),
         "pending_request": pending_request,
     })))
 }

@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use windlass_session::io::{AdmittedCall, EffectLookup, LOOKUP_ATTEMPT};
 use windlass_session::under_way::Claim;
 use windlass_tool::handler::{
-    Cancellation, Cause, Context, Execution, Failure, Finding, HandlerMessage, HandlerResult,
-    Invocation, Lookup, LookupInvocation, Outbox, Placement, SessionFacts, ToolFacts, World,
+    Caller, Cancellation, Cause, Context, Execution, Failure, Finding, HandlerMessage,
+    HandlerResult, Invocation, Lookup, LookupInvocation, Outbox, Placement, SessionFacts,
+    ToolFacts, World,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
@@ -33,6 +34,8 @@ pub enum Report {
 
 pub struct Executor {
     identity: SessionIdentity,
+    /// What of the identity the handlers are given.
+    caller: Arc<Caller>,
     world: Arc<dyn World>,
     messages: Arc<Messages>,
     tasks: JoinSet<Ended>,
@@ -56,8 +59,15 @@ struct Running {
 
 impl Executor {
     pub fn new(identity: SessionIdentity, world: Arc<dyn World>) -> Self {
+        let caller = Caller {
+            client_id: identity.client_id.clone(),
+            session_id: identity.session_id.clone(),
+            user_id: identity.user_id.clone(),
+            conversation_id: identity.conversation_id.clone(),
+        };
         Self {
             identity,
+            caller: Arc::new(caller),
             world,
             messages: Arc::default(),
             tasks: JoinSet::new(),
@@ -178,10 +188,7 @@ impl Executor {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         Context {
             call: circumstances.call,
-            client_id: self.identity.client_id.clone(),
-            session_id: self.identity.session_id.clone(),
-            user_id: self.identity.user_id.clone(),
-            conversation_id: self.identity.conversation_id.clone(),
+            caller: self.caller.clone(),
             mode: self.identity.mode,
             turn: circumstances.turn,
             tool: ToolFacts {

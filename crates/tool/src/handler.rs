@@ -87,14 +87,20 @@ pub struct Invocation {
     pub context: Context,
 }
 
-/// Who calls, in what session, and what the attempt may do with the outside world.
-#[derive(Clone)]
-pub struct Context {
-    pub call: CallRef,
+/// Whose session it is: the same for all of its calls, which share it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
     pub client_id: ClientId,
     pub session_id: SessionId,
     pub user_id: UserId,
     pub conversation_id: ConversationId,
+}
+
+/// Who calls, in what session, and what the attempt may do with the outside world.
+#[derive(Clone)]
+pub struct Context {
+    pub call: CallRef,
+    pub caller: Arc<Caller>,
     pub mode: Mode,
     pub turn: u64,
     pub tool: ToolFacts,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
-    Block, Blocks, BlocksUnavailable, Cancellation, CapabilityFuture, Cause, Context, Execution,
-    Facets, Failure, GetRequest, Handler, HandlerMessage, Hit, Invocation, Knowledge,
+    Block, Blocks, BlocksUnavailable, Caller, Cancellation, CapabilityFuture, Cause, Context,
+    Execution, Facets, Failure, GetRequest, Handler, HandlerMessage, Hit, Invocation, Knowledge,
     KnowledgeError, Outbox, OutboxClosed, Record, Report, SearchAnswer, SearchRequest,
     SessionFacts, Snippet, Success, ToolFacts, World,
 };
@@ -101,10 +101,12 @@ impl Bench {
                 call: CallNumber(1),
                 attempt: 1,
             },
-            client_id: ClientId::new("client"),
-            session_id: SessionId::new("session"),
-            user_id: UserId::new("user"),
-            conversation_id: ConversationId::new("conversation"),
+            caller: Arc::new(Caller {
+                client_id: ClientId::new("client"),
+                session_id: SessionId::new("session"),
+                user_id: UserId::new("user"),
+                conversation_id: ConversationId::new("conversation"),
+            }),
             mode: self.mode,
             turn: 1,
             tool: ToolFacts {
