@@ -352,13 +352,18 @@ impl Calls {
         };
         let entry = &mut self.batches[index];
         entry.unsettled = entry.unsettled.saturating_sub(1);
-        entry.ready.extend(answer.map(|answer| (number, answer)));
         let is_last = entry.unsettled == 0;
-        let answers = if is_last || !together {
-            entry.ready.sort_by_key(|(number, _)| *number);
-            entry.ready.drain(..).map(|(_, answer)| answer).collect()
+        let answers = if is_last && entry.ready.is_empty() {
+            // Most messages have one call, whose answer waits for no other.
+            answer.into_iter().collect()
         } else {
-            Vec::new()
+            entry.ready.extend(answer.map(|answer| (number, answer)));
+            if is_last || !together {
+                entry.ready.sort_by_key(|(number, _)| *number);
+                entry.ready.drain(..).map(|(_, answer)| answer).collect()
+            } else {
+                Vec::new()
+            }
         };
         let complete = is_last.then(|| self.batches.remove(index).total);
         Released { answers, complete }

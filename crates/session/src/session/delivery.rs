@@ -78,8 +78,9 @@ impl Session {
         let record = call_record(&slot, tool, arguments, &settled.response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         let is_spoken = !self.is_past_answering(slot.turn) && !has_bug!(self, LeavesRefusalsOpen);
-        self.answer(&slot, &settled, None, is_spoken, true, out);
-        self.wind_up(slot.turn, out);
+        let turn = slot.turn;
+        self.answer(slot, &settled, None, is_spoken, true, out);
+        self.wind_up(turn, out);
         settled
     }
 
@@ -107,8 +108,8 @@ impl Session {
     ) -> Settled {
         let refusal = Refusal::of(error, call.tool, call.arguments);
         let settled = self.refuse_delivery(call.slot, refusal, charge, out);
-        for (slot, rule) in &call.attached {
-            self.deduplicated(slot, *rule, out);
+        for (slot, rule) in call.attached {
+            self.deduplicated(&slot, rule, out);
             self.answer(slot, &settled, None, true, true, out);
         }
         settled
@@ -190,7 +191,7 @@ impl Session {
         };
         let delivery = Delivery::of(slot, DeliveryState::Settled(recorded));
         self.deliveries.remember(slot.key.clone(), delivery);
-        self.answer(slot, &replayed, None, is_owed, true, out);
+        self.answer(slot.clone(), &replayed, None, is_owed, true, out);
         self.wind_up(slot.turn, out);
     }
 
@@ -206,16 +207,16 @@ impl Session {
     /// Gives one delivery its answer, or nothing where nobody is to hear of it.
     pub(super) fn answer(
         &mut self,
-        slot: &Slot,
+        slot: Slot,
         settled: &Settled,
         scheduling: Option<Scheduling>,
         is_spoken: bool,
         blocks: bool,
         out: &mut Vec<Output>,
     ) {
-        let is_here = self.is_here(slot);
+        let is_here = self.is_here(&slot);
         if is_spoken && !is_here {
-            self.keep_late(slot, settled, scheduling);
+            self.keep_late(&slot, settled, scheduling);
         }
         let answers_twice = has_bug!(self, AnswersTwice);
         let is_heard = is_spoken
@@ -226,11 +227,7 @@ impl Session {
                 .is_none_or(|id| self.connection.closed_ids.close(id) || answers_twice);
         self.external_in_context |= is_heard && settled.quoted && settled.response.is_ok();
         if is_heard && settled.is_outcome {
-            self.supersede(slot, &settled.response);
-            self.connection.unconfirmed.push(Late {
-                slot: slot.clone(),
-                settled: settled.clone(),
-            });
+            self.supersede(&slot, &settled.response);
         }
         let answer = is_heard.then(|| ModelToolResponse {
             id: slot.provider_id.clone(),
@@ -242,7 +239,11 @@ impl Session {
             ),
             scheduling,
         });
-        self.release(slot, answer, blocks, out);
+        self.release(&slot, answer, blocks, out);
+        if is_heard && settled.is_outcome {
+            let settled = settled.clone();
+            self.connection.unconfirmed.push(Late { slot, settled });
+        }
     }
 
     /// Settles one delivery of its message and sends what that releases.

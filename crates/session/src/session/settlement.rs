@@ -100,16 +100,17 @@ impl Session {
         self.report(&call, &settled.response, out);
         self.apply_intents(number, &settled.response.intents, out);
         self.collect_citations(&call.tool, &settled.response);
-        self.answer_all(&call, &settled, scheduling, out);
+        let batch = call.slot.batch;
+        self.answer_all(call, &settled, scheduling, out);
         self.hold_microphone(out);
-        self.reserve_next(call.slot.batch, out);
+        self.reserve_next(batch, out);
         self.end_if_due(out);
     }
 
     /// Answers every delivery of a call, and the user who approved it.
     fn answer_all(
         &mut self,
-        call: &Call,
+        call: Call,
         settled: &Settled,
         scheduling: Option<Scheduling>,
         out: &mut Vec<Output>,
@@ -118,17 +119,17 @@ impl Session {
             // Whoever joined an approved call waits for it as for any other.
             Some(_) => (None, true),
             None => (
-                self.scheduling_of(call, scheduling, &settled.response),
+                self.scheduling_of(&call, scheduling, &settled.response),
                 call.blocks,
             ),
         };
         if call.grant.is_some() {
-            self.resolve_approved(call, settled, out);
+            self.resolve_approved(&call, settled, out);
         } else {
-            self.answer(&call.slot, settled, scheduling, call.spoken, blocks, out);
+            self.answer(call.slot, settled, scheduling, call.spoken, blocks, out);
         }
-        for (slot, rule) in &call.attached {
-            self.deduplicated(slot, *rule, out);
+        for (slot, rule) in call.attached {
+            self.deduplicated(&slot, rule, out);
             self.answer(slot, settled, scheduling, true, blocks, out);
         }
     }
