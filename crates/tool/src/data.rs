@@ -1,7 +1,7 @@
 //! What a tool brought back: made as text or as a tree of values, and as the other once somebody asks for it. Most of it is
 //! only passed on to a model, for which text does. Knows no tool and no provider.
 
-use crate::json_reader::Reader;
+use crate::json::plain_length;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
@@ -35,19 +35,42 @@ impl Data {
 
     /// Whether it is an object with one of these members.
     pub fn has_any(&self, names: &[&str]) -> bool {
-        let found = self.text().and_then(|text| {
-            let mut found = false;
-            Reader::new(text).object(|reader, name| {
-                found |= names.contains(&name);
-                reader.skip()
-            })?;
-            Some(found)
-        });
-        found.unwrap_or_else(|| {
-            let object = self.as_object();
-            object.is_some_and(|object| names.iter().any(|name| object.contains_key(*name)))
-        })
+        let plain = self.text().filter(|text| !text.contains('\\'));
+        if let Some(text) = plain {
+            return top_names(text).any(|name| names.contains(&name));
+        }
+        let object = self.as_object();
+        object.is_some_and(|object| names.iter().any(|name| object.contains_key(*name)))
     }
+}
+
+/// The names of an object's own members; none of what is no object. The text is JSON that was written here, and nothing in
+/// it is escaped, so that quotes and brackets alone tell what lies deeper.
+fn top_names(text: &str) -> impl Iterator<Item = &str> {
+    let bytes = text.as_bytes();
+    let (mut at, mut depth) = (0, 0_usize);
+    // Whether the next string is a name.
+    let mut is_name = bytes.first() == Some(&b'{');
+    std::iter::from_fn(move || {
+        while let Some(byte) = bytes.get(at) {
+            at += 1;
+            match byte {
+                b'"' => {
+                    let rest = text.get(at..)?;
+                    let length = plain_length(rest.as_bytes());
+                    at += length + 1;
+                    if std::mem::take(&mut is_name) {
+                        return rest.get(..length);
+                    }
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b',' => is_name = depth == 1 && bytes.first() == Some(&b'{'),
+                _ => {}
+            }
+        }
+        None
+    })
 }
 
 impl Deref for Data {
@@ -142,8 +165,14 @@ mod tests {
             ),
             (json!({"a": "\"", "b": {"x": [[], {}]}, "items": 1}), true),
             (json!({"a": "\\", "b": "items"}), false),
+            (
+                json!({"a": {"results": 1}, "b": [{"items": 1}, "items"]}),
+                false,
+            ),
+            (json!({"a": ["}", {}], "results": 1}), true),
             (json!({}), false),
             (json!(["results"]), false),
+            (json!([1, "results", {"items": 2}]), false),
             (json!("results"), false),
         ] {
             let names = ["results", "items"];

@@ -88,23 +88,6 @@ impl<'t> Reader<'t> {
         Arguments::read_from(self)
     }
 
-    /// Passes over a value. Says nothing of names that are there twice.
-    pub(crate) fn skip(&mut self) -> Option<()> {
-        self.skip_at(0)
-    }
-
-    fn skip_at(&mut self, depth: usize) -> Option<()> {
-        if depth > DEPTH_MAX {
-            return None;
-        }
-        match self.peek()? {
-            b'"' => self.span().map(|_| ()),
-            b'{' => self.object(|reader, _| reader.skip_at(depth + 1)),
-            b'[' => self.array(|reader| reader.skip_at(depth + 1)),
-            _ => self.scalar_text().map(|_| ()),
-        }
-    }
-
     /// The end of the text.
     pub fn end(&mut self) -> Option<()> {
         self.peek().is_none().then_some(())

@@ -137,6 +137,11 @@ impl<'de> Deserializer<'de> for Part<'de> {
         visitor.visit_newtype_struct(self)
     }
 
+    /// What nobody asks for is not looked into.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
     /// A name alone, or an object of one member whose name says which.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
@@ -159,7 +164,7 @@ impl<'de> Deserializer<'de> for Part<'de> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map struct identifier
     }
 }
 

@@ -5,7 +5,7 @@
 mod form;
 mod reading;
 
-pub(crate) use reading::Kind;
+pub(crate) use reading::{Kind, order};
 
 use crate::json::whole_number;
 use crate::json_view::{Seen, View, is_same};

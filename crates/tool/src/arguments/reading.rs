@@ -9,8 +9,9 @@ use std::num::NonZeroU32;
 
 /// Members of one object, whose names are compared one by one. Larger objects are the general parser's.
 const MEMBERS_MAX: usize = 32;
-/// Values that most calls stay below, those that a schema adds included.
-const NODES_ROOM: usize = 32;
+/// Values that most calls stay below, those that a schema adds included. More would be a piece of memory of a size that
+/// allocators do not keep at hand.
+const NODES_ROOM: usize = 24;
 /// Bytes that most schemas add at most.
 const TEXT_ROOM: usize = 64;
 
@@ -156,6 +157,14 @@ impl Arguments {
     }
 }
 
+/// How two names are sorted. Most differ in their first byte, and need no look at the rest.
+pub(crate) fn order(one: &[u8], other: &[u8]) -> Ordering {
+    match (one.first(), other.first()) {
+        (Some(first), Some(other_first)) if first != other_first => first.cmp(other_first),
+        (_, _) => one.cmp(other),
+    }
+}
+
 /// What may lie inside a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -186,7 +195,8 @@ impl Reading<'_, '_, '_> {
                 .then(|| self.value(name, depth + 1))
                 .flatten()?;
             // Most come sorted, or few enough that looking for their place from the first costs little.
-            let is_sorted = last.is_none_or(|(_, largest)| self.bytes(largest) < self.bytes(name));
+            let is_sorted = last
+                .is_none_or(|(_, largest)| order(self.bytes(largest), self.bytes(name)).is_lt());
             if is_sorted {
                 let before = last.replace((place, name)).map(|(before, _)| before);
                 self.arguments.link(parent, before, place);
@@ -250,7 +260,7 @@ impl Reading<'_, '_, '_> {
         let (mut before, mut behind) = (None, self.arguments.first_of(parent));
         while let Some(at) = behind {
             let node = self.arguments.node(at);
-            match self.bytes(node.name).cmp(self.bytes(name)) {
+            match order(self.bytes(node.name), self.bytes(name)) {
                 Ordering::Less => (before, behind) = (behind, node.next),
                 Ordering::Equal => return None,
                 Ordering::Greater => break,
@@ -275,7 +285,7 @@ impl Gaps<'_> {
     pub(crate) fn fill(&mut self, name: &str, value: &Value) -> bool {
         while let Some(at) = self.behind {
             let node = self.arguments.node(at);
-            match self.arguments.bytes(node.name).cmp(name.as_bytes()) {
+            match order(self.arguments.bytes(node.name), name.as_bytes()) {
                 Ordering::Less => (self.before, self.behind) = (self.behind, node.next),
                 Ordering::Equal => return false,
                 Ordering::Greater => break,
