@@ -106,8 +106,8 @@ pub(crate) fn artifact_path(folder: &Path) -> PathBuf {
     folder.join("tool_registry.json")
 }
 
-/// Writes tool directories, compiles them, and writes the artifact into the same folder.
-pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> {
+/// Writes tool directories into `tools`.
+pub(crate) fn write_tools(folder: &Path, tools: &[(String, Value)]) -> io::Result<PathBuf> {
     let directories = folder.join("tools");
     for (id, schema) in tools {
         let directory = directories.join(id.replace('_', "-"));
@@ -124,6 +124,12 @@ pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> 
             format!("# {id}\n\nSearches the knowledge base.\n"),
         )?;
     }
+    Ok(directories)
+}
+
+/// Writes tool directories, compiles them, and writes the artifact into the same folder.
+pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> {
+    let directories = write_tools(folder, tools)?;
     let artifact_path = artifact_path(folder);
     let builtin: BTreeSet<ToolId> = tools
         .iter()
@@ -155,7 +161,7 @@ pub(crate) fn load(artifact: &Path) -> io::Result<Registry> {
 }
 
 /// The kit's handler: one made-up hit.
-struct KbSearch;
+pub(crate) struct KbSearch;
 
 #[derive(Deserialize)]
 struct Asked<'a> {

@@ -27,7 +27,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   dispatch [VARIANT...]   one validated call through the whole path, and its parts
   core                    inputs that the session core takes in a second
   audio                   frames of audio through the codec
-  startup                 loading the registry with 5 and 200 tools
+  startup                 loading the registry, and starting a server, with 5 and 200 tools
   replay                  running a recorded hour again
   store [FOLDER]          durable reservations at 1,000 calls a second, beside flushes of the same disk
   chat-server LISTEN URL  the server with the kit's tools, whose model is at the URL, for a load generator to chat with
@@ -39,6 +39,9 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let ["store", folder @ ..] = arguments.as_slice() {
         return code(store::run(folder.first().copied()));
+    }
+    if let ["started", folder] = arguments.as_slice() {
+        return code(startup::start_once(folder));
     }
     let Some(kit) = Kit::load() else {
         println!(
