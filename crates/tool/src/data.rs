@@ -8,6 +8,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+/// Bytes that most results are shorter than.
+const ROOM: usize = 1_000;
+
 /// A JSON value, shared by all who keep it. It reads as a [`Value`], which is made when it is first looked at.
 #[derive(Clone)]
 pub struct Data(Arc<Forms>);
@@ -21,7 +24,10 @@ struct Forms {
 impl Data {
     /// Writes a value down. Fails where JSON cannot hold it, as with maps whose keys are no texts.
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
-        let text = serde_json::to_string(value)?;
+        // Written where there is room for most results and copied once, which costs less than growing and shrinking.
+        let mut bytes = Vec::with_capacity(ROOM);
+        serde_json::to_writer(&mut bytes, value)?;
+        let text = str::from_utf8(&bytes).map_err(serde::ser::Error::custom)?;
         Ok(Self(Arc::new(Forms {
             text: Some(text.into()),
             tree: OnceLock::new(),
