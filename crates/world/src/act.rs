@@ -23,7 +23,7 @@ impl World {
         self.advance(self.now_us + pause_us);
         let index = self.random.index(self.seats);
         if !self.lanes[index].is_live() {
-            return self.begin(index);
+            return self.begin_or_resume(index);
         }
         match self.random.below(40) {
             0..=16 => self.model_acts(index),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use windlass_session::io::TokenHash;
 use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
+use windlass_session::snapshot::Snapshot;
 use windlass_session::under_way::Claim;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::id::{CallNumber, CallRef, ConversationId, EffectId, SessionId, UserId};
@@ -103,6 +104,8 @@ pub(crate) struct Watch {
     pub(crate) refused: Option<Past>,
     /// Refusals of each turn.
     pub(crate) refusals: BTreeMap<u64, u32>,
+    /// The number of the last call that the session before this one had when it was saved.
+    pub(crate) calls_before: u64,
 }
 
 pub(crate) struct Lane {
@@ -135,7 +138,17 @@ pub(crate) struct Lane {
     /// The process dies after so many more outputs.
     pub(crate) crash_in: Option<u32>,
     pub(crate) is_client_here: bool,
+    /// What the store has of the present session, for one that takes its place.
+    pub(crate) saved: Option<Saved>,
     pub(crate) watch: Watch,
+}
+
+/// A session as it was saved, with what the rules knew of it then.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) starts: BTreeMap<u64, (u32, u32)>,
+    pub(crate) refusals: BTreeMap<u64, u32>,
 }
 
 impl Lane {
@@ -176,6 +189,7 @@ impl Lane {
             lookups: BTreeMap::new(),
             crash_in: None,
             is_client_here: true,
+            saved: None,
             watch: Watch::default(),
         }
     }
@@ -204,6 +218,7 @@ impl Lane {
             lookups: BTreeMap::new(),
             crash_in: None,
             is_client_here: true,
+            saved: None,
             watch: Watch::default(),
         }
     }

@@ -11,6 +11,7 @@ mod model;
 mod obey;
 mod outside;
 mod random;
+mod restored;
 mod rules;
 mod settle;
 mod tools;

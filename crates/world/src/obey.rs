@@ -8,6 +8,7 @@ use crate::world::{Question, StoreMood, World, written};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion};
+use windlass_session::event::EndReason;
 use windlass_session::io::{
     ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output,
     Proposed, RateCharge, RateDecision, ReservationError, ReservationRefusal, ReserveRequest,
@@ -76,8 +77,12 @@ impl World {
             Output::Connect {
                 generation, handle, ..
             } => self.open_connection(index, generation, handle.is_some()),
-            Output::Close(_) => {
+            Output::Close(reason) => {
                 let lane = &mut self.lanes[index];
+                // A session that ends with its server may go on with the next one.
+                if reason != EndReason::Shutdown {
+                    lane.saved = None;
+                }
                 lane.watch.is_closed = true;
                 lane.running.retain(|_, run| run.writes);
                 lane.claims.clear();
@@ -159,7 +164,7 @@ impl World {
     }
 
     /// One transaction, unless the store refuses to work.
-    fn ask_store<T>(
+    pub(crate) fn ask_store<T>(
         &mut self,
         request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
     ) -> Result<T, ReservationError> {
@@ -251,6 +256,11 @@ impl World {
                 .propose(&proposal)
                 .map(|proposed| proposed == windlass_store::Proposed::Stored),
         });
+        if let (Ok(true), Some(old)) = (&stored, replaces)
+            && let Some(old) = self.questions.get_mut(&old)
+        {
+            old.is_replaced = true;
+        }
         let outcome = match stored {
             Ok(true) => Ok(Proposed {
                 effect_id: effect_id.clone(),
@@ -270,6 +280,7 @@ impl World {
             is_warned: false,
             is_approved: false,
             is_used: false,
+            is_replaced: false,
         };
         self.questions.insert(token_hash, question);
         let call = request.call;

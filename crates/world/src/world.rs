@@ -9,10 +9,12 @@ use crate::random::Random;
 use crate::tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_session::client::ClientEvent;
 use windlass_session::io::{Input, LedgerEntry, OutcomeRecord, OutcomeState, Output, TokenHash};
 use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
+use windlass_session::snapshot::{Restored, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_session::under_way::UnderWay;
 use windlass_store::{EffectState, MemoryStore};
@@ -88,6 +90,8 @@ pub(crate) struct Question {
     pub(crate) is_warned: bool,
     pub(crate) is_approved: bool,
     pub(crate) is_used: bool,
+    /// Another token has taken the place of its own.
+    pub(crate) is_replaced: bool,
 }
 
 pub(crate) struct World {
@@ -208,6 +212,16 @@ impl World {
 
     /// Begins a session of a conversation, with what the ledger knows.
     pub(crate) fn begin(&mut self, index: usize) {
+        self.begin_with(index, Watch::default(), None);
+    }
+
+    /// The same for one that may take another's place.
+    pub(crate) fn begin_with(
+        &mut self,
+        index: usize,
+        watch: Watch,
+        restored: Option<Box<Restored>>,
+    ) {
         if !self.lanes[index].watch.has_unrecorded && self.mood == StoreMood::Up {
             self.one_end_per_start(index);
         }
@@ -218,9 +232,12 @@ impl World {
         lane.started_us = now_us;
         lane.generation = 0;
         lane.is_connected = false;
-        lane.watch = Watch::default();
+        lane.watch = watch;
         lane.minted.clear();
         lane.is_client_here = true;
+        lane.saved = None;
+        let before = restored.as_ref().map(|restored| &restored.snapshot);
+        let pending_request = before.and_then(|before| before.pending_request.clone());
         let number = lane.number;
         let config = SessionConfig {
             session_id: lane.session_id(),
@@ -231,8 +248,8 @@ impl World {
             limits: Arc::new(Limits::of(lane.mode)),
             profile: lane.profile.clone(),
             started_unix_ms: unix_ms,
-            history: Vec::new(),
-            pending_request: None,
+            history: before.map_or_else(Vec::new, |before| before.history.clone()),
+            pending_request: pending_request.map(Sensitive::into_inner),
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
         };
@@ -241,6 +258,11 @@ impl World {
         self.trace(|| format!("lane {index} begins session {number}"));
         for output in outputs {
             self.take_output(index, output);
+        }
+        if let Some(restored) = restored {
+            self.feed(index, Input::Restored(restored));
+            self.open_questions_are_taken_up(index);
+            self.feed(index, Input::Client(ClientEvent::Connected));
         }
         self.connect(index, 1, Ok(false));
     }
@@ -308,6 +330,7 @@ impl World {
             session.handle(now, input, &mut outputs);
         }
         self.outputs_are_bounded(outputs.len());
+        let is_news = outputs.iter().any(is_worth_saving);
         for output in outputs {
             self.take_output(index, output);
             let lane = &mut self.lanes[index];
@@ -316,6 +339,9 @@ impl World {
                 Some(left) => *left -= 1,
                 None => {}
             }
+        }
+        if is_news {
+            self.save(index);
         }
         self.after_input(index);
     }

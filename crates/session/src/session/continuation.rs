@@ -27,9 +27,21 @@ impl Session {
         }
     }
 
+    /// How long a question may still be answered. A wall clock that was set back since it was asked does not prolong it.
+    pub(super) fn left_ms(&self, expires_at_unix_ms: u64) -> u64 {
+        let longest_ms = self
+            .config
+            .limits
+            .confirmation_seconds
+            .saturating_mul(1_000);
+        expires_at_unix_ms
+            .saturating_sub(self.unix_ms())
+            .min(longest_ms)
+    }
+
     /// Whoever sends the token again hears what came of it, for as long as it is valid.
     fn remember_approved(&mut self, question: ApprovedQuestion) {
-        let left_ms = question.expires_at_unix_ms.saturating_sub(self.unix_ms());
+        let left_ms = self.left_ms(question.expires_at_unix_ms);
         if left_ms == 0 || self.confirmations.by_call(question.call).is_some() {
             return;
         }
@@ -49,7 +61,7 @@ impl Session {
 
     /// A question counts as if this session had asked it. One whose tool is another now, or whose time is up, does not.
     pub(super) fn take_up(&mut self, question: OpenQuestion) {
-        let left_ms = question.expires_at_unix_ms.saturating_sub(self.unix_ms());
+        let left_ms = self.left_ms(question.expires_at_unix_ms);
         let tool = self.config.registry.get(question.tool.as_str()).cloned();
         let Some(tool) = tool.filter(|tool| tool.version == question.tool_version) else {
             return;

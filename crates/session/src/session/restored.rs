@@ -261,7 +261,7 @@ impl Session {
     }
 
     fn question_of(&self, question: &KnownQuestion, call: CallNumber) -> Question {
-        let left_ms = question.expires_at_unix_ms.saturating_sub(self.unix_ms());
+        let left_ms = self.left_ms(question.expires_at_unix_ms);
         let expires_at: Timestamp = self.now + Duration::from_millis(left_ms);
         Question {
             call,

@@ -104,6 +104,7 @@ impl World {
     fn on_event(&mut self, index: usize, event: &SessionEvent) {
         match event {
             SessionEvent::CallRequested { call, .. } => {
+                self.numbers_go_on(index, *call);
                 let lane = &mut self.lanes[index];
                 let (asked_at_input, after_external) =
                     (lane.inputs, lane.watch.external_in_context);

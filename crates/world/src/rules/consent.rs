@@ -25,6 +25,7 @@ impl World {
             Some(question) => {
                 let problem = [
                     (question.is_used, "its grant was used before"),
+                    (question.is_replaced, "its token was replaced"),
                     (!question.is_approved, "the user did not approve it"),
                     (
                         now_unix_ms >= question.expires_at_unix_ms,

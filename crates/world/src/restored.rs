@@ -1,0 +1,149 @@
+//! Sessions whose process is killed and whose client comes back with its token: what was saved of each, what the next one is
+//! given, and what must hold of it.
+
+use crate::count::{Fault, State};
+use crate::lane::{Saved, Watch};
+use crate::world::World;
+use serde_json::Value;
+use std::sync::Arc;
+use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored};
+use windlass_store::{Effect, Grant, GrantState, Store};
+use windlass_tool::id::CallNumber;
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+
+impl World {
+    /// The store gets what is new of a voice session, or the process is killed before it has.
+    pub(crate) fn save(&mut self, index: usize) {
+        if self.lanes[index].mode != Mode::Voice || !self.lanes[index].is_live() {
+            return;
+        }
+        if self.random.one_in(4) {
+            return self.fault(Fault::SaveLost);
+        }
+        let lane = &mut self.lanes[index];
+        if let Some(session) = &lane.session {
+            lane.saved = Some(Saved {
+                snapshot: session.snapshot(),
+                starts: lane.watch.starts.clone(),
+                refusals: lane.watch.refusals.clone(),
+            });
+        }
+    }
+
+    /// A client begins, with the token of the session that it had where there is something to go on with.
+    pub(crate) fn begin_or_resume(&mut self, index: usize) {
+        let saved = self.lanes[index].saved.take();
+        let saved = saved.filter(|_| !self.random.one_in(4));
+        let taken_up = saved.and_then(|saved| Some((self.restored(index, &saved)?, saved)));
+        let Some((restored, saved)) = taken_up else {
+            return self.begin(index);
+        };
+        self.fault(Fault::KilledAndResumed);
+        self.resume(index, restored, saved);
+    }
+
+    fn resume(&mut self, index: usize, restored: Restored, saved: Saved) {
+        let form = serde_json::to_value(&restored.snapshot).unwrap_or_default();
+        let open_turn = form["open_turn"]["number"].as_u64();
+        if open_turn.is_some() {
+            self.report.counts.state(State::TurnTakenUp);
+        }
+        for _ in restored.questions.iter().filter(|one| is_open(one)) {
+            self.report.counts.state(State::QuestionTakenUp);
+        }
+        let watch = Watch {
+            starts: saved.starts,
+            refusals: saved.refusals,
+            open_turn,
+            external_in_context: form["external_in_context"] == Value::Bool(true),
+            calls_before: form["last_call"].as_u64().unwrap_or(0),
+            ..Watch::default()
+        };
+        self.begin_with(index, watch, Some(Box::new(restored)));
+    }
+
+    /// What a driver gives the core of the conversation, where the store answers.
+    fn restored(&mut self, index: usize, saved: &Saved) -> Option<Restored> {
+        self.record_again();
+        let lane = &self.lanes[index];
+        let (conversation, user) = (lane.conversation.clone(), lane.user.clone());
+        let now_unix_ms = self.unix_ms();
+        let (effects, grants) = self
+            .ask_store(|transaction| {
+                let effects = transaction.effects_of(&conversation, 0)?;
+                Ok((effects, transaction.grants_of(&conversation, now_unix_ms)?))
+            })
+            .ok()?;
+        let began_unix_ms = saved.snapshot.began_unix_ms;
+        let is_untold =
+            |effect: &&Effect| !effect.is_answered && effect.reserved_at_unix_ms >= began_unix_ms;
+        let untold = effects.iter().filter(is_untold);
+        // As the store gives it back.
+        let form = serde_json::to_string(&saved.snapshot).ok()?;
+        Some(Restored {
+            snapshot: serde_json::from_str(&form).ok()?,
+            untold: untold.map(|effect| effect.effect_id.clone()).collect(),
+            questions: grants
+                .into_iter()
+                .filter(|grant| grant.user_id == user)
+                .filter_map(known)
+                .collect(),
+            effects: self.ledger_of(effects),
+        })
+    }
+
+    /// What the user was asked can still be answered after a restart.
+    pub(crate) fn open_questions_are_taken_up(&mut self, index: usize) {
+        let lane = &self.lanes[index];
+        let Some(session) = lane.session.as_ref().filter(|_| lane.is_live()) else {
+            return;
+        };
+        let config = session.config();
+        let now_unix_ms = self.unix_ms();
+        let store: &dyn Store = &self.store;
+        let grants =
+            store.ask(|transaction| transaction.open_grants(&lane.conversation, now_unix_ms));
+        let lost = grants.unwrap_or_default().into_iter().find(|grant| {
+            let tool = config.registry.get(grant.tool.as_str());
+            let is_same = tool.is_some_and(|tool| *tool.version == *grant.tool_version);
+            let is_known = session.call_of_question(&grant.token_hash).is_some();
+            is_same && grant.user_id == lane.user && !is_known
+        });
+        if let Some(grant) = lost {
+            let what = format!("{} is not asked for any more", grant.effect_id);
+            self.broken("open_questions_are_taken_up", what);
+        }
+    }
+
+    /// The client knows calls by their numbers, so that no number of a saved call is given again.
+    pub(crate) fn numbers_go_on(&mut self, index: usize, call: CallNumber) {
+        let before = self.lanes[index].watch.calls_before;
+        if call.0 <= before {
+            let what = format!("{call} comes after call-{before}");
+            self.broken("numbers_go_on", what);
+        }
+    }
+}
+
+fn is_open(question: &KnownQuestion) -> bool {
+    question.state == QuestionState::Open
+}
+
+fn known(grant: Grant) -> Option<KnownQuestion> {
+    let arguments = serde_json::from_str(grant.arguments.expose()).ok()?;
+    Some(KnownQuestion {
+        token_hash: grant.token_hash,
+        effect_id: grant.effect_id,
+        tool: grant.tool,
+        tool_version: grant.tool_version.into(),
+        fingerprint: grant.fingerprint,
+        arguments: Sensitive(Arc::new(arguments)),
+        state: match grant.state {
+            GrantState::Open => QuestionState::Open,
+            GrantState::Declined => QuestionState::Declined,
+            GrantState::Consumed => QuestionState::Consumed,
+        },
+        expires_at_unix_ms: grant.expires_at_unix_ms,
+    })
+}
