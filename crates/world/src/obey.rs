@@ -77,21 +77,7 @@ impl World {
             Output::Connect {
                 generation, handle, ..
             } => self.open_connection(index, generation, handle.is_some()),
-            Output::Close(reason) => {
-                let lane = &mut self.lanes[index];
-                // A session that ends with its server may go on with the next one.
-                if reason != EndReason::Shutdown {
-                    lane.saved = None;
-                }
-                lane.watch.is_closed = true;
-                lane.running.retain(|_, run| run.writes);
-                lane.claims.clear();
-                lane.lookups.clear();
-                // Attempts that cannot be taken from their threads run on; the others are dropped.
-                for run in lane.running.values_mut().filter(|run| !run.will_request) {
-                    run.claim = None;
-                }
-            }
+            Output::Close(reason) => self.close(index, &reason),
             Output::SendModel(_)
             | Output::SendClient(_)
             | Output::DiscardAudio
@@ -99,6 +85,23 @@ impl World {
             | Output::SuppressAudio(_)
             | Output::HoldMicrophone(_)
             | Output::Event(_) => {}
+        }
+    }
+
+    /// The driver of a session that is over lets go of everything but of what runs.
+    fn close(&mut self, index: usize, reason: &EndReason) {
+        let lane = &mut self.lanes[index];
+        // A session that ends with its server may go on with the next one.
+        if *reason != EndReason::Shutdown {
+            lane.saved = None;
+        }
+        lane.watch.is_closed = true;
+        lane.running.retain(|_, run| run.writes);
+        lane.claims.clear();
+        lane.lookups.clear();
+        // Attempts that cannot be taken from their threads run on; the others are dropped.
+        for run in lane.running.values_mut().filter(|run| !run.will_request) {
+            run.claim = None;
         }
     }
 
