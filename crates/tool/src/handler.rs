@@ -1,12 +1,14 @@
 //! The contract between a tool's code and the runtime: what a handler is given, what it may do with the outside world,
 //! and what it may answer. A handler never sees a socket, a provider, a confirmation token or another session.
 
+mod failure;
+
 use crate::arguments::Arguments;
 use crate::data::Data;
-use crate::error::FailureKind;
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
+pub use failure::{Cause, Failure, Report};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -435,72 +437,4 @@ impl Success {
 )]
 pub enum ContentPart {
     Image { mime_type: String, url: String },
-}
-
-/// What a call that failed says about it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
-    pub cause: Cause,
-    pub intents: Vec<Intent>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Cause {
-    /// The handler knows what went wrong and says so.
-    Reported(Box<Report>),
-    /// The handler broke: it panicked, threw something else than an error of ours, or answered rubbish.
-    /// The text is for the log; models and clients never read it.
-    Broken(String),
-}
-
-/// A failure that a handler reports.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    pub kind: FailureKind,
-    pub message: String,
-    /// Where the type lets the handler say; a missing one is false, except that TRANSIENT and RATE_LIMIT are retryable.
-    pub retryable: Option<bool>,
-    pub partial_side_effects: Option<bool>,
-    pub suggestion: Option<String>,
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "even_null"
-    )]
-    pub details: Option<Value>,
-    /// Milliseconds.
-    pub retry_after_ms: Option<u64>,
-    pub max_retries: Option<u32>,
-    pub idempotency_required: Option<bool>,
-}
-
-impl Report {
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            retryable: None,
-            partial_side_effects: None,
-            suggestion: None,
-            details: None,
-            retry_after_ms: None,
-            max_retries: None,
-            idempotency_required: None,
-        }
-    }
-}
-
-impl From<Report> for Failure {
-    fn from(report: Report) -> Self {
-        Self {
-            cause: Cause::Reported(Box::new(report)),
-            intents: Vec::new(),
-        }
-    }
-}
-
-impl Failure {
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Report::new(kind, message).into()
-    }
 }

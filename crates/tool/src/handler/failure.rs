@@ -1,0 +1,75 @@
+//! What a call that failed says about it: what a handler reports, and that it broke.
+
+use super::even_null;
+use crate::error::FailureKind;
+use crate::intent::Intent;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a call that failed says about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    pub cause: Cause,
+    pub intents: Vec<Intent>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The handler knows what went wrong and says so.
+    Reported(Box<Report>),
+    /// The handler broke: it panicked, threw something else than an error of ours, or answered rubbish.
+    /// The text is for the log; models and clients never read it.
+    Broken(String),
+}
+
+/// A failure that a handler reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub kind: FailureKind,
+    pub message: String,
+    /// Where the type lets the handler say; a missing one is false, except that TRANSIENT and RATE_LIMIT are retryable.
+    pub retryable: Option<bool>,
+    pub partial_side_effects: Option<bool>,
+    pub suggestion: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "even_null"
+    )]
+    pub details: Option<Value>,
+    /// Milliseconds.
+    pub retry_after_ms: Option<u64>,
+    pub max_retries: Option<u32>,
+    pub idempotency_required: Option<bool>,
+}
+
+impl Report {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            retryable: None,
+            partial_side_effects: None,
+            suggestion: None,
+            details: None,
+            retry_after_ms: None,
+            max_retries: None,
+            idempotency_required: None,
+        }
+    }
+}
+
+impl From<Report> for Failure {
+    fn from(report: Report) -> Self {
+        Self {
+            cause: Cause::Reported(Box::new(report)),
+            intents: Vec::new(),
+        }
+    }
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Report::new(kind, message).into()
+    }
+}
