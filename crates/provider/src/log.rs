@@ -6,6 +6,7 @@
 //! an open call is read as one whose outcome is not known.
 
 mod entry;
+mod pictures;
 mod steps;
 mod window;
 
@@ -197,11 +198,7 @@ impl ConversationLog {
             Entry::UserImage(image) => {
                 let bytes = image.data.expose().len();
                 check_length("picture", bytes, self.limits.image_bytes_max)?;
-                let size = Size {
-                    characters: IMAGE_CHARACTERS,
-                    bytes,
-                };
-                self.user(size, UserPart::Image(image))
+                self.user(image.size(), UserPart::Image(image))
             }
             Entry::Interrupted => self.user(Size::default(), UserPart::Interrupted),
             Entry::AnswerStarted(route) => self.start_answer(route),

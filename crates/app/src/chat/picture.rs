@@ -4,7 +4,7 @@
 use super::request::BadRequest;
 use std::sync::Arc;
 use windlass_provider::log::Image;
-use windlass_runtime::config::Text;
+use windlass_runtime::config::{Text, TextProvider};
 use windlass_tool::sensitive::Sensitive;
 
 /// What one message may hold of pictures.
@@ -13,13 +13,40 @@ pub(crate) struct PictureLimits {
     pub(crate) images_max: usize,
     /// Of all of them together.
     pub(crate) bytes_max: usize,
+    /// The types that the configured provider takes.
+    types: &'static [&'static str],
 }
+
+/// Every type that some provider takes: servers that nothing is known of may take them all.
+const ALL_TYPES: [&str; 6] = [
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "image/gif",
+    "image/heic",
+    "image/heif",
+];
+/// <https://ai.google.dev/gemini-api/docs/image-understanding>.
+const GEMINI_TYPES: [&str; 5] = [
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "image/heic",
+    "image/heif",
+];
+/// <https://platform.openai.com/docs/guides/images-vision>. A GIF may not move, which is OpenAI's to see.
+const OPENAI_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 impl PictureLimits {
     pub(crate) fn of(text: &Text) -> Self {
         Self {
             images_max: text.images_max.count(),
             bytes_max: text.images_bytes_max.count(),
+            types: match text.provider {
+                TextProvider::Gemini => &GEMINI_TYPES,
+                TextProvider::Openai if text.url.is_none() => &OPENAI_TYPES,
+                TextProvider::Openai | TextProvider::Demo => &ALL_TYPES,
+            },
         }
     }
 }
@@ -49,13 +76,14 @@ impl Pictures {
         let PictureLimits {
             images_max,
             bytes_max,
+            types,
         } = self.limits;
         if self.images.len() >= images_max {
             return Err(BadRequest(format!(
                 "a message may hold at most {images_max} pictures (text.images_max); send fewer"
             )));
         }
-        let (mime_type, data) = read(url)?;
+        let (mime_type, data) = read(url, types)?;
         self.bytes += data.len() / 4 * 3;
         if self.bytes > bytes_max {
             return Err(BadRequest(format!(
@@ -83,7 +111,7 @@ impl Pictures {
 }
 
 /// The type and the base64 text of a picture.
-fn read(url: &str) -> Result<(&str, &str), BadRequest> {
+fn read<'a>(url: &'a str, types: &[&str]) -> Result<(&'a str, &'a str), BadRequest> {
     let refuse = |problem: &str| BadRequest(problem.to_owned());
     let (head, data) = url
         .strip_prefix("data:")
@@ -94,12 +122,18 @@ fn read(url: &str) -> Result<(&str, &str), BadRequest> {
     let mime_type = head
         .strip_suffix(";base64")
         .ok_or_else(|| refuse("a picture must be written in base64"))?;
-    match mime_type {
-        "image/png" | "image/jpeg" | "image/webp" | "image/gif" | "image/heic" | "image/heif" => {
-            Ok((mime_type, data))
-        }
-        _ => Err(refuse(
-            "a file must be a picture: png, jpeg, webp, gif, heic or heif",
-        )),
+    if types.contains(&mime_type) {
+        return Ok((mime_type, data));
     }
+    let taken: Vec<&str> = types
+        .iter()
+        .filter_map(|known| known.strip_prefix("image/"))
+        .collect();
+    let taken = taken.join(", ");
+    Err(BadRequest(match ALL_TYPES.contains(&mime_type) {
+        true => format!(
+            "the model's provider takes no picture of the type {mime_type}; send one of {taken}"
+        ),
+        false => format!("a file must be a picture: {taken}"),
+    }))
 }

@@ -59,8 +59,24 @@ pub(crate) fn upgraded<B>(request: &mut Request<B>) -> oneshot::Receiver<Raw> {
 }
 
 /// Serves requests until the connection rests; `None` where it has ended. `over` is ready when the server ends: then the
-/// request that is being answered is the last.
-pub(super) async fn serve<S, F, B>(
+/// request that is being answered is the last. In memory of its own, so that a connection that rests is without it.
+pub(super) fn serve<'a, S, F, B>(
+    resting: Resting,
+    service: &'a S,
+    head_timeout: Duration,
+    over: impl Future<Output = ()> + Send + 'a,
+) -> Pin<Box<dyn Future<Output = Option<Resting>> + Send + 'a>>
+where
+    S: Fn(Request<Received>) -> F + Sync,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    Box::pin(serve_here(resting, service, head_timeout, over))
+}
+
+async fn serve_here<S, F, B>(
     resting: Resting,
     service: &S,
     head_timeout: Duration,

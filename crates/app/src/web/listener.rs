@@ -86,17 +86,17 @@ where
         if resting.already_read.is_empty() && !wakes(&resting.stream, &mut shutdown).await {
             return;
         }
-        // In memory of its own, which a connection that rests does not have.
-        let exchange = exchange::serve(resting, &service, HEAD_TIMEOUT, over(&mut shutdown));
-        next = Box::pin(exchange).await;
+        next = exchange::serve(resting, &service, HEAD_TIMEOUT, over(&mut shutdown)).await;
     }
 }
 
 /// Waits for the next request without room for it; false where none comes in time, or the server ends.
 async fn wakes(stream: &TcpStream, shutdown: &mut watch::Receiver<bool>) -> bool {
+    let mut byte = [0];
     tokio::select! {
         biased;
         () = over(shutdown) => false,
-        readable = tokio::time::timeout(HEAD_TIMEOUT, stream.readable()) => matches!(readable, Ok(Ok(()))),
+        // A socket that has just been accepted may be called readable without being so; the byte stays where it is.
+        looked = tokio::time::timeout(HEAD_TIMEOUT, stream.peek(&mut byte)) => matches!(looked, Ok(Ok(_))),
     }
 }

@@ -157,6 +157,67 @@ async fn pictures_past_the_limits_and_of_other_types_are_refused_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_the_provider_does_not_take_is_refused_at_the_door() {
+    for (provider, refused, taken) in [
+        ("gemini", "image/gif", "png, jpeg, webp, heic, heif"),
+        ("openai", "image/heic", "png, jpeg, webp, gif"),
+    ] {
+        let data = tempfile::tempdir().unwrap();
+        let keys = [("text.provider", provider), ("text.api_key", "key")];
+        let (_server, address) = served(data.path(), &keys).await;
+        let answer = ask(&address, &message("a", "See?", &[data_url(refused)]));
+        assert_eq!(answer.status, 400, "{provider}: {}", answer.body);
+        for words in [refused, taken] {
+            assert!(answer.body.contains(words), "{provider}: {}", answer.body);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_that_the_provider_refuses_breaks_no_later_turn() {
+    let model = ModelServer::start(|last| match last.to_string() {
+        message if message.contains("And now?") => Says::Words("Yes."),
+        message if message.contains(PICTURE) || message.contains("Broken.") => Says::Refuses,
+        _ => Says::Words("Yes."),
+    });
+    let data = tempfile::tempdir().unwrap();
+    let keys = [
+        ("text.provider", "openai"),
+        ("text.url", model.url.as_str()),
+        ("text.model", "sees"),
+        ("models.sees.vision", "true"),
+    ];
+    let (_server, address) = served(data.path(), &keys).await;
+    let picture = [data_url("image/png")];
+    let answer = ask(&address, &message("a", "See?", &picture));
+    assert!(answer.body.contains("Yes."), "{}", answer.body);
+    assert!(
+        answer.body.contains("refused the pictures"),
+        "{}",
+        answer.body
+    );
+    let seen = model.seen();
+    assert_eq!(seen.len(), 2);
+    assert!(seen[0].to_string().contains(PICTURE));
+    assert!(seen[1].to_string().contains("refused it"), "{}", seen[1]);
+    let next = ask(&address, &message("b", "And now?", &[]));
+    assert!(next.body.contains("Yes."), "{}", next.body);
+    assert!(!next.body.contains("refused"), "{}", next.body);
+    assert!(!model.seen()[2].to_string().contains(PICTURE));
+    // Where it was not the picture alone, the picture is out all the same, and the next turn is answered.
+    let broken = ask(&address, &message("c", "Broken.", &picture));
+    assert!(
+        broken.body.contains("refused the request"),
+        "{}",
+        broken.body
+    );
+    let requests = model.seen().len();
+    let next = ask(&address, &message("d", "And now?", &[]));
+    assert!(next.body.contains("Yes."), "{}", next.body);
+    assert!(!model.seen()[requests].to_string().contains(PICTURE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_chat_whose_model_does_not_see_says_so_and_answers_the_words() {
     let model = ModelServer::start(|_| Says::Words("Yes."));
     let data = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! What can be put into a conversation's log, and what each thing takes. Knows no order and no bounds.
 
-use super::Size;
+use super::{IMAGE_CHARACTERS, Size};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -44,6 +44,15 @@ impl Entry {
 pub struct Image {
     pub mime_type: String,
     pub data: Sensitive<Arc<[u8]>>,
+}
+
+impl Image {
+    pub(super) fn size(&self) -> Size {
+        Size {
+            characters: IMAGE_CHARACTERS,
+            bytes: self.data.expose().len(),
+        }
+    }
 }
 
 /// Which model of which server wrote an answer. What is opaque in it goes back only where it came from: other models,

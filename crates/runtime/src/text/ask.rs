@@ -16,6 +16,7 @@ use windlass_provider::answer::{Answer, Ending};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::Entry;
 use windlass_provider::request::ToolUse;
+use windlass_session::client::{ClientUpdate, ErrorCode};
 use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
 
@@ -23,6 +24,9 @@ use windlass_session::model::ModelEvent;
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// Tokens that an answer has room for in any case.
 const ANSWER_TOKENS: u64 = 4_096;
+
+/// What stands in the conversation in the place of a picture that the provider has refused.
+const PICTURE_REFUSED: &str = "(The user showed a picture here. The model's provider refused it, so that you cannot see it; say so.)";
 
 /// How asking ended.
 pub(super) enum Asked {
@@ -79,6 +83,7 @@ impl TextSession {
         let limits = self.settings.limits;
         let mut history_tokens_max = self.history_tokens_max(model, system_instruction);
         let (mut retries, mut has_shortened) = (0, false);
+        let mut is_without_pictures = false;
         loop {
             let body = self.body(model, system_instruction, tool_use, history_tokens_max);
             let answer = match self.ask_once(model, body, patience, sink).await {
@@ -87,10 +92,20 @@ impl TextSession {
                 Err(GaveUp::Late) => return Asked::Late,
             };
             if !is_of_no_use(&answer) {
+                if is_without_pictures {
+                    sink.client(&pictures_refused());
+                }
                 return Asked::Answer(Box::new(answer), model.clone());
             }
             report(model, &answer.ending);
             if let Ending::Failed(failure) = &answer.ending {
+                // They may be what is wrong, and would be wrong in every later request, too.
+                if failure.class == FailureClass::InvalidRequest
+                    && self.log.leave_out_newest_pictures(PICTURE_REFUSED)
+                {
+                    is_without_pictures = true;
+                    continue;
+                }
                 if failure.class == FailureClass::ContextTooLong && !has_shortened {
                     has_shortened = true;
                     history_tokens_max /= 2;
@@ -252,6 +267,16 @@ impl TextSession {
                 Wake::Late => return Err(GaveUp::Late),
             }
         }
+    }
+}
+
+/// What the user is told of pictures without which the question was taken.
+fn pictures_refused() -> ClientUpdate {
+    ClientUpdate::Error {
+        code: ErrorCode::Unsupported,
+        message: "the model's provider refused the pictures of this message; send them again as PNG or JPEG, and smaller"
+            .to_owned(),
+        details: None,
     }
 }
 

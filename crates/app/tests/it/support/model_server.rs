@@ -12,6 +12,8 @@ pub(crate) enum Says {
     Calls(&'static str, Value),
     /// Words, once the gate is open.
     Waits(Arc<Gate>, &'static str),
+    /// Status 400.
+    Refuses,
     /// Words, and then nothing more for as long as the client stays.
     Hangs(&'static str),
 }
@@ -93,6 +95,12 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Sa
                 let id = format!("call_{number:012}");
                 let call = json!({"index": 0, "id": id, "type": "function", "function": function});
                 (json!({"tool_calls": [call]}), "tool_calls")
+            }
+            Says::Refuses => {
+                let error = json!({"error": {"message": "no", "type": "invalid_request_error"}});
+                let (head, body) = ("HTTP/1.1 400 Bad Request\r\n", error.to_string());
+                write!(writer, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).ok()?;
+                continue;
             }
             Says::Hangs(words) => {
                 let chunk = json!({"choices": [{"index": 0, "delta": {"content": words}}]});
