@@ -12,7 +12,8 @@ pub trait Ledger {
     /// intention, all in this transaction. A refusal changes nothing.
     fn reserve(&mut self, request: &Reserve) -> Result<Reserved, StoreUnavailable>;
 
-    /// Stores how an effect ended, or what became known of it later. A definite outcome is never overwritten.
+    /// Stores how an effect ended, or what became known of it later. A definite outcome is never overwritten; one that
+    /// follows upon "unknown" has not reached the model, whatever that had.
     fn record(&mut self, outcome: &Outcome) -> Result<Recorded, StoreUnavailable>;
 
     /// Notes that the effect's answer has reached the model. False where there is no such effect.

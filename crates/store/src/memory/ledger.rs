@@ -48,6 +48,8 @@ impl Ledger for Tables {
         if !may_follow(effect.state) {
             return Ok(Recorded::Kept(Box::new(effect.clone())));
         }
+        // Whoever was told that it is unknown has not been told how it ended.
+        effect.is_answered &= effect.state == outcome.state.into();
         effect.state = outcome.state.into();
         effect.response = outcome.kept_response(response_bytes_max).cloned();
         effect.changed_at_unix_ms = outcome.now_unix_ms.min(TIME_MAX_UNIX_MS);

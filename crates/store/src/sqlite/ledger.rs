@@ -45,7 +45,9 @@ impl Ledger for Tables<'_> {
             let response = outcome.kept_response(limits.response_bytes_max);
             connection
                 .prepare_cached(
-                    "UPDATE effects SET state = ?2, response = ?3, changed_at_unix_ms = ?4
+                    // Whoever was told that it is unknown has not been told how it ended.
+                    "UPDATE effects SET is_answered = is_answered AND state = ?2, state = ?2, response = ?3,
+                         changed_at_unix_ms = ?4
                      WHERE effect_id = ?1",
                 )?
                 .execute(params![

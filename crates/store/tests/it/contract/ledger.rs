@@ -346,6 +346,25 @@ fn an_answer_that_reached_the_model_is_noted() {
 }
 
 #[test]
+fn whoever_heard_that_it_is_unknown_has_not_heard_how_it_ended() {
+    check(|store| {
+        try_reserve(store, &reserve("effect-1", "wish", 1_000));
+        let effect = EffectId::new("effect-1");
+        let is_answered = || {
+            ask(store, |tables| tables.effect(&effect))
+                .unwrap()
+                .is_answered
+        };
+        record(store, "effect-1", OutcomeState::Unknown);
+        ask(store, |tables| tables.mark_answered(&effect));
+        record(store, "effect-1", OutcomeState::Unknown);
+        assert!(is_answered(), "it was told the same");
+        record(store, "effect-1", OutcomeState::Succeeded);
+        assert!(!is_answered());
+    });
+}
+
+#[test]
 fn what_was_reserved_long_ago_without_an_outcome_becomes_unknown_once() {
     check(|store| {
         for (effect, reserved_at) in [("old", 1_000), ("older", 500), ("young", 2_000)] {
