@@ -286,3 +286,49 @@ fn document(record: &Record, fields: Fields) -> TantivyDocument {
     document.add_text(fields.body, &record.body);
     document
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_looked_up_scores_as_one_that_is_searched() {
+        let words = ["hull", "keel", "mast", "sail", "oak", "ice", "drift"];
+        // Every word in a share of the records of its own, the first in all but a few.
+        let records: Vec<Record> = (0..2_000_usize)
+            .map(|number| {
+                let has = |word: &usize| number % (word * word * 3 + 2) != 1;
+                let body: Vec<&str> = (0..words.len())
+                    .filter(has)
+                    .map(|word| words[word])
+                    .collect();
+                Record {
+                    title: words[number % 7].to_owned(),
+                    body: body.join(" "),
+                    ..Record::default()
+                }
+            })
+            .collect();
+        let index = LexicalIndex::build(records.iter()).unwrap();
+        let terms: Vec<QueryTerm> = ["hull", "sail", "drift", "absent"]
+            .iter()
+            .map(|word| index.query_term((*word).to_owned(), 10, 1.0))
+            .collect();
+        let mut ranked = index.rank(&terms, &Allowed::All, records.len()).unwrap();
+        ranked.sort_unstable_by_key(|ranked| ranked.ordinal);
+        assert!(ranked.len() > 1_000);
+        for step in [1, 37, 999] {
+            let some: Vec<Ordinal> = (0..2_000).step_by(step).collect();
+            let scores = index.scores(&terms, &some).unwrap();
+            for (ordinal, score) in some.iter().zip(scores) {
+                let searched = ranked
+                    .binary_search_by_key(ordinal, |ranked| ranked.ordinal)
+                    .map_or(0.0, |place| ranked[place].bm25);
+                assert!(
+                    (score - searched).abs() < 1e-4,
+                    "{ordinal}: {score} {searched}"
+                );
+            }
+        }
+    }
+}
