@@ -52,16 +52,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let base = index(records, embedder)?;
     measure("hybrid, engine only", &base, (20, ATTEMPTS), &chance)?;
     println!("with vectors: {:.1} MB resident", resident_mb());
-    drop(base);
 
     if let Some(folder) = model {
         let begun = processor_ms();
         let model = LocalModel::open(folder.as_ref())?;
         println!(
-            "model loaded: {:.0} ms, {:.1} MB resident",
+            "model loaded beside them: {:.0} ms, {:.1} MB resident",
             processor_ms() - begun,
             resident_mb()
         );
+        drop(base);
         // Made-up words take about four tokens each.
         let some: Vec<Record> = (0..1_000)
             .map(|number| Record {
