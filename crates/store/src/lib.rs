@@ -19,7 +19,7 @@ pub use ledger::{
 };
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
-pub use snapshot::{Exchange, Saved, Snapshot, Snapshots};
+pub use snapshot::{ResumeTokens, Saved, Snapshot, Snapshots};
 pub use sqlite::{DATABASE_FILE, OpenError, SqliteStore};
 
 use windlass_tool::handler::Blocks;

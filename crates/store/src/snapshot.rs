@@ -1,4 +1,4 @@
-//! Snapshots: what a session needs to go on after its process has ended, by the hash of a resume token. Does not know what
+//! Snapshots: what a session needs to go on after its process has ended, by the hashes of its resume tokens. Does not know what
 //! a snapshot holds.
 
 use crate::{Hash, StoreLimits, StoreUnavailable};
@@ -7,7 +7,7 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The last known state of sessions, one a session.
 pub trait Snapshots {
-    /// Keeps a session's snapshot in place of its earlier one, whose token is unknown afterwards.
+    /// Keeps a session's snapshot in place of its earlier one. Tokens of that one that this one lacks are unknown afterwards.
     fn save_snapshot(&mut self, snapshot: &Snapshot) -> Result<Saved, StoreUnavailable>;
 
     /// `None` where no session has the token, or it has run out.
@@ -16,11 +16,6 @@ pub trait Snapshots {
         token_hash: &Hash,
         now_unix_ms: u64,
     ) -> Result<Option<Snapshot>, StoreUnavailable>;
-
-    /// Finds a snapshot by its token and gives it a new token and end in one step, so that of two who show the same
-    /// token one goes on. Returns it with the new token.
-    fn exchange_token(&mut self, exchange: &Exchange)
-    -> Result<Option<Snapshot>, StoreUnavailable>;
 
     /// The session is over. False where it had no snapshot.
     fn forget_snapshot(&mut self, session_id: &SessionId) -> Result<bool, StoreUnavailable>;
@@ -31,8 +26,7 @@ pub struct Snapshot {
     pub session_id: SessionId,
     pub conversation_id: ConversationId,
     pub user_id: UserId,
-    /// SHA-256 of the resume token; the token itself is never kept.
-    pub token_hash: Hash,
+    pub tokens: ResumeTokens,
     /// Whatever its writer wants to read again.
     pub body: Sensitive<Vec<u8>>,
     pub expires_at_unix_ms: u64,
@@ -43,17 +37,40 @@ pub enum Saved {
     Stored,
     /// The body is longer than the store keeps. An earlier snapshot stays.
     TooLong,
-    /// Another session has the token.
+    /// Another session has one of the tokens.
     TokenTaken,
 }
 
-/// A new token for a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exchange {
-    pub token_hash: Hash,
-    pub new_token_hash: Hash,
-    pub expires_at_unix_ms: u64,
-    pub now_unix_ms: u64,
+/// SHA-256 of each resume token that leads to a session; the tokens themselves are never kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumeTokens {
+    /// What the client was given last.
+    pub current: Hash,
+    /// What it will be given next, so that the store knows a token before a client does.
+    pub next: Option<Hash>,
+    /// What it had before, in case that it never heard of the current one.
+    pub previous: Option<Hash>,
+}
+
+impl ResumeTokens {
+    /// A session with one token.
+    pub fn only(current: Hash) -> Self {
+        Self {
+            current,
+            next: None,
+            previous: None,
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Hash> {
+        [
+            Some(&self.current),
+            self.next.as_ref(),
+            self.previous.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
+    }
 }
 
 impl Snapshot {

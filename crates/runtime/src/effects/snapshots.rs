@@ -31,6 +31,8 @@ pub trait SnapshotStore: Send + Sync {
 pub struct TakeOver {
     /// That of the session before.
     pub token_hash: Hash,
+    /// Where that one was found to lead: another session may have taken this one's place since.
+    pub before: SessionId,
     /// The new session's own.
     pub snapshot: Snapshot,
     /// Milliseconds since the Unix epoch, by the clock of the new session.
@@ -96,17 +98,21 @@ fn taken_over(
 ) -> Result<Option<Left>, StoreUnavailable> {
     let TakeOver {
         token_hash,
+        before,
         snapshot,
         now_unix_ms,
     } = request;
     // Whether it has run out was seen before; here it matters whether somebody else came first.
-    let Some(before) = transaction.snapshot(token_hash, 0)? else {
+    let found = transaction.snapshot(token_hash, 0)?;
+    let Some(found) = found.filter(|found| found.session_id == *before) else {
         return Ok(None);
     };
+    // The new session has the shown token, too.
+    transaction.forget_snapshot(before)?;
     if transaction.save_snapshot(snapshot)? != Saved::Stored {
+        transaction.save_snapshot(&found)?;
         return Ok(None);
     }
-    transaction.forget_snapshot(&before.session_id)?;
     let (conversation, user) = (&snapshot.conversation_id, &snapshot.user_id);
     let effects = transaction.effects_of(conversation, now_unix_ms.saturating_sub(LEDGER_MS))?;
     let mut grants = transaction.grants_of(conversation, *now_unix_ms)?;

@@ -12,6 +12,7 @@ mod restart;
 mod running;
 mod saving;
 mod timer;
+mod tokens;
 
 pub use confirm::Answered;
 

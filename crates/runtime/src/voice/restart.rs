@@ -1,10 +1,11 @@
 //! Sessions whose process has ended: what each leaves in the store, and how a client that holds its token goes on in another.
 //! Whoever shows a token gets nothing by it unless it is the same client, for the same user.
 
+use super::door::Living;
+use super::tokens::Tokens;
 use super::{Admission, Refusal, VoiceService, unix_ms};
 use crate::client_protocol::Start;
 use crate::effects::{Left, TakeOver, known_question, ledger_entry};
-use crate::ids::token_hash;
 use crate::subscriber::SessionIdentity;
 use serde::{Deserialize, Serialize};
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use windlass_session::client::ErrorCode;
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::snapshot::{Restored, Snapshot};
-use windlass_store::StoreUnavailable;
+use windlass_store::{ResumeTokens, StoreUnavailable};
 use windlass_tool::id::ClientId;
 use windlass_tool::sensitive::Sensitive;
 
@@ -27,7 +28,14 @@ struct Body<'a> {
 /// A session that goes on in another.
 pub(super) struct TakenUp {
     pub(super) admission: Admission,
+    pub(super) before: Before,
+}
+
+/// What a session takes over from the one whose place it has.
+pub(super) struct Before {
     pub(super) restored: Box<Restored>,
+    pub(super) tokens: Tokens,
+    pub(super) living: Living,
 }
 
 pub(super) type TakingUp = Pin<Box<dyn Future<Output = Result<TakenUp, Refusal>> + Send>>;
@@ -36,16 +44,16 @@ pub(super) type TakingUp = Pin<Box<dyn Future<Output = Result<TakenUp, Refusal>>
 pub(super) fn saved(
     identity: &SessionIdentity,
     session: &Session,
-    token_hash: [u8; 32],
+    tokens: ResumeTokens,
 ) -> Option<windlass_store::Snapshot> {
-    stored(identity, session.config(), &session.snapshot(), token_hash)
+    stored(identity, session.config(), &session.snapshot(), tokens)
 }
 
 fn stored(
     identity: &SessionIdentity,
     config: &SessionConfig,
     snapshot: &Snapshot,
-    token_hash: [u8; 32],
+    tokens: ResumeTokens,
 ) -> Option<windlass_store::Snapshot> {
     let body = Body {
         client_id: identity.client_id.clone(),
@@ -59,7 +67,7 @@ fn stored(
         session_id: identity.session_id.clone(),
         conversation_id: identity.conversation_id.clone(),
         user_id: identity.user_id.clone(),
-        token_hash,
+        tokens,
         body: Sensitive(body),
         expires_at_unix_ms: unix_ms().saturating_add(grace_ms),
     })
@@ -109,10 +117,13 @@ pub(super) async fn take_up(
         conversation_id: session.conversation_id.clone(),
         mode: session.mode,
     };
-    let new_token = token_hash(admission.resume_token.expose());
+    let tokens = Tokens::first(&admission.resume_token, Some(token));
+    // From the moment that the store has it, the shown token leads to this session, which is not to be taken from itself.
+    let living = Living::of(&service, &session.session_id);
     let take_over = TakeOver {
         token_hash: token,
-        snapshot: stored(&identity, session, &snapshot, new_token).ok_or_else(unknown)?,
+        before: found.session_id.clone(),
+        snapshot: stored(&identity, session, &snapshot, tokens.stored()).ok_or_else(unknown)?,
         now_unix_ms: admission.world.now_unix_ms(),
     };
     let left = store.take_over(take_over).wait().await;
@@ -120,10 +131,12 @@ pub(super) async fn take_up(
     let left = left.ok_or_else(unknown)?;
     tracing::info!(before = %found.session_id, session = %session.session_id, "a session goes on whose process had ended");
     let restored = Box::new(restored(snapshot, left));
-    Ok(TakenUp {
-        admission,
+    let before = Before {
         restored,
-    })
+        tokens,
+        living,
+    };
+    Ok(TakenUp { admission, before })
 }
 
 fn restored(snapshot: Snapshot, left: Left) -> Restored {

@@ -8,13 +8,13 @@ use super::confirm::{Answer, Waiting};
 use super::door::{Door, Living, Owner, Visit};
 use super::link::{Link, Progress, Wanted};
 use super::missed::{Missed, started_message};
-use super::restart;
+use super::restart::{self, Before};
 use super::saving::Saving;
+use super::tokens::Tokens;
 use super::{Admission, VoiceService};
 use crate::call_driver::CallDriver;
 use crate::client_protocol::{ServerMessage, of_event, of_question, of_update};
 use crate::codec::LiveProvider;
-use crate::ids::{resume_token, token_hash};
 use crate::journal::RecordedSession;
 use crate::pump::{Microphone, Pump};
 use crate::subscriber::SessionIdentity;
@@ -27,7 +27,7 @@ use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::ModelEvent;
-use windlass_session::snapshot::{Restored, is_worth_saving};
+use windlass_session::snapshot::is_worth_saving;
 use windlass_session::time::Timestamp;
 use windlass_tool::id::ClientId;
 
@@ -44,8 +44,8 @@ pub(super) struct Running {
     started: Instant,
     is_client_lost: bool,
     door: Arc<Door>,
-    /// The hash of the token that opens it.
-    token_hash: [u8; 32],
+    /// What opens it, now and later.
+    tokens: Tokens,
     missed: Missed,
     saving: Saving,
     /// Who gave an answer another way than over the socket.
@@ -61,7 +61,7 @@ impl Running {
         service: Arc<VoiceService>,
         client_id: ClientId,
         admission: Admission,
-        restored: Option<Box<Restored>>,
+        before: Option<Before>,
         client: &mut ClientSide,
         now: Instant,
     ) -> Box<Self> {
@@ -79,8 +79,14 @@ impl Running {
             conversation_id: session.conversation_id.clone(),
         };
         let door = Door::new(owner, admission.lease);
-        let token_hash = token_hash(admission.resume_token.expose());
-        service.doors.open(token_hash, door.clone());
+        let (restored, tokens, living) = match before {
+            Some(before) => (Some(before.restored), before.tokens, before.living),
+            None => {
+                let living = Living::of(&service, &session.session_id);
+                (None, Tokens::first(&admission.resume_token, None), living)
+            }
+        };
+        service.doors.open(*tokens.current(), door.clone());
         client.say(&started_message(&session, &admission.resume_token));
         tracing::info!(session = %session.session_id, "a voice session begins");
         let deadline = now + service.settings.setup_timeout;
@@ -90,7 +96,6 @@ impl Running {
             history_follows: !session.history.is_empty(),
         };
         let link = Link::open(admission.provider.as_ref(), &session, &first, deadline);
-        let living = Living::of(&service, &session.session_id);
         let mut outputs = Vec::new();
         let mut running = Box::new(Self {
             calls: CallDriver::new(identity, admission.world, service.shared.clone()),
@@ -101,7 +106,7 @@ impl Running {
             started: now,
             is_client_lost: false,
             door,
-            token_hash,
+            tokens,
             missed: Missed::default(),
             saving: Saving::default(),
             waiting: Waiting::default(),
@@ -279,13 +284,14 @@ impl Running {
 
     /// A client has come back, with the token that is used up by it. `false` where no other can be minted.
     pub(super) fn client_back(&mut self, client: &mut ClientSide, now: Instant) -> bool {
-        let Ok(token) = resume_token() else {
+        let before = *self.tokens.current();
+        let Ok(token) = self.tokens.give_next() else {
             return false;
         };
         self.client_lost(client, now);
-        self.service.doors.shut(&self.token_hash);
-        self.token_hash = token_hash(token.expose());
-        self.service.doors.open(self.token_hash, self.door.clone());
+        self.service.doors.shut(&before);
+        let door = self.door.clone();
+        self.service.doors.open(*self.tokens.current(), door);
         self.saving.want();
         client.say(&started_message(self.core.config(), &token));
         for message in self.missed.take() {
@@ -348,10 +354,9 @@ impl Running {
     /// Has the store keep what a session needs that takes this one's place, if anything is new.
     fn save(&mut self, context: &mut Context<'_>) {
         if self.ended.is_none() {
-            let (identity, core) = (&self.calls.identity, &self.core);
-            let token_hash = self.token_hash;
+            let (identity, core, tokens) = (&self.calls.identity, &self.core, &self.tokens);
             self.saving.poll(context, &*self.service.shared.store, || {
-                restart::saved(identity, core, token_hash)
+                restart::saved(identity, core, tokens.stored())
             });
         }
     }
@@ -408,7 +413,7 @@ impl Running {
 
     /// Nobody comes back to a session that has ended, and its conversation is free where none of its changes still runs.
     pub(super) fn leave(&mut self) {
-        self.service.doors.shut(&self.token_hash);
+        self.service.doors.shut(self.tokens.current());
         // A session that ends with its server may go on with the next one.
         if self.ended != Some(EndReason::Shutdown) {
             let session = self.calls.identity.session_id.clone();

@@ -23,6 +23,7 @@ mod provider_switch;
 mod recorded;
 mod refusals;
 mod restarts;
+mod resume_tokens;
 mod store_thread;
 mod support;
 mod text;

@@ -1,13 +1,13 @@
 //! Snapshots in a map.
 
 use super::Tables;
-use crate::{Exchange, Hash, Saved, Snapshot, Snapshots, StoreUnavailable, TIME_MAX_UNIX_MS};
+use crate::{Hash, Saved, Snapshot, Snapshots, StoreUnavailable, TIME_MAX_UNIX_MS};
 use windlass_tool::id::SessionId;
 
 impl Tables {
     fn by_token(&self, token_hash: &Hash) -> Option<&Snapshot> {
         let mut snapshots = self.snapshots.values();
-        snapshots.find(|snapshot| snapshot.token_hash == *token_hash)
+        snapshots.find(|snapshot| snapshot.tokens.iter().any(|own| own == token_hash))
     }
 }
 
@@ -16,9 +16,10 @@ impl Snapshots for Tables {
         if snapshot.is_too_long(&self.limits) {
             return Ok(Saved::TooLong);
         }
-        let is_taken = self
-            .by_token(&snapshot.token_hash)
-            .is_some_and(|other| other.session_id != snapshot.session_id);
+        let is_taken = snapshot.tokens.iter().any(|token_hash| {
+            self.by_token(token_hash)
+                .is_some_and(|other| other.session_id != snapshot.session_id)
+        });
         if is_taken {
             return Ok(Saved::TokenTaken);
         }
@@ -37,26 +38,6 @@ impl Snapshots for Tables {
         Ok(found
             .filter(|snapshot| snapshot.expires_at_unix_ms > now_unix_ms)
             .cloned())
-    }
-
-    fn exchange_token(
-        &mut self,
-        exchange: &Exchange,
-    ) -> Result<Option<Snapshot>, StoreUnavailable> {
-        let Some(found) = self.snapshot(&exchange.token_hash, exchange.now_unix_ms)? else {
-            return Ok(None);
-        };
-        if self.by_token(&exchange.new_token_hash).is_some() {
-            return Ok(None);
-        }
-        let exchanged = Snapshot {
-            token_hash: exchange.new_token_hash,
-            expires_at_unix_ms: exchange.expires_at_unix_ms.min(TIME_MAX_UNIX_MS),
-            ..found
-        };
-        self.snapshots
-            .insert(exchanged.session_id.clone(), exchanged.clone());
-        Ok(Some(exchanged))
     }
 
     fn forget_snapshot(&mut self, session_id: &SessionId) -> Result<bool, StoreUnavailable> {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 const APPLICATION_ID: i64 = 0x574E_444C;
 
 /// Step `n`, counted from 1, leads from version `n - 1` to version `n`.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "
     CREATE TABLE blocks (
         user_id TEXT NOT NULL PRIMARY KEY,
@@ -78,6 +78,13 @@ const STEPS: [&str; 2] = [
         expires_at_unix_ms INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX snapshots_by_end ON snapshots (expires_at_unix_ms);
+",
+    "
+    ALTER TABLE snapshots ADD COLUMN next_token_hash BLOB;
+    ALTER TABLE snapshots ADD COLUMN previous_token_hash BLOB;
+    CREATE UNIQUE INDEX snapshots_by_next_token ON snapshots (next_token_hash) WHERE next_token_hash IS NOT NULL;
+    CREATE UNIQUE INDEX snapshots_by_previous_token ON snapshots (previous_token_hash)
+        WHERE previous_token_hash IS NOT NULL;
 ",
 ];
 

@@ -4,13 +4,12 @@
 use super::{Driver, Stage};
 use crate::client_protocol::{AudioMode, ServerMessage, Start};
 use crate::ids::token_hash;
-use crate::voice::restart::{self, TakenUp};
+use crate::voice::restart::{self, Before, TakenUp};
 use crate::voice::running::Running;
 use crate::voice::{Admission, Refusal};
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 use windlass_session::client::ErrorCode;
-use windlass_session::snapshot::Restored;
 
 impl Driver {
     pub(super) fn start(&mut self, start: Start, now: Instant) {
@@ -71,11 +70,8 @@ impl Driver {
             return false;
         };
         match taken_up {
-            Ok(TakenUp {
-                admission,
-                restored,
-            }) => {
-                self.begin(admission, Some(restored), audio, now);
+            Ok(TakenUp { admission, before }) => {
+                self.begin(admission, Some(before), audio, now);
                 if let Some(reading) = self.client.socket().already_read() {
                     self.read(reading, now);
                 }
@@ -95,7 +91,7 @@ impl Driver {
     fn begin(
         &mut self,
         admission: Admission,
-        restored: Option<Box<Restored>>,
+        before: Option<Before>,
         audio: AudioMode,
         now: Instant,
     ) {
@@ -104,7 +100,7 @@ impl Driver {
             self.service.clone(),
             self.client_id.clone(),
             admission,
-            restored,
+            before,
             &mut self.client,
             now,
         ));

@@ -3,7 +3,7 @@
 use super::{check, check_with};
 use crate::support::{HOUR_MS, ask, hash};
 use windlass_store::{
-    Appended, Entry, Exchange, NewEntry, Opened, Saved, Snapshot, Store, StoreLimits,
+    Appended, Entry, NewEntry, Opened, ResumeTokens, Saved, Snapshot, Store, StoreLimits,
 };
 use windlass_tool::id::{ConversationId, SessionId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -167,7 +167,7 @@ fn snapshot(session: &str, token: &str, body: &str) -> Snapshot {
         session_id: SessionId::new(session),
         conversation_id: id(),
         user_id: UserId::new("alice"),
-        token_hash: hash(token),
+        tokens: ResumeTokens::only(hash(token)),
         body: Sensitive(body.as_bytes().to_vec()),
         expires_at_unix_ms: 10_000,
     }
@@ -195,32 +195,36 @@ fn a_session_has_one_snapshot_and_its_newest_token_counts() {
 }
 
 #[test]
-fn of_two_who_show_one_token_one_goes_on() {
+fn each_token_of_a_session_leads_to_it_until_a_save_leaves_it_out() {
     check(|store| {
-        let kept = snapshot("s1", "a", "state");
-        ask(store, |tables| tables.save_snapshot(&kept));
-        ask(store, |tables| {
-            tables.save_snapshot(&snapshot("s2", "b", ""))
-        });
-        let exchange = |old: &str, new: &str, now_unix_ms| {
-            let exchange = Exchange {
-                token_hash: hash(old),
-                new_token_hash: hash(new),
-                expires_at_unix_ms: 20_000,
-                now_unix_ms,
-            };
-            ask(store, |tables| tables.exchange_token(&exchange))
+        let save = |snapshot: &Snapshot| ask(store, |tables| tables.save_snapshot(snapshot));
+        let find = |token: &str| ask(store, |tables| tables.snapshot(&hash(token), 0));
+        let with = |previous: Option<&str>, current: &str, next: Option<&str>| Snapshot {
+            tokens: ResumeTokens {
+                current: hash(current),
+                next: next.map(hash),
+                previous: previous.map(hash),
+            },
+            ..snapshot("s1", "", "state")
         };
-        assert_eq!(exchange("a", "new", 10_000), None, "it has run out");
-        assert_eq!(exchange("a", "b", 0), None, "another session has the token");
-        let expected = Snapshot {
-            token_hash: hash("new"),
-            expires_at_unix_ms: 20_000,
-            ..kept
-        };
-        assert_eq!(exchange("a", "new", 0), Some(expected));
-        assert_eq!(exchange("a", "newer", 0), None);
-        assert!(exchange("new", "newer", 15_000).is_some());
+        let first = with(None, "a", Some("b"));
+        assert_eq!(save(&first), Saved::Stored);
+        assert_eq!((find("a"), find("b")), (Some(first.clone()), Some(first)));
+        let second = with(Some("a"), "b", Some("c"));
+        assert_eq!(save(&second), Saved::Stored);
+        for token in ["a", "b", "c"] {
+            assert_eq!(find(token), Some(second.clone()), "{token}");
+            assert_eq!(
+                save(&snapshot("s2", token, "")),
+                Saved::TokenTaken,
+                "{token}"
+            );
+        }
+        let third = with(Some("b"), "c", None);
+        assert_eq!(save(&third), Saved::Stored);
+        assert_eq!((find("a"), find("b")), (None, Some(third)));
+        assert_eq!(save(&snapshot("s2", "a", "")), Saved::Stored);
+        assert_eq!(save(&with(Some("a"), "c", None)), Saved::TokenTaken);
     });
 }
 
