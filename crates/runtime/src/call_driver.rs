@@ -1,7 +1,7 @@
 //! The outputs of the core that concern calls and events, obeyed the same way for every session, with or without sockets.
 //! Owns the executor; knows no client and no provider.
 
-use crate::effects::{self, Answer, EffectStore};
+use crate::effects::{self, Answer, Beside, EffectStore};
 use crate::executor::{Executor, Report};
 use crate::journal::Journal;
 use crate::rate::RateLimiter;
@@ -155,7 +155,7 @@ impl CallDriver {
     pub(crate) fn obey(&mut self, output: Output, inputs: &mut VecDeque<Input>) -> Option<Output> {
         match output {
             Output::ReadLedger => self.read_ledger(inputs),
-            Output::RequestConfirmation(request) => self.propose(&request, inputs),
+            Output::RequestConfirmation(request) => self.propose(&request, |_| None, inputs),
             Output::DeclineConfirmation { token_hash } => {
                 let work = effects::decline(&self.identity, token_hash, self.now_unix_ms());
                 let answer = self.shared.store.ask(work);
@@ -209,8 +209,13 @@ impl CallDriver {
         None
     }
 
-    /// Has a confirmation stored. Its token waits here until the client is asked.
-    fn propose(&mut self, request: &ConfirmationRequest, inputs: &mut VecDeque<Input>) {
+    /// Has a confirmation stored, with what is written down beside it. Its token waits here until the client is asked.
+    pub(crate) fn propose(
+        &mut self,
+        request: &ConfirmationRequest,
+        beside: impl FnOnce(TokenHash) -> Option<Beside>,
+        inputs: &mut VecDeque<Input>,
+    ) {
         let call = request.call;
         match effects::propose(&self.identity, request, self.now_unix_ms()) {
             Err(error) => inputs.push_back(Input::Proposed {
@@ -218,11 +223,13 @@ impl CallDriver {
                 outcome: Err(ReservationRefusal::Unavailable(error)),
             }),
             Ok(minted) => {
+                let (token_hash, token) = (minted.token_hash, minted.token.clone());
                 if self.tokens.len() >= TOKENS_MAX {
                     self.tokens.pop_front();
                 }
-                self.tokens.push_back((minted.token_hash, minted.token));
-                let answer = self.shared.store.ask(minted.work);
+                self.tokens.push_back((token_hash, token));
+                let work = minted.with(beside(token_hash)).work;
+                let answer = self.shared.store.ask(work);
                 let become_input = move |answer: Result<Option<Input>, StoreUnavailable>| {
                     answer.unwrap_or_else(|error| Some(effects::not_proposed(call, &error)))
                 };

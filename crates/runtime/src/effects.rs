@@ -33,6 +33,9 @@ const LEDGER_MS: u64 = 24 * 60 * 60 * 1000;
 pub type Work =
     Box<dyn FnMut(&mut dyn Transaction) -> Result<Option<Input>, StoreUnavailable> + Send>;
 
+/// What is written down in the transaction that stores a question to the user, so that neither is there without the other.
+pub type Beside = Box<dyn FnMut(&mut dyn Transaction) -> Result<(), StoreUnavailable> + Send>;
+
 /// The store as sessions use it.
 pub trait EffectStore: SnapshotStore {
     /// Which sessions of this process are at which of its effects.
@@ -253,6 +256,24 @@ pub(crate) struct Minted {
     pub(crate) token: Sensitive<String>,
     pub(crate) token_hash: TokenHash,
     pub(crate) work: Work,
+}
+
+impl Minted {
+    /// Has something else written down where the question is stored.
+    pub(crate) fn with(self, beside: Option<Beside>) -> Self {
+        let Some(mut beside) = beside else {
+            return self;
+        };
+        let mut work = self.work;
+        let both: Work = Box::new(move |transaction| {
+            let input = work(transaction)?;
+            if let Some(Input::Proposed { outcome: Ok(_), .. }) = &input {
+                beside(transaction)?;
+            }
+            Ok(input)
+        });
+        Self { work: both, ..self }
+    }
 }
 
 pub(crate) fn propose(

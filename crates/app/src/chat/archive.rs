@@ -5,7 +5,7 @@ use super::record::TurnRecord;
 use crate::clock;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use windlass_runtime::effects::{Ended, inherited};
+use windlass_runtime::effects::{Beside, Ended, inherited};
 use windlass_runtime::store_thread::StoreHandle;
 use windlass_runtime::text::ui_stream;
 use windlass_session::io::Input;
@@ -74,31 +74,25 @@ impl Archive {
         mut entry: Entry,
         mut answer: Option<Arc<TurnRecord>>,
     ) {
-        let (id, owner, now) = (id.clone(), owner_id(owner), used_unix_ms);
+        let (id, owner) = (id.clone(), owner_id(owner));
         self.store.ask_later(move |transaction| {
             if let Some(record) = answer.take() {
                 let text = record.text(KEPT_ANSWER_BYTES_MAX);
                 entry.answer = text.map(|text| Sensitive(ui_stream::without_questions(&text)));
             }
-            if transaction.open_conversation(&id, &owner, now)? == Opened::Foreign {
-                tracing::error!(conversation = %id, "a conversation of another owner has this id in the store");
-                return Ok(());
-            }
-            loop {
-                let body = NewEntry {
-                    key: None,
-                    body: entry.body(),
-                };
-                match transaction.append(&id, &[body], now)? {
-                    Appended::Stored(_) | Appended::Missing => return Ok(()),
-                    Appended::TooLong if entry.shorten() => {}
-                    Appended::TooLong => {
-                        tracing::warn!(conversation = %id, "a turn is longer than store.entry_bytes_max and is not kept");
-                        return Ok(());
-                    }
-                }
-            }
+            append(transaction, &id, &owner, used_unix_ms, &mut entry)
         });
+    }
+
+    /// Keeps something in a transaction of somebody else.
+    pub(crate) fn entry(
+        id: &ConversationId,
+        owner: Option<&ClientId>,
+        used_unix_ms: u64,
+        mut entry: Entry,
+    ) -> Beside {
+        let (id, owner) = (id.clone(), owner_id(owner));
+        Box::new(move |transaction| append(transaction, &id, &owner, used_unix_ms, &mut entry))
     }
 
     /// The conversation of this id, if the store has one that has not been idle for too long.
@@ -144,6 +138,34 @@ pub(crate) fn find(
         ended: entries.iter().rev().find_map(|entry| entry.ended.clone()),
         entries,
     }))
+}
+
+/// Adds to what the store has of a conversation, which begins with it.
+fn append(
+    transaction: &mut dyn Transaction,
+    id: &ConversationId,
+    owner: &UserId,
+    now_unix_ms: u64,
+    entry: &mut Entry,
+) -> Result<(), StoreUnavailable> {
+    if transaction.open_conversation(id, owner, now_unix_ms)? == Opened::Foreign {
+        tracing::error!(conversation = %id, "a conversation of another owner has this id in the store");
+        return Ok(());
+    }
+    loop {
+        let body = NewEntry {
+            key: None,
+            body: entry.body(),
+        };
+        match transaction.append(id, &[body], now_unix_ms)? {
+            Appended::Stored(_) | Appended::Missing => return Ok(()),
+            Appended::TooLong if entry.shorten() => {}
+            Appended::TooLong => {
+                tracing::warn!(conversation = %id, "a turn is longer than store.entry_bytes_max and is not kept");
+                return Ok(());
+            }
+        }
+    }
 }
 
 fn owner_id(owner: Option<&ClientId>) -> UserId {

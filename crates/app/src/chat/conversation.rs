@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
-use windlass_runtime::effects::Ended;
+use windlass_runtime::effects::{Beside, Ended};
 use windlass_runtime::text::TextSession;
 use windlass_session::model::HistoryEntry;
 use windlass_tool::id::{ClientId, ConversationId, UserId};
@@ -280,6 +280,16 @@ impl Conversation {
             said,
         };
         self.keep(entry, answer);
+    }
+
+    /// What keeps a turn that has not ended, together with a question of it.
+    pub(crate) fn beside_question(&self, user_id: UserId, ended: Ended) -> Beside {
+        let entry = Entry {
+            ended: Some((user_id, ended)),
+            said: self.lock().unsaved.take(),
+            ..Entry::default()
+        };
+        Archive::entry(&self.id, self.owner.as_ref(), self.used(), entry)
     }
 
     fn keep(&self, entry: Entry, answer: Option<Arc<TurnRecord>>) {

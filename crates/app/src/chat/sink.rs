@@ -6,11 +6,13 @@ use super::record::TurnWriter;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use windlass_runtime::effects::{Beside, Ended};
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{TurnEnd, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::UserId;
 use windlass_tool::sensitive::Sensitive;
 
 pub(super) struct ChatSink {
@@ -41,6 +43,10 @@ impl TurnSink for ChatSink {
 
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
         self.stream.asks(question, token);
+    }
+
+    fn beside_question(&mut self, user_id: &UserId, ended: Ended) -> Option<Beside> {
+        Some(self.conversation.beside_question(user_id.clone(), ended))
     }
 
     fn failed(&mut self, code: ErrorCode, message: &str) {

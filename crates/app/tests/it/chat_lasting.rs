@@ -3,10 +3,12 @@
 
 use crate::chat::{approval, chat, chunks, echo, question, user, words};
 use crate::support::http::{Answer, get, post, post_with};
-use crate::support::model_server::ModelServer;
+use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -139,6 +141,52 @@ fn what_the_user_was_asked_can_be_answered_after_a_restart() {
         assert_eq!(model.seen().len(), requests, "nothing ran");
         server.end("-KILL");
     }
+}
+
+/// Asks, and reads of the answer no more than the question to the user that is in it: its token and the id of its call.
+fn until_question(address: &str, body: &Value) -> (TcpStream, String, Value) {
+    let (mut stream, body) = (TcpStream::connect(address).unwrap(), body.to_string());
+    let head = format!(
+        "POST /api/chat HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    write!(stream, "{head}\r\n{body}").unwrap();
+    let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut chunks = lines.filter_map(|line| {
+        serde_json::from_str::<Value>(line.unwrap().strip_prefix("data: ")?).ok()
+    });
+    let asked = chunks.find(|chunk| chunk["type"] == "tool-approval-request");
+    let asked = asked.expect("the answer ends without a question");
+    let token = asked["approvalId"].as_str().unwrap().to_owned();
+    (stream, token, asked["toolCallId"].clone())
+}
+
+#[test]
+fn a_question_can_be_answered_though_its_turn_never_came_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    require_consent(folder.path(), "start_voice_session");
+    let model = ModelServer::start(|last: &Value| match last["role"] == "tool" {
+        true => Says::Hangs("You will be"),
+        false => echo(last),
+    });
+    let server = serve(folder.path(), &model);
+    let wish = json!({"id": "c", "messages": [user("a", "Talk.")]});
+    let (_listening, token, call) = until_question(&server.address, &wish);
+    server.running.signal("-KILL");
+    server.running.end();
+
+    let server = serve(folder.path(), &model);
+    let answer = server.ask(&json!({"id": "c", "messages": [approval(&token, true)]}));
+    let done = chunks(&answer)
+        .into_iter()
+        .find(|chunk| chunk["type"] == "tool-output-available");
+    let done = done.unwrap_or_else(|| panic!("{}", answer.body));
+    assert_eq!(done["toolCallId"], call);
+    let next = server.ask(&json!({"id": "c", "messages": [user("b", "Who?")]}));
+    assert_eq!(words(&next), "It is me.");
+    let told = model.seen().pop().unwrap()["messages"].to_string();
+    assert!(told.contains("Talk."), "{told}");
+    server.end("-KILL");
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod ui_stream;
 pub use model::{ModelOptions, Protocol, TextModel, TextTools};
 pub use session::{Past, TextRequest, TextSession};
 
+use crate::effects::{Beside, Ended};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_provider::answer::AnswerLimits;
@@ -20,6 +21,7 @@ use windlass_provider::log;
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::Usage;
+use windlass_tool::id::UserId;
 use windlass_tool::sensitive::Sensitive;
 
 /// What is the same for every text session.
@@ -102,6 +104,12 @@ pub trait TurnSink: Send {
 
     /// The user is asked whether a call may run; the answer has to bring the token.
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>);
+
+    /// What is to be stored together with a question to the user, so that the question can be answered wherever the process
+    /// ends: whose session asks, and where it has got to.
+    fn beside_question(&mut self, _user_id: &UserId, _ended: Ended) -> Option<Beside> {
+        None
+    }
 
     /// Something went wrong; what was said before stays said.
     fn failed(&mut self, code: ErrorCode, message: &str);

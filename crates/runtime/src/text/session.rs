@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use windlass_provider::log::{ConversationLog, Entry, Image};
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{Input, Output};
+use windlass_session::io::{ConfirmationRequest, Input, Output};
 use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
@@ -251,13 +251,30 @@ impl TextSession {
             let at = Timestamp::default() + self.started.elapsed();
             self.core.handle(at, input, &mut outputs);
             for output in outputs.drain(..) {
-                if let Some(output) = self.calls.obey(output, &mut inputs) {
+                if let Output::RequestConfirmation(request) = &output {
+                    self.ask_user(request, &mut inputs, sink);
+                } else if let Some(output) = self.calls.obey(output, &mut inputs) {
                     self.obey(output, sink);
                 }
             }
         }
         self.inputs = inputs;
         self.outputs = outputs;
+    }
+
+    /// Has a question to the user stored, and beside it where the session has got to with it.
+    fn ask_user(
+        &mut self,
+        request: &ConfirmationRequest,
+        inputs: &mut VecDeque<Input>,
+        sink: &mut dyn TurnSink,
+    ) {
+        let (mut ended, user_id) = (self.ended(), self.user_id().clone());
+        let beside = |token_hash| {
+            ended.questions.push((token_hash, request.call));
+            sink.beside_question(&user_id, ended)
+        };
+        self.calls.propose(request, beside, inputs);
     }
 
     /// Between turns, which may be a day apart, nothing is held that the next one makes anew.
