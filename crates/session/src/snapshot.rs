@@ -2,6 +2,8 @@
 //! its place is given. Owns the saved form and its version; knows no store. What the store keeps by itself, the ledger and
 //! the questions to the user, is not in it.
 
+mod elsewhere;
+
 use crate::event::{SessionEvent, TurnSummary};
 use crate::io::{LedgerEntry, Output, TokenHash};
 use crate::model::HistoryEntry;
@@ -95,6 +97,13 @@ impl Snapshot {
     /// Whether this version of the program can take it up.
     pub fn is_current(&self) -> bool {
         self.version == SNAPSHOT_VERSION
+    }
+
+    /// Takes up what was said elsewhere in the conversation since, by the conversation's own account, oldest first.
+    pub fn hear_account(&mut self, account: &[HistoryEntry]) {
+        let open_words = self.open_turn.as_ref().map(|turn| turn.words.expose());
+        let since = elsewhere::said_since(&self.history, account, open_words.map(String::as_str));
+        self.history.extend(since);
     }
 }
 

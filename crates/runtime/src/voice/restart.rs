@@ -92,7 +92,7 @@ pub(super) async fn take_up(
     let is_theirs = named(&start.user_id, found.user_id.as_str())
         && named(&start.conversation_id, found.conversation_id.as_str());
     let body: Body<'_> = serde_json::from_slice(found.body.expose()).map_err(|_| unknown())?;
-    let snapshot = body.snapshot.into_owned();
+    let mut snapshot = body.snapshot.into_owned();
     if !is_theirs || body.client_id != client_id || !snapshot.is_current() {
         return Err(unknown());
     }
@@ -107,7 +107,8 @@ pub(super) async fn take_up(
     if admission.session.user_id != found.user_id {
         return Err(unknown());
     }
-    // This session's own account: what the user waits for an answer to is not in it, and is asked again.
+    // What was said meanwhile is in the host's account alone, and what the user waits for an answer to is asked again.
+    snapshot.hear_account(&admission.session.history);
     admission.session.history.clone_from(&snapshot.history);
     let session = &admission.session;
     let identity = SessionIdentity {

@@ -7,10 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use windlass_runtime::effects::DirectStore;
+use windlass_session::model::{HistoryEntry, Role};
 use windlass_store::SqliteStore;
 use windlass_tool::handler::{Execution, Invocation};
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
 
 /// A shop that processes share: what they order there, and whether it ever answers.
 #[derive(Clone, Default)]
@@ -171,6 +173,56 @@ async fn a_conversation_goes_on_with_what_was_said_and_its_open_question() {
     let (mut stage, _) = processes.next("resume-me-2").await;
     let mut provider = ready_provider(&mut stage).await;
     until_told(&mut provider, "Colin Archer.").await;
+}
+
+#[tokio::test]
+async fn what_was_chatted_before_the_session_went_on_is_known_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut processes = Processes::over(folder.path(), Shop::default());
+    let (mut stage, mut provider) = processes.first().await;
+    let typed = json!({ "type": "text", "text": "Who built the Fram?" });
+    stage.client.send(typed).await;
+    until_told(&mut provider, "Fram").await;
+    say(&mut provider, "Colin Archer.").await;
+    provider.send(turn_end()).await;
+    stage.client.until("turn_complete").await;
+    let typed = json!({ "type": "text", "text": "When was that?" });
+    stage.client.send(typed).await;
+    until_told(&mut provider, "When").await;
+    kill(stage);
+
+    let entry = |role, text: &str| HistoryEntry {
+        role,
+        text: Sensitive(text.to_owned()),
+    };
+    let account = vec![
+        entry(Role::User, "Who built the Fram?"),
+        entry(Role::Assistant, "Colin Archer."),
+        entry(Role::User, "When was that?"),
+        entry(Role::User, "And where?"),
+        entry(Role::Assistant, "In Larvik."),
+    ];
+    let setting = processes.setting();
+    let mut stage = Stage::set(Setting { account, ..setting }).await;
+    stage.client.send(resume("resume-me")).await;
+    stage.client.until("started").await;
+    let mut provider = ready_provider(&mut stage).await;
+    let told = until_told(&mut provider, "When was that?").await.concat();
+    for said in [
+        "Who built",
+        "Colin Archer.",
+        "And where?",
+        "In Larvik.",
+        "When was",
+    ] {
+        assert_eq!(told.matches(said).count(), 1, "{said}: {told}");
+    }
+    kill(stage);
+
+    // It is the session's own now, and stays so in the next process.
+    let (mut stage, _) = processes.next("resume-me-2").await;
+    let mut provider = ready_provider(&mut stage).await;
+    until_told(&mut provider, "In Larvik.").await;
 }
 
 #[tokio::test]

@@ -199,6 +199,7 @@ struct OneSession {
     number: AtomicU32,
     user: Option<&'static str>,
     conversation: Option<&'static str>,
+    account: Vec<HistoryEntry>,
     lease: Mutex<Option<Arc<()>>>,
 }
 
@@ -216,7 +217,10 @@ impl Host for OneSession {
         if let Some(conversation) = self.conversation {
             session.conversation_id = ConversationId::new(conversation);
         }
-        session.history = start.history.into_iter().collect::<Vec<HistoryEntry>>();
+        session.history = match self.account.is_empty() {
+            true => start.history.into_iter().collect::<Vec<HistoryEntry>>(),
+            false => self.account.clone(),
+        };
         session.pending_request = start.pending_request.map(Sensitive::into_inner);
         if self.live == Live::Openai {
             let found = openai_realtime::profile::find(openai_realtime::profile::DEFAULT_MODEL);
@@ -256,6 +260,8 @@ pub(crate) struct Setting {
     /// Another user than Ada, and another conversation than c-1.
     pub(crate) user: Option<&'static str>,
     pub(crate) conversation: Option<&'static str>,
+    /// What the host knows of the conversation, which counts for more than what clients say of it.
+    pub(crate) account: Vec<HistoryEntry>,
 }
 
 /// A voice service with one client that has connected.
@@ -286,6 +292,7 @@ impl Stage {
             number: AtomicU32::new(setting.number.max(1)),
             user: setting.user,
             conversation: setting.conversation,
+            account: setting.account,
             lease: Mutex::new(Some(lease)),
         };
         let service = VoiceService::new(
