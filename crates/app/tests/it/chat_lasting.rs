@@ -6,6 +6,7 @@ use crate::support::http::{Answer, get, post, post_with};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
+use crate::voice::cookie;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -266,6 +267,51 @@ async fn what_was_said_by_voice_is_known_after_a_restart_and_to_its_client_alone
     let told = model.seen().pop().unwrap()["messages"].to_string();
     assert!(told.contains("Who designed the ship Fram?"), "{told}");
     server.end("-KILL");
+}
+
+/// Shows a token; what `started` says, and the client that heard it.
+async fn resume(server: &Process, cookie: &str, token: &Value) -> Option<(VoiceClient, Value)> {
+    let headers = [("Cookie", cookie)];
+    let connected = VoiceClient::connect(&server.address, &headers).await;
+    let mut client = connected.unwrap();
+    client.send(json!({"type": "start", "resume": token})).await;
+    let started = client.started_or_refused().await;
+    started.map(|started| (client, started))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_once_it_has_answered_a_token_honours_it_and_the_answer() {
+    for hears_the_answer in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let model = ModelServer::start(echo);
+        let server = serve(folder.path(), &model);
+        let cookie = cookie(&server.address);
+        let headers = [("Cookie", cookie.as_str())];
+        let connected = VoiceClient::connect(&server.address, &headers).await;
+        let mut client = connected.unwrap();
+        client.send(json!({"type": "start"})).await;
+        let begun = client.expect("started").await;
+        // What was to be saved before this is on the disk.
+        assert_eq!(server.confirm("nobody", &json!("none")).status, 410);
+        let (_client, answer) = resume(&server, &cookie, &begun["resumeToken"])
+            .await
+            .unwrap();
+        server.running.signal("-KILL");
+        server.running.end();
+
+        let server = serve(folder.path(), &model);
+        let (mut shown, mut other) = (&answer["resumeToken"], &begun["resumeToken"]);
+        if !hears_the_answer {
+            std::mem::swap(&mut shown, &mut other);
+        }
+        let resumed = resume(&server, &cookie, shown).await;
+        let (_client, started) = resumed.expect("the token is refused");
+        assert_eq!(started["conversationId"], begun["conversationId"]);
+        assert_ne!(started["sessionId"], begun["sessionId"]);
+        assert!(resume(&server, &cookie, other).await.is_none());
+        server.running.signal("-KILL");
+        server.running.end();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -146,7 +146,7 @@ async fn a_blocked_user_is_told_until_when_also_after_a_restart_and_under_anothe
 }
 
 /// The cookie that the server gives to a client which has none.
-fn cookie(address: &str) -> String {
+pub(crate) fn cookie(address: &str) -> String {
     use crate::support::http::request;
     use std::io::{Read, Write};
     // The upgrade's answer has no end, so only its head is read.
