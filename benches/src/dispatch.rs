@@ -1,7 +1,7 @@
 //! Measures one validated call through the whole path, and its parts. Knows nothing of how a call is run.
 
 use crate::kit::{Ids, Kit};
-use crate::measure::{PASS, cost, print, rounded, spread};
+use crate::measure::{PASS, cost, print, rounded, spread, spread_by_place};
 use crate::path::{self, CALLS_PER_TURN, CallPath};
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -12,8 +12,14 @@ use windlass_tool::registry::Registry;
 
 const VARIANTS: [&str; 6] = ["full", "short-ids", "parse", "validate", "core", "encode"];
 
+/// Prints the spread of single calls at each place in their turn.
+const PLACES: &str = "places";
+
 /// Measures the variants that are named, or all of them.
 pub(crate) fn run(kit: &Kit, asked: &[&str]) -> Result<(), String> {
+    if asked == [PLACES] {
+        return places(kit);
+    }
     if let Some(unknown) = asked.iter().find(|name| !VARIANTS.contains(name)) {
         return Err(format!(
             "there is no variant {unknown}; there are {}",
@@ -24,6 +30,22 @@ pub(crate) fn run(kit: &Kit, asked: &[&str]) -> Result<(), String> {
         if asked.is_empty() || asked.contains(&variant) {
             print(&measure_variant(kit, variant)?);
         }
+    }
+    Ok(())
+}
+
+/// The first call of a turn carries what ends the turn before; a place that is slower than the others shows where the
+/// slowest calls come from.
+fn places(kit: &Kit) -> Result<(), String> {
+    let registry = kit.registry().map_err(|error| error.to_string())?;
+    let frames = kit.frames(Ids::Gemini);
+    let mut path = CallPath::new(registry);
+    path::check(&mut path, &frames, Ids::Gemini)?;
+    let spreads = spread_by_place(PASS, CALLS_PER_TURN, |number| {
+        black_box(path.call(number, &frames[number % frames.len()]));
+    });
+    for (place, spread) in spreads.iter().enumerate() {
+        print(&json!({"bench": "dispatch", "place": place, "lat_us": spread}));
     }
     Ok(())
 }

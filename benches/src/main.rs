@@ -25,6 +25,7 @@ const USAGE: &str = "\
 usage: cargo run --release -p windlass-benches -- <measurement>
 
   dispatch [VARIANT...]   one validated call through the whole path, and its parts
+  dispatch places         single calls by their place in the turn
   core                    inputs that the session core takes in a second
   audio                   frames of audio through the codec
   startup                 loading the registry, and starting a server, with 5 and 200 tools

@@ -84,12 +84,37 @@ pub(crate) fn spread(length: Duration, mut once: impl FnMut(usize)) -> Value {
         durations.push(u64::try_from(now.duration_since(before).as_nanos()).unwrap_or(u64::MAX));
         number += 1;
     }
+    percentiles(durations)
+}
+
+/// The same for each place in a cycle of `places` calls: what a place's median and its slowest calls take, in microseconds.
+pub(crate) fn spread_by_place(
+    length: Duration,
+    places: usize,
+    mut once: impl FnMut(usize),
+) -> Vec<Value> {
+    let mut durations: Vec<Vec<u64>> = vec![Vec::with_capacity(500_000); places];
+    let start = Instant::now();
+    let mut now = start;
+    let mut number = 0;
+    while now.duration_since(start) < length {
+        let before = Instant::now();
+        once(number);
+        now = Instant::now();
+        let taken = u64::try_from(now.duration_since(before).as_nanos()).unwrap_or(u64::MAX);
+        durations[number % places].push(taken);
+        number += 1;
+    }
+    durations.into_iter().map(percentiles).collect()
+}
+
+fn percentiles(mut durations: Vec<u64>) -> Value {
     durations.sort_unstable();
     let at = |part: f64| {
         let index = ((part * durations.len() as f64) as usize).min(durations.len().max(1) - 1);
         durations.get(index).map_or(0.0, |ns| *ns as f64 / 1_000.0)
     };
-    json!({"p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": at(1.0)})
+    json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p999": at(0.999), "max": at(1.0)})
 }
 
 /// Prints one result as the peers' kit does: a JSON object on one line.
