@@ -5,7 +5,7 @@ use crate::clock;
 use crate::knowledge::LiveKnowledge;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use windlass_handlers::describe_tool::{self, describe_tool};
 use windlass_provider::{gemini_live, openai_realtime};
 use windlass_runtime::config::Config;
@@ -204,12 +204,12 @@ impl Workshop {
                 Mode::Text => CallSupport::BlockingOnly,
             },
         });
-        let declared = Declared::new(&registry, mode, &self.profile);
-        let tools: Vec<_> = registry.declared(mode).collect();
-        let text_declared = TextTools::new(tools.iter().copied(), registry.version());
+        let text_declared = TextTools::new(registry.declared(mode), registry.version());
         Arc::new(ModeTools {
             registry: Arc::new(registry),
-            declared,
+            mode,
+            profile: self.profile.clone(),
+            declared: OnceLock::new(),
             text_declared: Arc::new(text_declared),
             prompt,
             latest: Mutex::new(None),
@@ -281,7 +281,10 @@ impl Declared {
 /// What the sessions of one mode share.
 pub(crate) struct ModeTools {
     pub(crate) registry: Arc<Registry>,
-    pub(crate) declared: Declared,
+    mode: Mode,
+    profile: Arc<ModelProfile>,
+    /// Joined by the first voice session that declares them.
+    declared: OnceLock<Declared>,
     pub(crate) text_declared: Arc<TextTools>,
     prompt: Prompt,
     /// The last instruction that was made. Sessions that begin in the same minute share it.
@@ -310,8 +313,13 @@ impl ModeTools {
         }
     }
 
+    pub(crate) fn declared(&self) -> &Declared {
+        self.declared
+            .get_or_init(|| Declared::new(&self.registry, self.mode, &self.profile))
+    }
+
     pub(crate) fn estimate(&self, instruction: &str) -> ContextEstimate {
-        ContextEstimate::of(instruction, self.declared.text())
+        ContextEstimate::of(instruction, self.declared().text())
     }
 }
 

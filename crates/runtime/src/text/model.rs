@@ -3,7 +3,7 @@
 
 use crate::transport::http::{HttpClient, HttpError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use windlass_provider::answer::{Answer, AnswerLimits, Ending};
 use windlass_provider::failure::{Failure, FailureClass, ResponseHead};
@@ -58,28 +58,24 @@ pub struct ModelOptions {
     pub thinking_budget: Option<u32>,
 }
 
-/// The declarations of one registry and mode, in every form that a text model may want.
+/// The declarations of one registry and mode, in every form that a text model may want. Each is made when a model first
+/// wants it.
 #[derive(Clone, Debug, Default)]
 pub struct TextTools {
-    gemini_native: gemini_text::DeclaredTools,
-    gemini_json: gemini_text::DeclaredTools,
-    openai: openai_chat::DeclaredTools,
+    tools: Vec<Arc<Tool>>,
+    gemini_native: OnceLock<gemini_text::DeclaredTools>,
+    gemini_json: OnceLock<gemini_text::DeclaredTools>,
+    openai: OnceLock<openai_chat::DeclaredTools>,
     cache_key: String,
 }
 
 impl TextTools {
     /// `name` stands for these tools where a server caches what begins with them.
-    pub fn new<'t>(tools: impl Iterator<Item = &'t Arc<Tool>> + Clone, name: &str) -> Self {
-        let gemini = |declaration| {
-            let mut profile = gemini_text::profile::find("").profile;
-            profile.declaration = declaration;
-            gemini_text::DeclaredTools::new(tools.clone(), &profile)
-        };
+    pub fn new<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>, name: &str) -> Self {
         Self {
-            gemini_native: gemini(Declaration::GeminiNative),
-            gemini_json: gemini(Declaration::GeminiJson),
-            openai: openai_chat::DeclaredTools::new(tools),
+            tools: tools.into_iter().cloned().collect(),
             cache_key: format!("windlass-{name}"),
+            ..Self::default()
         }
     }
 
@@ -87,15 +83,21 @@ impl TextTools {
     pub fn text(&self, protocol: &Protocol) -> &str {
         match protocol {
             Protocol::Gemini { profile, .. } => self.gemini(profile).text(),
-            Protocol::Openai { .. } => self.openai.text(),
+            Protocol::Openai { .. } => self.openai().text(),
         }
     }
 
     fn gemini(&self, profile: &gemini_text::profile::Profile) -> &gemini_text::DeclaredTools {
-        match profile.declaration {
+        let declared = match profile.declaration {
             Declaration::GeminiNative => &self.gemini_native,
             Declaration::GeminiJson => &self.gemini_json,
-        }
+        };
+        declared.get_or_init(|| gemini_text::DeclaredTools::new(&self.tools, profile))
+    }
+
+    fn openai(&self) -> &openai_chat::DeclaredTools {
+        self.openai
+            .get_or_init(|| openai_chat::DeclaredTools::new(&self.tools))
     }
 }
 
@@ -203,7 +205,7 @@ impl TextModel {
                         system_instruction: (&*instruction).into(),
                         window: question.window,
                         route: &self.route,
-                        tools: &question.tools.openai,
+                        tools: question.tools.openai(),
                         tool_use: question.tool_use,
                         parallel_calls: None,
                         delivery: Delivery::Stream,

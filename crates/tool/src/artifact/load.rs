@@ -1,15 +1,15 @@
 //! Reads an artifact back, and refuses one that is not what the compiler wrote.
 
-use super::{Artifact, Entry, HandlerCode, HandlerForm, SCHEMA_VERSION, version};
+use super::{Artifact, Entry, HandlerCode, HandlerForm, SCHEMA_VERSION, Version};
 use crate::guide::{self, Guide};
 use crate::id::ToolId;
 use crate::json;
 use crate::manifest::Manifest;
-use crate::registry::Declarations;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 /// No artifact is longer: 512 tools at the limit of their schemas and guides would be, and nobody has them.
@@ -73,17 +73,56 @@ struct File<'t> {
     build_timestamp: String,
     source_hash: String,
     #[serde(borrow)]
-    tools: Vec<&'t RawValue>,
+    tools: Vec<Line<'t>>,
 }
 
-/// What a tool's line has besides the manifest. Read apart from it, because declarations stay text.
+/// What a tool's line has besides the manifest, and where in the file that stands.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Rest {
-    provider_schemas: Declarations,
+struct Line<'t> {
+    #[serde(borrow)]
+    provider_schemas: &'t RawValue,
     summary: String,
     documentation: String,
-    handler: HandlerForm,
+    #[serde(borrow)]
+    handler: &'t RawValue,
+}
+
+/// A tool's line in the pieces in which it was written, so that the longest of them, the declarations, is read once.
+struct Pieces<'t> {
+    /// From the line's first byte to the handler.
+    before_handler: &'t str,
+    /// From the handler to the declarations, without the bracket that closes the line.
+    behind_handler: &'t str,
+}
+
+impl<'t> Pieces<'t> {
+    /// `None` where the line was not written by the compiler.
+    fn of(line: &Line<'_>, file: &'t str) -> Option<Self> {
+        let handler = place(line.handler, file)?;
+        let declarations = place(line.provider_schemas, file)?;
+        let before_handler = file.get(..handler.start)?;
+        // Within a line nothing is broken: a line break in a text is escaped.
+        let start = before_handler.rfind('\n')? + 1;
+        let behind_handler = file.get(handler.end..declarations.start)?;
+        Some(Self {
+            before_handler: before_handler[start..].trim_start_matches(' '),
+            behind_handler: behind_handler.strip_suffix(",\"providerSchemas\":")?,
+        })
+    }
+
+    /// Everything but the declarations.
+    fn facts(&self, handler: &str) -> String {
+        [self.before_handler, handler, self.behind_handler, "}"].concat()
+    }
+}
+
+/// Where in a text this piece of it stands.
+fn place(piece: &RawValue, text: &str) -> Option<Range<usize>> {
+    let piece = piece.get();
+    let start = piece.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let range = start..start.checked_add(piece.len())?;
+    (range.end <= text.len()).then_some(range)
 }
 
 impl Artifact {
@@ -103,7 +142,12 @@ impl Artifact {
             path: shown.clone(),
             cause: error.to_string(),
         };
-        let file: File<'_> = serde_json::from_slice(&bytes).map_err(malformed)?;
+        let not_ours = |cause: &str| LoadError::Malformed {
+            path: shown.clone(),
+            cause: cause.to_owned(),
+        };
+        let text = str::from_utf8(&bytes).map_err(|error| not_ours(&error.to_string()))?;
+        let file: File<'_> = serde_json::from_str(text).map_err(malformed)?;
         if file.schema_version != SCHEMA_VERSION {
             return Err(LoadError::OtherForm {
                 path: shown,
@@ -112,21 +156,36 @@ impl Artifact {
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut entries = Vec::with_capacity(file.tools.len());
+        let mut version = Version::default();
         for line in file.tools {
-            let manifest: Manifest = serde_json::from_str(line.get()).map_err(malformed)?;
-            let rest: Rest = serde_json::from_str(line.get()).map_err(malformed)?;
-            let handler = load_handler(rest.handler, &manifest.tool_id, folder)?;
+            let pieces = Pieces::of(&line, text).ok_or_else(|| {
+                not_ours("a tool's line is not in the form that it is written in")
+            })?;
+            let facts = pieces.facts(line.handler.get());
+            let manifest: Manifest = serde_json::from_str(&facts).map_err(malformed)?;
+            let declarations = line.provider_schemas.get();
+            let form = serde_json::from_str(line.handler.get()).map_err(malformed)?;
+            let handler = load_handler(form, &manifest.tool_id, folder)?;
+            match &handler {
+                HandlerCode::Builtin => version.add(&facts, declarations),
+                HandlerCode::Script { .. } => {
+                    version.add(
+                        pieces.facts(&handler.hashed_form().to_string()),
+                        declarations,
+                    );
+                }
+            }
             entries.push(Entry {
                 manifest,
-                declarations: rest.provider_schemas,
+                declarations: serde_json::from_str(declarations).map_err(malformed)?,
                 guide: Guide {
-                    summary: rest.summary,
-                    documentation: rest.documentation,
+                    summary: line.summary,
+                    documentation: line.documentation,
                 },
                 handler,
             });
         }
-        let found = version(&entries);
+        let found = version.finish();
         if found != file.version {
             return Err(LoadError::Tampered {
                 path: shown,

@@ -74,7 +74,7 @@ impl Artifact {
     ) -> Self {
         entries.sort_by(|left, right| left.manifest.tool_id.cmp(&right.manifest.tool_id));
         Self {
-            version: version(&entries).into(),
+            version: version_of(&entries).into(),
             git_commit,
             build_timestamp,
             source_hash,
@@ -178,34 +178,58 @@ impl Entry {
         text.push(b'}');
     }
 
-    /// What goes into the version: everything that can change a call, and nothing else. Where a handler lies changes
-    /// none; what is in it does.
-    fn write_hashed(&self, text: &mut Vec<u8>) {
+    /// What goes into the version: everything that can change a call, and nothing else.
+    fn add_to(&self, version: &mut Version) {
         let mut object = self.facts();
-        let handler = match &self.handler {
-            HandlerCode::Builtin => json!({"kind": "builtin"}),
-            HandlerCode::Script { sha256, .. } => json!({"kind": "script", "sha256": sha256}),
-        };
-        object.insert("handler".to_owned(), handler);
-        text.push(b'[');
-        json::write_canonical(&Value::Object(object), text);
-        text.push(b',');
+        object.insert("handler".to_owned(), self.handler.hashed_form());
+        let mut facts = Vec::new();
+        json::write_canonical(&Value::Object(object), &mut facts);
         // The compiler writes declarations in the canonical form.
-        self.write_declarations(text);
-        text.push(b']');
+        let mut declarations = Vec::new();
+        self.write_declarations(&mut declarations);
+        version.add(facts, declarations);
+    }
+}
+
+impl HandlerCode {
+    /// What of it goes into the version. Where a handler lies changes no call; what is in it does.
+    fn hashed_form(&self) -> Value {
+        match self {
+            Self::Builtin => json!({"kind": "builtin"}),
+            Self::Script { sha256, .. } => json!({"kind": "script", "sha256": sha256}),
+        }
+    }
+}
+
+/// The version of tools that are added in the order of their ids.
+#[derive(Default)]
+struct Version {
+    hasher: Sha256,
+    has_tools: bool,
+}
+
+impl Version {
+    /// One tool: everything but its declarations, and those, as canonical JSON.
+    fn add(&mut self, facts: impl AsRef<[u8]>, declarations: impl AsRef<[u8]>) {
+        let is_first = !std::mem::replace(&mut self.has_tools, true);
+        self.hasher.update(if is_first { "[[" } else { ",[" });
+        self.hasher.update(facts);
+        self.hasher.update(",");
+        self.hasher.update(declarations);
+        self.hasher.update("]");
+    }
+
+    fn finish(mut self) -> String {
+        self.hasher.update(if self.has_tools { "]" } else { "[]" });
+        format!("1.0.{}", json::hex(&self.hasher.finalize()[..4]))
     }
 }
 
 /// The version of a list of tools that is sorted by id.
-fn version(entries: &[Entry]) -> String {
-    let mut hasher = Sha256::new();
-    let mut text = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
-        text.clear();
-        text.push(if index == 0 { b'[' } else { b',' });
-        entry.write_hashed(&mut text);
-        hasher.update(&text);
+fn version_of(entries: &[Entry]) -> String {
+    let mut version = Version::default();
+    for entry in entries {
+        entry.add_to(&mut version);
     }
-    hasher.update(if entries.is_empty() { "[]" } else { "]" });
-    format!("1.0.{}", json::hex(&hasher.finalize()[..4]))
+    version.finish()
 }

@@ -319,6 +319,19 @@ fn an_artifact_that_was_changed_is_refused() {
         "\"schemaVersion\": \"9.0.0\"",
     )));
 
+    let value: Value = serde_json::from_str(&text).unwrap();
+    for laid_out_anew in [
+        serde_json::to_string(&value).unwrap(),
+        serde_json::to_string_pretty(&value).unwrap(),
+        text.replace(",\"handler\":", ",\n    \"handler\":"),
+        text.replace("\"providerSchemas\":", " \"providerSchemas\":"),
+    ] {
+        let error = load(&laid_out_anew);
+        assert!(error.contains("is not one of ours"), "{error}");
+    }
+    let spaced = text.replace("\"toolId\":", "\"toolId\": ");
+    assert!(load(&spaced).contains("it was changed after it was built"));
+
     std::fs::write(folder.artifact(), &text).unwrap();
     folder.file("some-tool/handler.js", format!("{HANDLER}// Changed.\n"));
     let error = Artifact::load(&folder.artifact()).unwrap_err().to_string();

@@ -310,13 +310,7 @@ impl Chat {
 
     fn begin(settings: TextSettings, tools: Vec<Tool>, shared: Shared) -> Self {
         let registry = tools::registry(tools);
-        let declared = Arc::new(TextTools::new(
-            registry
-                .declared(Mode::Text)
-                .collect::<Vec<_>>()
-                .into_iter(),
-            "test",
-        ));
+        let declared = Arc::new(TextTools::new(registry.declared(Mode::Text), "test"));
         let session = TextSession::begin(TextRequest {
             session: SessionConfig {
                 profile: settings.models[0].profile.clone(),
