@@ -334,15 +334,19 @@ impl<'a> Conversation<'a> {
     fn show_event(&mut self, event: &SessionEvent) -> std::io::Result<()> {
         match event {
             SessionEvent::CallStarted(started) => {
-                let arguments = serde_json::to_string(started.arguments.expose())?;
-                self.line(&format!("{} {} {arguments}", started.call, started.tool.id))
+                let arguments = serde_json::to_string(started.arguments().expose())?;
+                self.line(&format!(
+                    "{} {} {arguments}",
+                    started.call(),
+                    started.tool().id
+                ))
             }
             SessionEvent::CallFinished(record) => {
                 let outcome = match record.error_type() {
                     None => "ok",
                     Some(error_type) => error_type.code(),
                 };
-                self.line(&format!("{} {outcome}", record.call))
+                self.line(&format!("{} {outcome}", record.call()))
             }
             SessionEvent::TurnEnded { turn, summary } => {
                 let spoken_ms = std::mem::take(&mut self.audio_bytes) / SPEAKER_BYTES_PER_MS;

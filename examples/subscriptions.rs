@@ -109,7 +109,7 @@ fn subscriptions(heard: &Arc<Mutex<Vec<String>>>) -> Subscriptions {
         .on_tool_call(move |_, end, record| {
             let ok = record.response.expose().is_ok();
             note(
-                format!("call {} {end:?}, ok: {ok}", record.tool_name),
+                format!("call {} {end:?}, ok: {ok}", record.tool_name()),
                 &calls,
             );
         })

@@ -132,8 +132,8 @@ impl Subscriber for Metrics {
 
 impl Counted {
     fn tool(&mut self, record: &CallRecord) -> &mut ToolCounts {
-        let name: &str = if record.tool.is_some() {
-            &record.tool_name
+        let name: &str = if record.tool().is_some() {
+            record.tool_name()
         } else {
             NO_SUCH_TOOL
         };
@@ -155,7 +155,7 @@ impl Counted {
             Outcome::Failure(error) => characters(error),
         };
         let duration_ms = response.meta.duration_ms;
-        let latency_budget_ms = record.tool.as_ref().map(|tool| tool.latency_budget_ms);
+        let latency_budget_ms = record.tool().map(|tool| tool.latency_budget_ms);
         let tool = self.tool(record);
         tool.calls += 1;
         match response.error_type() {
@@ -172,7 +172,7 @@ impl Counted {
             let p95 = tool.response_characters.percentiles().p95;
             tool.is_warned = p95 > RESPONSE_CHARACTERS_WARNING;
             if tool.is_warned {
-                let tool = &record.tool_name;
+                let tool = record.tool_name();
                 tracing::warn!(%tool, p95, "the responses of a tool are long for a model to read");
             }
         }

@@ -2,9 +2,10 @@
 //! nothing of why a call was admitted.
 
 use crate::event::DuplicateRule;
+use crate::facts::{CallFacts, Delivered, Slot};
 use crate::io::{OutcomeState, TokenHash};
 use crate::model::ModelToolResponse;
-use crate::policy::{Asked, Clamp, Settled, state_of};
+use crate::policy::{Settled, state_of};
 use crate::time::Timestamp;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
@@ -14,31 +15,11 @@ use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::kind::Scheduling;
 use windlass_tool::registry::Tool;
 
-/// Where an answer goes: one delivery of one provider message.
-#[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    pub(crate) number: CallNumber,
-    pub(crate) batch: u64,
-    pub(crate) provider_id: Option<Arc<str>>,
-    /// As the model spelt it.
-    pub(crate) name: Arc<str>,
-    /// The delivery's identity.
-    pub(crate) key: Arc<str>,
-    pub(crate) asked: Asked,
-    pub(crate) turn: u64,
-    /// The connection it came over.
-    pub(crate) generation: u64,
-}
-
 /// A call that waits or runs.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) slot: Slot,
+    pub(crate) facts: Arc<CallFacts>,
     pub(crate) attempt: u32,
-    pub(crate) tool: Arc<Tool>,
-    pub(crate) arguments: Arc<Arguments>,
-    pub(crate) defaults_applied: Arc<[Arc<str>]>,
-    pub(crate) clamped: Option<Clamp>,
     /// Of calls that change something or need the user's consent.
     pub(crate) fingerprint: Option<[u8; 32]>,
     /// The effect of an earlier wish of the same kind that this call tries again, under its own key.
@@ -48,7 +29,7 @@ pub(crate) struct Call {
     /// The consent that it runs with.
     pub(crate) grant: Option<TokenHash>,
     /// An earlier wish of the same kind that may have, or has, happened.
-    pub(crate) earlier: Option<Earlier>,
+    pub(crate) earlier: Option<Box<Earlier>>,
     /// How it ended, while that is being stored.
     pub(crate) concluded: Option<Box<Concluded>>,
     /// When its first attempt began.
@@ -114,28 +95,60 @@ pub(crate) enum Phase {
 }
 
 impl Call {
-    /// What runs if the user approves: a call of its own that nobody waits for, with the arguments that were shown.
-    pub(crate) fn for_consent(&self) -> Self {
+    /// A call that has passed no gate yet.
+    pub(crate) fn new(facts: Arc<CallFacts>, blocks: bool) -> Self {
         Self {
-            slot: self.slot.clone(),
+            facts,
             attempt: 1,
-            tool: self.tool.clone(),
-            arguments: self.arguments.clone(),
-            defaults_applied: self.defaults_applied.clone(),
-            clamped: self.clamped.clone(),
-            fingerprint: self.fingerprint,
-            kept_effect: self.kept_effect.clone(),
+            fingerprint: None,
+            kept_effect: None,
             effect_id: None,
             grant: None,
-            earlier: self.earlier.clone(),
+            earlier: None,
             concluded: None,
             started: None,
-            phase: Phase::Waiting,
-            blocks: false,
+            phase: Phase::CheckingRate,
+            blocks,
             spoken: true,
             is_taken_back: false,
             attached: Vec::new(),
         }
+    }
+
+    /// What runs if the user approves: a call of its own that nobody waits for, with the arguments that were shown.
+    pub(crate) fn for_consent(&self) -> Self {
+        Self {
+            fingerprint: self.fingerprint,
+            kept_effect: self.kept_effect.clone(),
+            earlier: self.earlier.clone(),
+            phase: Phase::Waiting,
+            ..Self::new(self.facts.clone(), false)
+        }
+    }
+
+    pub(crate) fn delivered(&self) -> &Delivered {
+        &self.facts.delivered
+    }
+
+    pub(crate) fn number(&self) -> CallNumber {
+        self.facts.delivered.number
+    }
+
+    pub(crate) fn turn(&self) -> u64 {
+        self.facts.delivered.turn
+    }
+
+    pub(crate) fn tool(&self) -> &Arc<Tool> {
+        &self.facts.tool
+    }
+
+    pub(crate) fn arguments(&self) -> &Arc<Arguments> {
+        self.facts.completed.arguments.expose()
+    }
+
+    /// Where its answer goes.
+    pub(crate) fn slot(&self) -> Slot {
+        Slot::Valid(self.facts.clone())
     }
 
     /// Whether an attempt was made.
@@ -153,13 +166,13 @@ impl Call {
 
     /// It has certainly failed, and nobody knows whether an earlier run of the same effect has, too.
     pub(crate) fn leaves_doubt(&self, response: &ToolResponse) -> bool {
-        let follows_unknown = self.earlier.as_ref().is_some_and(Earlier::is_unknown);
+        let follows_unknown = self.earlier.as_deref().is_some_and(Earlier::is_unknown);
         follows_unknown && state_of(response) == OutcomeState::Failed
     }
 
     pub(crate) fn call_ref(&self) -> CallRef {
         CallRef {
-            call: self.slot.number,
+            call: self.number(),
             attempt: self.attempt,
         }
     }
@@ -231,21 +244,19 @@ impl Calls {
     }
 
     pub(crate) fn get_mut(&mut self, number: CallNumber) -> Option<&mut Call> {
-        self.open.iter_mut().find(|call| call.slot.number == number)
+        self.open.iter_mut().find(|call| call.number() == number)
     }
 
     pub(crate) fn take(&mut self, number: CallNumber) -> Option<Call> {
-        let index = self
-            .open
-            .iter()
-            .position(|call| call.slot.number == number)?;
+        let index = self.open.iter().position(|call| call.number() == number)?;
         Some(self.open.remove(index))
     }
 
     /// The call that answers to a provider's id on this connection.
     pub(crate) fn by_provider_id(&self, id: &str, generation: u64) -> Option<&Call> {
         self.open.iter().find(|call| {
-            call.slot.generation == generation && call.slot.provider_id.as_deref() == Some(id)
+            call.delivered().generation == generation
+                && call.delivered().provider_id.as_deref() == Some(id)
         })
     }
 
@@ -294,20 +305,19 @@ impl Calls {
     /// Calls of earlier connections that ask for the same thing, and change nothing, are not spoken of any more.
     pub(crate) fn silence_like(&mut self, slot: &Slot) {
         for call in &mut self.open {
-            let is_like = call.slot.generation != slot.generation
-                && call.slot.name == slot.name
-                && call.slot.asked.is_same(&slot.asked);
-            call.spoken &= !is_like || call.tool.writes();
+            let is_like =
+                call.delivered().generation != slot.generation && slot.is_like(&call.slot());
+            call.spoken &= !is_like || call.tool().writes();
         }
     }
 
     /// Whether a `writes` call of this message has still to be done before the given one may start.
-    pub(crate) fn write_before(&self, slot: &Slot) -> bool {
+    pub(crate) fn write_before(&self, delivered: &Delivered) -> bool {
         self.open.iter().any(|call| {
-            call.tool.writes()
+            call.tool().writes()
                 && call.grant.is_none()
-                && call.slot.batch == slot.batch
-                && call.slot.number < slot.number
+                && call.delivered().batch == delivered.batch
+                && call.number() < delivered.number
         })
     }
 
@@ -315,8 +325,8 @@ impl Calls {
     pub(crate) fn next_waiting(&self, batch: u64) -> Option<CallNumber> {
         self.open
             .iter()
-            .filter(|call| call.phase == Phase::Waiting && call.slot.batch == batch)
-            .map(|call| call.slot.number)
+            .filter(|call| call.phase == Phase::Waiting && call.delivered().batch == batch)
+            .map(|call| call.number())
             .min()
     }
 

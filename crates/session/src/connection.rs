@@ -1,7 +1,7 @@
 //! The provider's connection as a session sees it: which one it is, what is under way on it, and what waits for the next.
 //! Knows no policy; when there is a next one is decided in `policy/reconnect.rs`.
 
-use crate::calls::Slot;
+use crate::facts::Slot;
 use crate::hash::BuildQuickHasher;
 use crate::model::HistoryEntry;
 use crate::policy::{Reconnect, Settled};
@@ -66,7 +66,7 @@ impl Late {
 
     /// Whether this call asks for the same thing.
     pub(crate) fn is_like(&self, slot: &Slot) -> bool {
-        self.slot.name == slot.name && self.slot.asked.is_same(&slot.asked)
+        self.slot.is_like(slot)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Typed events of a session. Everything that watches a session (audit, metrics, client notices, inspector, callbacks of
 //! an embedding program) is a subscriber to these and to nothing else.
 
+use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
 use crate::model::{LostReason, Role, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -172,33 +173,91 @@ pub enum SessionEvent {
 
 #[derive(Clone, Debug)]
 pub struct CallStarted {
-    pub call: CallNumber,
+    /// Shared with whatever else tells of this call.
+    pub facts: Arc<CallFacts>,
     pub attempt: u32,
-    pub tool: Arc<Tool>,
-    pub turn: u64,
-    pub arguments: Sensitive<Arc<Arguments>>,
     /// The phrase for people, from the tool's template.
     pub status: Option<String>,
+}
+
+impl CallStarted {
+    pub fn call(&self) -> CallNumber {
+        self.facts.call()
+    }
+
+    pub fn turn(&self) -> u64 {
+        self.facts.turn()
+    }
+
+    pub fn tool(&self) -> &Arc<Tool> {
+        self.facts.tool()
+    }
+
+    pub fn arguments(&self) -> &Sensitive<Arc<Arguments>> {
+        self.facts.arguments()
+    }
 }
 
 /// All that the audit and the metrics need of one answered call.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
-    pub call: CallNumber,
-    /// As the model spelt it.
-    pub tool_name: Arc<str>,
-    /// `None` where there is no such tool.
-    pub tool: Option<Arc<Tool>>,
-    pub turn: u64,
-    pub idempotency_key: Arc<str>,
+    pub(crate) slot: Slot,
     pub effect_id: Option<EffectId>,
-    pub arguments: Option<Sensitive<Arc<Arguments>>>,
     pub response: Sensitive<Arc<ToolResponse>>,
 }
 
 impl CallRecord {
+    /// Of a call that names no tool there is, for programs that test what they make of events.
+    pub fn of_unknown_tool(
+        call: CallNumber,
+        tool_name: impl Into<Arc<str>>,
+        response: Arc<ToolResponse>,
+    ) -> Self {
+        let delivered = Delivered {
+            number: call,
+            batch: 0,
+            provider_id: None,
+            name: tool_name.into(),
+            key: DeliveryKey::Question(call),
+            turn: 0,
+            generation: 0,
+        };
+        Self {
+            slot: Slot::unreadable(delivered),
+            effect_id: None,
+            response: Sensitive(response),
+        }
+    }
+
+    pub fn call(&self) -> CallNumber {
+        self.slot.number
+    }
+
+    /// As the model spelt it.
+    pub fn tool_name(&self) -> &Arc<str> {
+        &self.slot.name
+    }
+
+    /// `None` where there is no such tool.
+    pub fn tool(&self) -> Option<&Arc<Tool>> {
+        self.slot.tool()
+    }
+
+    pub fn turn(&self) -> u64 {
+        self.slot.turn
+    }
+
+    pub fn idempotency_key(&self) -> &DeliveryKey {
+        &self.slot.key
+    }
+
+    /// With defaults applied and clamps made; `None` where they do not satisfy the tool's schema, or were not looked at.
+    pub fn arguments(&self) -> Option<&Sensitive<Arc<Arguments>>> {
+        self.slot.valid_arguments()
+    }
+
     pub fn category(&self) -> Option<Category> {
-        self.tool.as_ref().map(|tool| tool.category)
+        self.tool().map(|tool| tool.category)
     }
 
     pub fn error_type(&self) -> Option<ErrorType> {

@@ -21,6 +21,7 @@ mod confirmations;
 mod connection;
 mod deadlines;
 pub mod event;
+pub mod facts;
 mod hash;
 pub mod io;
 pub mod journal;

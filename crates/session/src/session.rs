@@ -34,11 +34,9 @@ use crate::turn::Turns;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::CallError;
 use windlass_tool::id::{CallNumber, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
-use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::registry::Registry;
 
 /// What a session is created with and keeps for its whole life.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -108,24 +106,6 @@ enum Lifecycle {
     /// Over but for the started `writes` calls, which run to their end.
     Draining(EndReason),
     Over,
-}
-
-/// A call that does not run, and why.
-pub(crate) struct Refusal {
-    pub(crate) error: CallError,
-    pub(crate) tool: Option<Arc<Tool>>,
-    pub(crate) arguments: Option<Arc<Arguments>>,
-}
-
-impl Refusal {
-    /// Of a call whose tool and arguments were good.
-    pub(crate) fn of(error: CallError, tool: Arc<Tool>, arguments: Arc<Arguments>) -> Self {
-        Self {
-            error,
-            tool: Some(tool),
-            arguments: Some(arguments),
-        }
-    }
 }
 
 /// What a refused call costs its turn.

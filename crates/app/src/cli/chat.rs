@@ -212,7 +212,7 @@ impl TurnSink for Terminal {
     fn event(&mut self, event: &SessionEvent) {
         match event {
             SessionEvent::CallStarted(started) => {
-                let id = started.tool.id.as_str();
+                let id = started.tool().id.as_str();
                 let status = started.status.as_deref().unwrap_or(id);
                 self.line(&printable(&format!("  ({status})")));
             }
@@ -221,7 +221,7 @@ impl TurnSink for Terminal {
             | SessionEvent::CallCancelled(record) => {
                 if let Some(error) = record.response.expose().error() {
                     let code = error.error_type.code();
-                    self.line(&printable(&format!("  ({}: {code})", record.tool_name)));
+                    self.line(&printable(&format!("  ({}: {code})", record.tool_name())));
                 }
             }
             _ => {}

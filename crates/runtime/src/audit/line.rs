@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_session::event::{CallRecord, SessionEvent};
+use windlass_session::facts::DeliveryKey;
 use windlass_store::Effect;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::rfc3339;
@@ -98,7 +99,7 @@ struct CallLine<'a> {
     registry_version: &'a str,
     category: Option<&'static str>,
     call_id: String,
-    idempotency_key: &'a str,
+    idempotency_key: &'a DeliveryKey,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect_id: Option<&'a str>,
     duration_ms: u64,
@@ -178,19 +179,16 @@ pub(super) fn of_abandoned(effect: &Effect) -> Value {
 
 fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
     let response = record.response.expose();
-    let arguments = record
-        .arguments
-        .as_ref()
-        .map(|arguments| &**arguments.expose());
-    let sensitive = record.tool.as_ref().map_or(&[][..], |tool| &tool.sensitive);
+    let arguments = record.arguments().map(|arguments| &**arguments.expose());
+    let sensitive = record.tool().map_or(&[][..], |tool| &tool.sensitive);
     CallLine {
-        turn: record.turn,
-        tool_id: &record.tool_name,
+        turn: record.turn(),
+        tool_id: record.tool_name(),
         tool_version: response.meta.tool_version.as_deref(),
         registry_version: &response.meta.registry_version,
         category: record.category().map(|category| category.as_str()),
-        call_id: record.call.to_string(),
-        idempotency_key: &record.idempotency_key,
+        call_id: record.call().to_string(),
+        idempotency_key: record.idempotency_key(),
         effect_id: record.effect_id.as_ref().map(|id| id.as_str()),
         duration_ms: response.meta.duration_ms,
         ok: response.is_ok(),

@@ -274,9 +274,9 @@ pub fn of_event(event: &SessionEvent) -> Option<ServerMessage<'_>> {
 
 fn call_started(started: &CallStarted) -> ServerMessage<'_> {
     ServerMessage::ToolCallStarted {
-        call_id: started.call,
-        tool: started.tool.id.as_str(),
-        args: without_sensitive(started.arguments.expose(), &started.tool.sensitive),
+        call_id: started.call(),
+        tool: started.tool().id.as_str(),
+        args: without_sensitive(started.arguments().expose(), &started.tool().sensitive),
         status: started.status.as_deref(),
     }
 }
@@ -284,8 +284,8 @@ fn call_started(started: &CallStarted) -> ServerMessage<'_> {
 fn call_finished(record: &CallRecord) -> ServerMessage<'_> {
     let response = record.response.expose();
     ServerMessage::ToolCallFinished {
-        call_id: record.call,
-        tool: &record.tool_name,
+        call_id: record.call(),
+        tool: record.tool_name(),
         ok: response.is_ok(),
         duration_ms: response.meta.duration_ms,
         error_type: record.error_type(),
@@ -381,34 +381,26 @@ mod tests {
 
     #[test]
     fn a_refused_call_is_told_with_its_error_type_and_without_its_text() {
-        let record = CallRecord {
-            call: CallNumber(7),
-            tool_name: "fly".into(),
-            tool: None,
-            turn: 1,
-            idempotency_key: "k".into(),
-            effect_id: None,
-            arguments: None,
-            response: Sensitive(Arc::new(ToolResponse {
-                outcome: Outcome::Failure(CallError::new(ErrorType::NotFound, "no such tool")),
-                intents: vec![],
-                meta: Meta {
-                    tool_id: "fly".into(),
-                    tool_version: None,
-                    registry_version: "1.0.00000000".into(),
-                    response_schema_version: "1.0.0",
-                    duration_ms: 2,
-                    timestamp: 0,
-                    retry_count: 0,
-                    clamped: Default::default(),
-                    defaults_applied: Default::default(),
-                    idempotent_cache_hit: false,
-                    original_turn: None,
-                    parent_call_id: None,
-                    recorded: None,
-                },
-            })),
+        let response = ToolResponse {
+            outcome: Outcome::Failure(CallError::new(ErrorType::NotFound, "no such tool")),
+            intents: vec![],
+            meta: Meta {
+                tool_id: "fly".into(),
+                tool_version: None,
+                registry_version: "1.0.00000000".into(),
+                response_schema_version: "1.0.0",
+                duration_ms: 2,
+                timestamp: 0,
+                retry_count: 0,
+                clamped: Default::default(),
+                defaults_applied: Default::default(),
+                idempotent_cache_hit: false,
+                original_turn: None,
+                parent_call_id: None,
+                recorded: None,
+            },
         };
+        let record = CallRecord::of_unknown_tool(CallNumber(7), "fly", Arc::new(response));
         assert_eq!(
             written(&of_event(&SessionEvent::CallRejected(record)).unwrap()),
             json!({"type": "tool_call_finished", "callId": "call-7", "tool": "fly", "ok": false,

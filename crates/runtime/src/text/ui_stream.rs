@@ -192,9 +192,14 @@ impl<O: Outlet> UiStream<O> {
     }
 
     fn call_started(&mut self, started: &CallStarted) {
-        let arguments = without_sensitive(started.arguments.expose(), &started.tool.sensitive);
+        let arguments = without_sensitive(started.arguments().expose(), &started.tool().sensitive);
         let status = started.status.as_deref();
-        self.show_call(started.call, started.tool.id.as_str(), arguments, status);
+        self.show_call(
+            started.call(),
+            started.tool().id.as_str(),
+            arguments,
+            status,
+        );
     }
 
     /// Shows a call once, however often it is tried.
@@ -222,18 +227,18 @@ impl<O: Outlet> UiStream<O> {
 
     fn call_ended(&mut self, record: &CallRecord) {
         let no_arguments = Arguments::none();
-        let arguments = match (&record.arguments, &record.tool) {
+        let arguments = match (record.arguments(), record.tool()) {
             (Some(arguments), Some(tool)) => without_sensitive(arguments.expose(), &tool.sensitive),
             _ => Cow::Borrowed(&no_arguments),
         };
         let error = record.error_type();
-        let tool_call_id = Self::call_id(record.call);
+        let tool_call_id = Self::call_id(record.call());
         if error == Some(ErrorType::ConfirmationDeclined) {
             return self.chunk(&Chunk::ToolOutputDenied {
                 tool_call_id: &tool_call_id,
             });
         }
-        self.show_call(record.call, &record.tool_name, arguments, None);
+        self.show_call(record.call(), record.tool_name(), arguments, None);
         match &record.response.expose().outcome {
             Outcome::Success { data, .. } => {
                 let output: &Value = data.as_deref().unwrap_or(&Value::Null);
@@ -247,7 +252,7 @@ impl<O: Outlet> UiStream<O> {
                 let error_text = format!("{}: {}", error.error_type.code(), error.message);
                 if error.error_type == ErrorType::ConfirmationRequired {
                     // The question follows, and is what the client is to show.
-                    return self.unasked.push((record.call, error_text));
+                    return self.unasked.push((record.call(), error_text));
                 }
                 self.chunk(&Chunk::ToolOutputError {
                     tool_call_id: &tool_call_id,

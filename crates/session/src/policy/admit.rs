@@ -3,14 +3,15 @@
 
 use super::admitted::{AdmittedCall, EffectLookup};
 use super::arguments::{self, Completed};
-use super::idempotency::{Asked, delivery_key, fingerprint};
+use super::idempotency::{delivery_key, fingerprint};
 use super::loop_guard::Seen;
 use super::{BLOCKING_TOOL, DESCRIBE_TOOL, budget, confirm};
-use crate::calls::{Call, Phase, Slot};
+use crate::calls::{Call, Phase};
 use crate::deadlines::Deadline;
 use crate::event::{CallStarted, SessionEvent};
+use crate::facts::{CallFacts, Delivered, Slot};
 use crate::io::{Output, RateCharge, ReserveRequest};
-use crate::session::{Charge, Refusal, Session};
+use crate::session::{Charge, Session};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::arguments::Arguments;
@@ -19,7 +20,6 @@ use windlass_tool::handler::SessionFacts;
 use windlass_tool::id::EffectId;
 use windlass_tool::kind::Category;
 use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
 
 /// A call that could be parsed, before any gate.
@@ -31,8 +31,8 @@ pub(crate) struct Proposal {
     pub(crate) turn: u64,
 }
 
-/// The tool and what it is to be run with.
-type Examined = Result<(Arc<Tool>, Completed), Box<Refusal>>;
+/// The tool and what it is to be run with; or why nothing runs.
+type Examined = Result<Arc<CallFacts>, Box<(Slot, CallError)>>;
 
 impl Session {
     /// Steps 2 to 8, then on through [`Session::pass_gates`].
@@ -44,62 +44,40 @@ impl Session {
             arguments,
             turn,
         } = proposal;
-        let mut slot = Slot {
+        let delivered = Delivered {
             number: self.calls.next_number(),
             batch,
-            key: delivery_key(provider_id.as_deref(), &name, Some(&arguments), turn),
+            key: delivery_key(provider_id.as_ref(), &name, Some(&arguments), turn),
             provider_id,
             name,
-            asked: Asked::Unreadable,
             turn,
             generation: self.connection.generation,
         };
         // Step 2: the same delivery.
-        if self.recognise_delivery(&mut slot, &arguments, out) {
+        let Some(delivered) = self.recognise_delivery(delivered, &arguments, out) else {
             return;
-        }
+        };
         out.push(Output::Event(SessionEvent::CallRequested {
-            call: slot.number,
-            tool: slot.name.clone(),
+            call: delivered.number,
+            tool: delivered.name.clone(),
             turn,
         }));
         // Steps 3 to 6: the tool, the mode, the arguments.
-        let (asked, examined) = self.examine(&slot.name, arguments);
-        slot.asked = asked;
-        let (tool, completed) = match examined {
-            Ok(examined) => examined,
-            Err(refusal) => return self.refuse(slot, *refusal, Charge::Now, out),
+        let facts = match self.examine(delivered, arguments) {
+            Ok(facts) => facts,
+            Err(refused) => {
+                let (slot, error) = *refused;
+                return self.refuse(slot, error, Charge::Now, out);
+            }
         };
-        let Completed {
-            arguments,
-            defaults_applied,
-            clamped,
-        } = completed;
-        let needs_identity = tool.writes() || tool.requires_confirmation;
-        let fingerprint =
-            needs_identity.then(|| fingerprint(&tool, &self.config.user_id, &arguments));
-        let call = Call {
-            slot,
-            attempt: 1,
-            blocks: self.blocks(&tool),
-            tool,
-            arguments,
-            defaults_applied,
-            clamped,
-            fingerprint,
-            kept_effect: None,
-            effect_id: None,
-            grant: None,
-            earlier: None,
-            concluded: None,
-            started: None,
-            phase: Phase::CheckingRate,
-            spoken: true,
-            is_taken_back: false,
-            attached: Vec::new(),
-        };
+        let mut call = Call::new(facts, false);
+        call.blocks = self.blocks(call.tool());
+        if call.tool().writes() || call.tool().requires_confirmation {
+            let user = &self.config.user_id;
+            call.fingerprint = Some(fingerprint(call.tool(), user, call.arguments()));
+        }
         // Step 7: the same effect. Before the ledger is read nobody knows whether there was one.
-        if call.tool.writes() && !self.is_ledger_read() {
+        if call.tool().writes() && !self.is_ledger_read() {
             return self.await_ledger(call);
         }
         self.recall(call, out);
@@ -114,12 +92,15 @@ impl Session {
 
     /// Step 8: budgets, then the limits that sessions share.
     pub(crate) fn charge(&mut self, call: Call, out: &mut Vec<Output>) {
-        if let Err(error) = self.spend(call.slot.turn, &call.tool) {
+        if let Err(error) = self.spend(call.turn(), call.tool()) {
             return self.refuse_call(call, error, Charge::Now, out);
         }
         self.remember_open(&call);
-        let asks_first =
-            confirm::demand(&call.tool, self.external_in_context, call.earlier.as_ref());
+        let asks_first = confirm::demand(
+            call.tool(),
+            self.external_in_context,
+            call.earlier.as_deref(),
+        );
         let charge = match asks_first {
             Some(_) => RateCharge::Peek,
             None => RateCharge::Charge,
@@ -129,11 +110,11 @@ impl Session {
 
     /// Asks the limits that sessions share, where the tool has one.
     pub(crate) fn check_rate(&mut self, mut call: Call, charge: RateCharge, out: &mut Vec<Output>) {
-        let Some(limit) = call.tool.rate_limit else {
+        let Some(limit) = call.tool().rate_limit else {
             return self.pass_rate(call, out);
         };
         call.phase = Phase::CheckingRate;
-        let (number, tool) = (call.slot.number, call.tool.id.clone());
+        let (number, tool) = (call.number(), call.tool().id.clone());
         self.calls.open(call);
         out.push(Output::CheckRate {
             call: number,
@@ -154,24 +135,28 @@ impl Session {
 
     /// Steps 9 to 11: loops, consent, and the reservation of an effect.
     fn pass_gates(&mut self, mut call: Call, out: &mut Vec<Output>) {
-        let seen = Seen::of(&call.tool.id, &call.arguments);
-        let history = self.turns.get_mut(call.slot.turn).map(|turn| &turn.history);
+        let seen = Seen::of(&call.tool().id, call.arguments());
+        let history = self.turns.get_mut(call.turn()).map(|turn| &turn.history);
         let looped = history.map_or(Ok(()), |history| history.check(&seen));
         if let Err(error) = looped {
             return self.refuse_call(call, error, Charge::Already, out);
         }
-        let demand = confirm::demand(&call.tool, self.external_in_context, call.earlier.as_ref());
+        let demand = confirm::demand(
+            call.tool(),
+            self.external_in_context,
+            call.earlier.as_deref(),
+        );
         if demand.is_some() && !has_bug!(self, SkipsConsent) {
             return self.ask(call, out);
         }
-        if let Some(turn) = self.turns.get_mut(call.slot.turn) {
+        if let Some(turn) = self.turns.get_mut(call.turn()) {
             turn.history.called(seen);
         }
-        self.blocks_made += u32::from(call.tool.id.as_str() == BLOCKING_TOOL);
-        if !call.tool.writes() {
+        self.blocks_made += u32::from(call.tool().id.as_str() == BLOCKING_TOOL);
+        if !call.tool().writes() {
             return self.start(call, out);
         }
-        if self.calls.write_before(&call.slot) {
+        if self.calls.write_before(call.delivered()) {
             call.phase = Phase::Waiting;
             self.calls.open(call);
         } else {
@@ -187,14 +172,14 @@ impl Session {
             return self.start(call, out);
         }
         call.phase = Phase::Reserving;
-        let number = call.slot.number;
+        let number = call.number();
         let request = ReserveRequest {
             call: number,
             effect_id: call.kept_effect.clone(),
-            tool: call.tool.id.clone(),
-            tool_version: call.tool.version.clone(),
+            tool: call.tool().id.clone(),
+            tool_version: call.tool().version.clone(),
             fingerprint: call.fingerprint.unwrap_or_default(),
-            turn: call.slot.turn,
+            turn: call.turn(),
             grant: call.grant.filter(|_| !has_bug!(self, KeepsTheGrant)),
         };
         self.calls.open(call);
@@ -206,7 +191,7 @@ impl Session {
 
     /// Step 11: the attempt begins.
     pub(crate) fn start(&mut self, mut call: Call, out: &mut Vec<Output>) {
-        let timeout = Duration::from_millis(call.tool.timeout_ms);
+        let timeout = Duration::from_millis(call.tool().timeout_ms);
         call.phase = Phase::Running;
         call.started.get_or_insert(self.now);
         if !has_bug!(self, ForgetsTimeouts) {
@@ -218,21 +203,15 @@ impl Session {
         if call.attempt == 1 {
             tell_changes(&call, out);
         }
-        let number = call.slot.number;
-        let status = call.tool.status.as_ref();
+        let status = call.tool().status.as_ref();
         out.push(Output::Event(SessionEvent::CallStarted(CallStarted {
-            call: number,
+            facts: call.facts.clone(),
             attempt: call.attempt,
-            tool: call.tool.clone(),
-            turn: call.slot.turn,
-            arguments: Sensitive(call.arguments.clone()),
-            status: status.map(|status| template::render(status, &call.arguments)),
+            status: status.map(|status| template::render(status, call.arguments())),
         })));
         out.push(Output::StartCall(AdmittedCall {
-            call: call.call_ref(),
-            tool: call.tool.clone(),
-            arguments: call.arguments.clone(),
-            turn: call.slot.turn,
+            facts: call.facts.clone(),
+            attempt: call.attempt,
             effect_id: call.effect_id.clone(),
             timeout,
             session: self.session_facts(),
@@ -252,14 +231,11 @@ impl Session {
         if let Some(earlier) = &mut call.earlier {
             earlier.ran_at_lookup = self.runs_still(&effect_id);
         }
-        let number = call.slot.number;
-        let timeout = Duration::from_millis(call.tool.timeout_ms);
+        let number = call.number();
+        let timeout = Duration::from_millis(call.tool().timeout_ms);
         out.push(Output::Lookup(EffectLookup {
-            call: number,
-            tool: call.tool.clone(),
+            facts: call.facts.clone(),
             effect_id,
-            arguments: call.arguments.clone(),
-            turn: call.slot.turn,
             timeout,
             session: self.session_facts(),
         }));
@@ -280,21 +256,29 @@ impl Session {
     }
 
     /// What the call asks for, and whether the tool is there for it.
-    fn examine(&self, name: &str, arguments: Arguments) -> (Asked, Examined) {
-        let tool = match self.look_up(name) {
+    fn examine(&self, delivered: Delivered, arguments: Arguments) -> Examined {
+        let tool = match self.look_up(&delivered.name) {
             Ok(tool) => tool,
-            Err(refusal) => return (Asked::AsItCame(Arc::new(arguments)), Err(refusal)),
+            Err((error, tool)) => {
+                let slot = Slot::refused(delivered, tool, Some(arguments));
+                return Err(Box::new((slot, error)));
+            }
         };
         let top_k_max = self.config.limits.turn.top_k_max;
         let (completed, verdict) = arguments::complete(&tool, arguments, top_k_max);
-        let asked = Asked::Completed(completed.clone());
+        let facts = Arc::new(CallFacts {
+            delivered,
+            tool,
+            completed,
+        });
         match verdict {
-            Ok(()) => (asked, Ok((tool, completed))),
-            Err(error) => (asked, Err(before_arguments(error, Some(tool)))),
+            Ok(()) => Ok(facts),
+            Err(error) => Err(Box::new((Slot::Invalid(facts), error))),
         }
     }
 
-    fn look_up(&self, name: &str) -> Result<Arc<Tool>, Box<Refusal>> {
+    /// The tool; or why it is not to be called, and which it is.
+    fn look_up(&self, name: &str) -> Result<Arc<Tool>, (CallError, Option<Arc<Tool>>)> {
         let Some(tool) = self.config.registry.get(name) else {
             let error = CallError::new(
                 ErrorType::NotFound,
@@ -304,9 +288,9 @@ impl Session {
                 Some(id) => error.with_suggestion(format!("The nearest tool is {id}.")),
                 None => error,
             };
-            return Err(before_arguments(error, None));
+            return Err((error, None));
         };
-        let refusal = |error| before_arguments(error, Some(tool.clone()));
+        let refusal = |error| (error, Some(tool.clone()));
         if !tool.allows(self.config.mode) && !has_bug!(self, IgnoresTheMode) {
             return Err(refusal(CallError::new(
                 ErrorType::ModeRestricted,
@@ -350,15 +334,20 @@ impl Session {
 
 /// What of its arguments the model did not give itself.
 fn tell_changes(call: &Call, out: &mut Vec<Output>) {
-    let (number, tool) = (call.slot.number, &call.tool.id);
-    if !call.defaults_applied.is_empty() {
+    let (number, tool) = (call.number(), &call.tool().id);
+    let Completed {
+        arguments: _,
+        defaults_applied,
+        clamped,
+    } = &call.facts.completed;
+    if !defaults_applied.is_empty() {
         out.push(Output::Event(SessionEvent::DefaultsApplied {
             call: number,
             tool: tool.clone(),
-            pointers: call.defaults_applied.clone(),
+            pointers: defaults_applied.clone(),
         }));
     }
-    if let Some(clamp) = &call.clamped {
+    if let Some(clamp) = clamped {
         out.push(Output::Event(SessionEvent::ArgumentClamped {
             call: number,
             tool: tool.clone(),
@@ -367,15 +356,6 @@ fn tell_changes(call: &Call, out: &mut Vec<Output>) {
             to: clamp.to,
         }));
     }
-}
-
-/// A refusal of a call whose arguments nobody vouches for.
-fn before_arguments(error: CallError, tool: Option<Arc<Tool>>) -> Box<Refusal> {
-    Box::new(Refusal {
-        error,
-        tool,
-        arguments: None,
-    })
 }
 
 /// Names come from the model; what is said back of them is bounded.

@@ -1,6 +1,7 @@
 //! The proof that a call passed every gate. Its fields are private to the policies, so unchecked execution does not
 //! compile.
 
+use crate::facts::CallFacts;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,8 @@ use windlass_tool::registry::Tool;
 
 /// A call that passed every gate, ready to run once.
 pub struct AdmittedCall {
-    pub(super) call: CallRef,
-    pub(super) tool: Arc<Tool>,
-    pub(super) arguments: Arc<Arguments>,
-    pub(super) turn: u64,
+    pub(super) facts: Arc<CallFacts>,
+    pub(super) attempt: u32,
     pub(super) effect_id: Option<EffectId>,
     pub(super) timeout: Duration,
     pub(super) session: SessionFacts,
@@ -22,20 +21,23 @@ pub struct AdmittedCall {
 
 impl AdmittedCall {
     pub fn call(&self) -> CallRef {
-        self.call
+        CallRef {
+            call: self.facts.call(),
+            attempt: self.attempt,
+        }
     }
 
     pub fn tool(&self) -> &Arc<Tool> {
-        &self.tool
+        self.facts.tool()
     }
 
     /// Validated, with defaults applied and clamps made.
     pub fn arguments(&self) -> &Arc<Arguments> {
-        &self.arguments
+        self.facts.arguments().expose()
     }
 
     pub fn turn(&self) -> u64 {
-        self.turn
+        self.facts.turn()
     }
 
     /// Of `writes` tools.
@@ -55,22 +57,19 @@ impl AdmittedCall {
 
 /// A question to a handler: what became of an effect that it started.
 pub struct EffectLookup {
-    pub(super) call: CallNumber,
-    pub(super) tool: Arc<Tool>,
+    pub(super) facts: Arc<CallFacts>,
     pub(super) effect_id: EffectId,
-    pub(super) arguments: Arc<Arguments>,
-    pub(super) turn: u64,
     pub(super) timeout: Duration,
     pub(super) session: SessionFacts,
 }
 
 impl EffectLookup {
     pub fn call(&self) -> CallNumber {
-        self.call
+        self.facts.call()
     }
 
     pub fn tool(&self) -> &Arc<Tool> {
-        &self.tool
+        self.facts.tool()
     }
 
     pub fn effect_id(&self) -> &EffectId {
@@ -78,11 +77,11 @@ impl EffectLookup {
     }
 
     pub fn arguments(&self) -> &Arc<Arguments> {
-        &self.arguments
+        self.facts.arguments().expose()
     }
 
     pub fn turn(&self) -> u64 {
-        self.turn
+        self.facts.turn()
     }
 
     /// How long the lookup may take from now.
@@ -100,13 +99,19 @@ impl fmt::Debug for EffectLookup {
         write!(
             formatter,
             "EffectLookup({} {})",
-            self.tool.id, self.effect_id
+            self.tool().id,
+            self.effect_id
         )
     }
 }
 
 impl fmt::Debug for AdmittedCall {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "AdmittedCall({} {:?})", self.tool.id, self.call)
+        write!(
+            formatter,
+            "AdmittedCall({} {:?})",
+            self.tool().id,
+            self.call()
+        )
     }
 }

@@ -7,6 +7,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::kind::Category;
 use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
 use windlass_tool::validate::Violation;
 
 /// How many violations the message itself names; all of them are in the details.
@@ -15,7 +16,7 @@ const VIOLATIONS_NAMED: usize = 3;
 /// Arguments with their defaults and clamps, and what those changed: from two that are equal, equal ones were given.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Completed {
-    pub(crate) arguments: Arc<Arguments>,
+    pub(crate) arguments: Sensitive<Arc<Arguments>>,
     pub(crate) defaults_applied: Arc<[Arc<str>]>,
     pub(crate) clamped: Option<Clamp>,
 }
@@ -42,7 +43,7 @@ pub(crate) fn complete(
     };
     let clamped = clamp(tool, &mut arguments, top_k_max);
     let completed = Completed {
-        arguments: Arc::new(arguments),
+        arguments: Sensitive(Arc::new(arguments)),
         defaults_applied,
         clamped,
     };

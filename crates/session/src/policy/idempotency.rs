@@ -1,8 +1,8 @@
 //! Steps 2 and 7: who has been here before. A provider's call id names a delivery, not an effect; both are recognised,
 //! each by its own rule (contract section 11).
 
-use super::arguments::{self, Completed};
-use crate::calls::Slot;
+use super::arguments;
+use crate::facts::{DeliveryKey, Slot};
 use crate::hash::BuildQuickHasher;
 use lru::LruCache;
 use serde_json::json;
@@ -20,58 +20,18 @@ const STABLE_ID_LENGTH_MIN: usize = 9;
 
 /// What became of the deliveries and effects of a session, least recently used out first.
 pub(crate) struct Deliveries {
-    records: LruCache<Arc<str>, Delivery, BuildQuickHasher>,
+    records: LruCache<DeliveryKey, Delivery, BuildQuickHasher>,
     effects: LruCache<[u8; 32], Effect, BuildQuickHasher>,
     entries_max: usize,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
-    /// The tool's name as the model spelt it.
-    name: Arc<str>,
-    asked: Asked,
-    /// The connection it came over.
-    pub(crate) generation: u64,
+    pub(crate) slot: Slot,
     pub(crate) state: DeliveryState,
 }
 
-/// What a delivery asked for. A repeat is told from another wish under the same id by the arguments themselves: what a
-/// model sends may be made to have any hash.
-#[derive(Clone, Debug)]
-pub(crate) enum Asked {
-    /// Nobody could read it, so that nothing repeats it.
-    Unreadable,
-    /// As it came, because it was refused before its arguments were looked at.
-    AsItCame(Arc<Arguments>),
-    /// With valid arguments or not.
-    Completed(Completed),
-}
-
-impl Asked {
-    /// Whether two calls of one tool ask for the same.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Completed(one), Self::Completed(other)) => one == other,
-            (Self::AsItCame(one), Self::AsItCame(other)) => one == other,
-            (Self::Unreadable | Self::AsItCame(_) | Self::Completed(_), _) => false,
-        }
-    }
-}
-
 impl Delivery {
-    pub(crate) fn of(slot: &Slot, state: DeliveryState) -> Self {
-        Self {
-            name: slot.name.clone(),
-            asked: slot.asked.clone(),
-            generation: slot.generation,
-            state,
-        }
-    }
-
-    pub(crate) fn asked(&self) -> &Asked {
-        &self.asked
-    }
-
     /// Whether a call under this delivery's id asks for the same. `tool` is the one that it names.
     pub(crate) fn is_repeated_by(
         &self,
@@ -80,14 +40,14 @@ impl Delivery {
         arguments: &Arguments,
         top_k_max: i64,
     ) -> bool {
-        let asks_the_same = match (&self.asked, tool) {
-            (Asked::Unreadable, _) | (Asked::Completed(_), None) => false,
-            (Asked::AsItCame(before), _) => **before == *arguments,
-            (Asked::Completed(before), Some(tool)) => {
+        let asks_the_same = match (self.slot.completed(), tool) {
+            (None, _) => self.slot.as_it_came() == Some(arguments),
+            (Some(_), None) => false,
+            (Some(before), Some(tool)) => {
                 arguments::complete(tool, arguments.clone(), top_k_max).0 == *before
             }
         };
-        asks_the_same && *self.name == *name
+        asks_the_same && *self.slot.name == *name
     }
 }
 
@@ -144,26 +104,26 @@ impl Deliveries {
         }
     }
 
-    pub(crate) fn find(&mut self, key: &str) -> Option<&mut Delivery> {
+    pub(crate) fn find(&mut self, key: &DeliveryKey) -> Option<&mut Delivery> {
         self.records.get_mut(key)
     }
 
-    pub(crate) fn remember(&mut self, key: Arc<str>, delivery: Delivery) {
-        self.records.put(key, delivery);
+    pub(crate) fn remember(&mut self, slot: Slot, state: DeliveryState) {
+        self.records.put(slot.key.clone(), Delivery { slot, state });
         if self.records.len() > self.entries_max {
             self.records.pop_lru();
         }
     }
 
     /// Gives the record of an open delivery its answer, or records both where the open one was forgotten.
-    pub(crate) fn settle(&mut self, slot: &Slot, settled: Settled) {
+    pub(crate) fn settle(&mut self, slot: Slot, settled: Settled) {
         let state = DeliveryState::Settled(settled);
         match self.find(&slot.key) {
             Some(delivery) if matches!(delivery.state, DeliveryState::Open(number) if number == slot.number) =>
             {
                 delivery.state = state;
             }
-            Some(_) | None => self.remember(slot.key.clone(), Delivery::of(slot, state)),
+            Some(_) | None => self.remember(slot, state),
         }
     }
 
@@ -212,28 +172,22 @@ impl Deliveries {
 
 /// The delivery's identity: the provider's id where it can be trusted to be one, else a hash of what was asked.
 pub(crate) fn delivery_key(
-    id: Option<&str>,
+    id: Option<&Arc<str>>,
     name: &str,
     arguments: Option<&Arguments>,
     turn: u64,
-) -> Arc<str> {
+) -> DeliveryKey {
     match id {
-        Some(id) if id.len() >= STABLE_ID_LENGTH_MIN && !id.contains("temp") && id != name => {
-            let mut key = String::with_capacity(9 + id.len());
-            key.push_str("provider:");
-            key.push_str(id);
-            key.into()
+        Some(id) if id.len() >= STABLE_ID_LENGTH_MIN && !id.contains("temp") && **id != *name => {
+            DeliveryKey::Provider(id.clone())
         }
         _ => {
             let hash = json::hash(&json!({ "tool": name, "args": arguments, "turn": turn }));
-            format!("hash:{turn}:{}", json::hex(&hash[..8])).into()
+            let mut first = [0; 8];
+            first.copy_from_slice(&hash[..8]);
+            DeliveryKey::Hash { turn, hash: first }
         }
     }
-}
-
-/// Whether a delivery is known by the provider's id, and not by what it asks for.
-pub(crate) fn is_stable(key: &str) -> bool {
-    key.starts_with("provider:")
 }
 
 /// The identity of a wish: tool, version, user and canonical arguments after validation, defaults and clamping.
@@ -254,13 +208,17 @@ mod tests {
     #[test]
     fn an_unstable_provider_id_gives_way_to_a_hash_of_the_call() {
         let arguments = json!({"b": 1, "a": 2}).as_object().unwrap().clone().into();
-        let key = |id| delivery_key(id, "kb_search", Some(&arguments), 3);
-        assert_eq!(&*key(Some("function-call-1")), "provider:function-call-1");
+        let key = |id: Option<&str>| {
+            let id = id.map(Arc::from);
+            delivery_key(id.as_ref(), "kb_search", Some(&arguments), 3).to_string()
+        };
+        assert_eq!(key(Some("function-call-1")), "provider:function-call-1");
         let hashed = key(None);
         assert!(hashed.starts_with("hash:3:") && hashed.len() == "hash:3:".len() + 16);
         for id in ["short", "temp-1234567", "kb_search"] {
             assert_eq!(key(Some(id)), hashed, "{id}");
         }
-        assert_ne!(delivery_key(None, "kb_search", Some(&arguments), 4), hashed);
+        let later = delivery_key(None, "kb_search", Some(&arguments), 4);
+        assert_ne!(later.to_string(), hashed);
     }
 }

@@ -15,9 +15,9 @@ mod retry;
 
 pub(crate) use admit::Proposal;
 pub use admitted::{AdmittedCall, EffectLookup};
-pub(crate) use arguments::{Clamp, Completed};
+pub(crate) use arguments::Completed;
 pub(crate) use idempotency::{
-    Asked, Deliveries, Delivery, DeliveryState, Effect, EffectState, Settled, delivery_key,
+    Deliveries, DeliveryState, Effect, EffectState, Settled, delivery_key,
 };
 pub(crate) use loop_guard::{LoopHistory, SavedLoops};
 pub(crate) use outcome::{Judged, judge, outcome_unknown, state_of, timed_out};

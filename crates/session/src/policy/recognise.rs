@@ -1,9 +1,10 @@
 //! What a delivery, or the wish behind it, has come to before: rules D1 to D6 at the gates. Knows no store; the ledger's
 //! part of the rules is told to it.
 
-use super::idempotency::{Delivery, DeliveryState, Effect, EffectState, is_stable};
-use crate::calls::{Call, Earlier, Slot};
+use super::idempotency::{Delivery, DeliveryState, Effect, EffectState};
+use crate::calls::{Call, Earlier};
 use crate::event::DuplicateRule;
+use crate::facts::{Delivered, Slot};
 use crate::io::Output;
 use crate::session::Session;
 use std::sync::Arc;
@@ -13,14 +14,13 @@ use windlass_tool::error::ErrorType;
 impl Session {
     /// Notes that a call waits or runs.
     pub(crate) fn remember_open(&mut self, call: &Call) {
-        let state = DeliveryState::Open(call.slot.number);
-        let delivery = Delivery::of(&call.slot, state);
-        self.deliveries.remember(call.slot.key.clone(), delivery);
+        let state = DeliveryState::Open(call.number());
+        self.deliveries.remember(call.slot(), state);
         if let Some(fingerprint) = call.fingerprint {
             let effect = Effect {
                 effect_id: call.kept_effect.clone(),
                 asked_at_input: self.turns.inputs(),
-                state: EffectState::Open(call.slot.number),
+                state: EffectState::Open(call.number()),
             };
             self.deliveries.remember_effect(fingerprint, effect);
         }
@@ -50,46 +50,49 @@ impl Session {
         self.deliveries.remember_effect(fingerprint, before);
     }
 
-    /// Rules D1 and D2. True where the delivery is dealt with.
+    /// Rules D1 and D2. Gives the delivery back where it is not dealt with.
     pub(crate) fn recognise_delivery(
         &mut self,
-        slot: &mut Slot,
+        delivered: Delivered,
         arguments: &Arguments,
         out: &mut Vec<Output>,
-    ) -> bool {
-        let Some(delivery) = self.deliveries.find(&slot.key) else {
-            return false;
+    ) -> Option<Delivered> {
+        let Some(delivery) = self.deliveries.find(&delivered.key) else {
+            return Some(delivered);
         };
-        let same_connection = delivery.generation == slot.generation;
-        let tool = self.config.registry.get(&slot.name).map(Arc::as_ref);
+        let same_connection = delivery.slot.generation == delivered.generation;
+        let tool = self.config.registry.get(&delivered.name).map(Arc::as_ref);
         let top_k_max = self.config.limits.turn.top_k_max;
-        if !delivery.is_repeated_by(&slot.name, tool, arguments, top_k_max) {
-            if same_connection {
-                self.record_conflict(slot.clone(), out);
+        if !delivery.is_repeated_by(&delivered.name, tool, arguments, top_k_max) {
+            if !same_connection {
+                return Some(delivered);
             }
-            return same_connection;
+            self.record_conflict(Slot::unreadable(delivered), out);
+            return None;
         }
-        let delivery = delivery.clone();
-        slot.asked = delivery.asked().clone();
         // The provider gave this id its place on this connection already: a second answer under it would be one too many.
         // An id that names no delivery of its own may be new although the call is not.
-        let has_place = same_connection && is_stable(&slot.key);
-        match delivery.state {
+        let is_stable = delivered.key.is_stable();
+        let has_place = same_connection && is_stable;
+        let Delivery { slot, state } = delivery.clone();
+        match state {
             DeliveryState::Open(number) => {
+                let slot = slot.again(delivered);
                 if has_place {
-                    self.deduplicated(slot, DuplicateRule::SameDelivery, out);
-                    self.release(slot, None, true, out);
+                    self.deduplicated(&slot, DuplicateRule::SameDelivery, out);
+                    self.release(&slot, None, true, out);
                 } else {
-                    self.attach(number, slot.clone(), DuplicateRule::SameDelivery, out);
+                    self.attach(number, slot, DuplicateRule::SameDelivery, out);
                 }
-                true
+                None
             }
             DeliveryState::Settled(settled) if settled.is_outcome || has_place => {
-                let owed = !is_stable(&slot.key) || settled.answered_on != Some(slot.generation);
-                self.replay(slot, &settled, owed, DuplicateRule::SameDelivery, out);
-                true
+                let slot = slot.again(delivered);
+                let owed = !is_stable || settled.answered_on != Some(slot.generation);
+                self.replay(&slot, &settled, owed, DuplicateRule::SameDelivery, out);
+                None
             }
-            DeliveryState::Settled(_) => false,
+            DeliveryState::Settled(_) => Some(delivered),
         }
     }
 
@@ -112,13 +115,13 @@ impl Session {
         match &mut effect.state {
             EffectState::Open(number) => {
                 let number = *number;
-                self.attach(number, call.slot, DuplicateRule::SameEffectRunning, out);
+                self.attach(number, call.slot(), DuplicateRule::SameEffectRunning, out);
                 None
             }
             EffectState::Asked(settled) => {
                 let settled = settled.clone();
                 self.replay(
-                    &call.slot,
+                    &call.slot(),
                     &settled,
                     true,
                     DuplicateRule::SameEffectAsked,
@@ -157,7 +160,7 @@ impl Session {
     ) -> Option<Call> {
         let effect_id = earlier.effect_id.clone();
         if let (true, Some(effect_id)) = (earlier.is_unknown(), effect_id.clone()) {
-            call.earlier = Some(earlier);
+            call.earlier = Some(Box::new(earlier));
             call.kept_effect = Some(effect_id.clone());
             self.look_up_effect(call, effect_id, out);
             return None;
@@ -165,9 +168,9 @@ impl Session {
         let error_type = earlier.settled.response.error_type();
         let is_declined = error_type == Some(ErrorType::ConfirmationDeclined);
         let is_new = earlier.is_second_wish && was_answered;
-        if is_new || (!call.tool.writes() && !is_declined) {
+        if is_new || (!call.tool().writes() && !is_declined) {
             if error_type.is_none() {
-                call.earlier = call.tool.writes().then_some(earlier);
+                call.earlier = call.tool().writes().then(|| Box::new(earlier));
             } else {
                 call.kept_effect = effect_id;
             }
@@ -184,7 +187,7 @@ impl Session {
             *answer_reached_model = true;
         }
         let rule = DuplicateRule::SameEffectFinished;
-        self.replay(&call.slot, &earlier.settled, true, rule, out);
+        self.replay(&call.slot(), &earlier.settled, true, rule, out);
         self.forget_notice(call.fingerprint);
         None
     }

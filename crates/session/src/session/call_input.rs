@@ -66,7 +66,7 @@ impl Session {
             RateDecision::Refused { retry_after } => {
                 let mut error = CallError::new(
                     ErrorType::RateLimit,
-                    format!("{} was called too often by this user", call.tool.id),
+                    format!("{} was called too often by this user", call.tool().id),
                 );
                 error.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
                 if call.grant.is_some() {
@@ -92,7 +92,7 @@ impl Session {
             return self.on_late_result(call, result, out);
         };
         self.deadlines.clear(Deadline::Attempt(call));
-        let judged = judge(&open.tool, result);
+        let judged = judge(open.tool(), result);
         self.settle_or_retry(open, judged, out);
     }
 
@@ -103,9 +103,9 @@ impl Session {
         // A started change runs on: what it returns later settles how it ended.
         out.push(Output::AbortCall {
             call,
-            drop: !open.tool.writes(),
+            drop: !open.tool().writes(),
         });
-        let error = timed_out(&open.tool);
+        let error = timed_out(open.tool());
         self.expect_late_result(&open);
         self.settle_or_retry(open, failure(error, None), out);
     }
@@ -118,13 +118,13 @@ impl Session {
         call.attempt += 1;
         call.phase = Phase::BackingOff;
         out.push(Output::Event(SessionEvent::CallRetried {
-            call: call.slot.number,
-            tool: call.tool.id.clone(),
+            call: call.number(),
+            tool: call.tool().id.clone(),
             attempt: call.attempt,
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
         }));
         self.deadlines
-            .set(Deadline::Retry(call.slot.number), self.now + delay);
+            .set(Deadline::Retry(call.number()), self.now + delay);
         self.calls.open(call);
     }
 
@@ -135,7 +135,7 @@ impl Session {
         if !call.spoken {
             return None;
         }
-        let turn = self.turns.get_mut(call.slot.turn).map(|turn| turn.started);
+        let turn = self.turns.get_mut(call.turn()).map(|turn| turn.started);
         let began = match call.grant {
             Some(_) => call.started,
             None => turn.or(call.started),
@@ -144,7 +144,7 @@ impl Session {
         let last = began.unwrap_or(self.now) + Duration::from_millis(limits.retry_within_ms);
         retry_delay(&Failed {
             attempt: call.call_ref(),
-            tool: &call.tool,
+            tool: call.tool(),
             error,
             mode: self.config.mode,
             limits,
@@ -170,7 +170,7 @@ impl Session {
             let Some(call) = self.calls.by_provider_id(id, generation) else {
                 continue;
             };
-            let number = call.slot.number;
+            let number = call.number();
             self.take_back(number, false, out);
         }
     }
@@ -182,9 +182,9 @@ impl Session {
         let cancelled: Vec<CallNumber> = self
             .calls
             .iter()
-            .filter(|call| is_text || call.tool.on_interrupt == OnInterrupt::Cancel)
-            .filter(|call| !call.tool.writes())
-            .map(|call| call.slot.number)
+            .filter(|call| is_text || call.tool().on_interrupt == OnInterrupt::Cancel)
+            .filter(|call| !call.tool().writes())
+            .map(|call| call.number())
             .collect();
         for number in cancelled {
             self.take_back(number, true, out);
@@ -204,7 +204,7 @@ impl Session {
         call.is_taken_back = true;
         call.spoken &= is_answer_owed;
         let runs_on = match call.phase {
-            Phase::Running => call.tool.writes(),
+            Phase::Running => call.tool().writes(),
             // The store's answer comes, and with it what is to be done about it.
             Phase::Proposing | Phase::Reserving | Phase::Recording => true,
             Phase::Remembering
@@ -249,7 +249,7 @@ impl Session {
     pub(super) fn cancel_unstarted(&mut self, call: Call, out: &mut Vec<Output>) {
         let error = CallError::new(
             ErrorType::Cancelled,
-            format!("{} was taken back", call.tool.id),
+            format!("{} was taken back", call.tool().id),
         );
         self.settle(call, failure(error, None), out);
     }
@@ -268,7 +268,7 @@ impl Session {
         else {
             return;
         };
-        let tool = open.tool.id.clone();
+        let tool = open.tool().id.clone();
         match message {
             HandlerMessage::Client(message) => {
                 let kind = message

@@ -24,11 +24,11 @@ impl Session {
     /// Step 10: has the question stored. The call is answered when it is.
     pub(crate) fn ask(&mut self, mut call: Call, out: &mut Vec<Output>) {
         if self.confirmations.open_count() >= self.config.limits.open_confirmations_max {
-            let error = confirm::too_many(&call.tool);
+            let error = confirm::too_many(call.tool());
             return self.refuse_call(call, error, Charge::Already, out);
         }
         call.phase = Phase::Proposing;
-        let number = call.slot.number;
+        let number = call.number();
         out.push(Output::RequestConfirmation(self.request(&call, None)));
         let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
         self.deadlines
@@ -38,12 +38,12 @@ impl Session {
 
     fn request(&self, call: &Call, replaces: Option<TokenHash>) -> ConfirmationRequest {
         ConfirmationRequest {
-            call: call.slot.number,
+            call: call.number(),
             effect_id: call.kept_effect.clone(),
-            tool: call.tool.id.clone(),
-            tool_version: call.tool.version.clone(),
+            tool: call.tool().id.clone(),
+            tool_version: call.tool().version.clone(),
             fingerprint: call.fingerprint.unwrap_or_default(),
-            arguments: Sensitive(call.arguments.clone()),
+            arguments: call.facts.arguments().clone(),
             preview: Sensitive(preview(call)),
             valid_for: Duration::from_secs(self.config.limits.confirmation_seconds),
             replaces,
@@ -77,10 +77,14 @@ impl Session {
             token_hash,
             expires_at_unix_ms,
         } = proposed;
-        let number = call.slot.number;
+        let number = call.number();
         call.kept_effect = Some(effect_id.clone());
-        let error = confirm::demand(&call.tool, self.external_in_context, call.earlier.as_ref())
-            .unwrap_or_else(|| confirm::required(&call.tool));
+        let error = confirm::demand(
+            call.tool(),
+            self.external_in_context,
+            call.earlier.as_deref(),
+        )
+        .unwrap_or_else(|| confirm::required(call.tool()));
         let fingerprint = call.fingerprint.unwrap_or_default();
         let waiting = call.for_consent();
         let settled = self.refuse_all(call, error, Charge::Already, out);
@@ -94,7 +98,7 @@ impl Session {
         );
         out.push(Output::Event(SessionEvent::ConfirmationRequested {
             call: number,
-            tool: waiting.tool.id.clone(),
+            tool: waiting.tool().id.clone(),
             expires_at_unix_ms,
         }));
         out.push(Output::SendClient(question(
@@ -102,7 +106,7 @@ impl Session {
             token_hash,
             expires_at_unix_ms,
         )));
-        self.reserve_next(waiting.slot.batch, out);
+        self.reserve_next(waiting.delivered().batch, out);
         let expires_at = self.expire_later(number);
         self.confirmations.open(Confirmation {
             question: Question {
@@ -254,17 +258,17 @@ impl Session {
     }
 
     fn check_again(&self, call: &Call) -> Result<(), CallError> {
-        let id = &call.tool.id;
+        let id = &call.tool().id;
         let current = self.config.registry.get(id.as_str());
-        if current.is_none_or(|tool| tool.version != call.tool.version) {
+        if current.is_none_or(|tool| tool.version != call.tool().version) {
             let message = format!("{id} is not the tool any more that was shown");
             return Err(CallError::new(ErrorType::NotFound, message));
         }
-        if !call.tool.allows(self.config.mode) {
+        if !call.tool().allows(self.config.mode) {
             let message = format!("{id} is not for {} sessions", self.config.mode.as_str());
             return Err(CallError::new(ErrorType::ModeRestricted, message));
         }
-        let violations = call.tool.parameters.argument_violations(&call.arguments);
+        let violations = call.tool().parameters.argument_violations(call.arguments());
         if !violations.is_empty() {
             let message = format!("the arguments do not satisfy {id} any more");
             return Err(CallError::new(ErrorType::Validation, message));
@@ -305,7 +309,7 @@ impl Session {
         let response = Arc::new(ToolResponse {
             outcome: Outcome::Failure(error),
             intents: Vec::new(),
-            meta: self.meta_of(&call.tool),
+            meta: self.meta_of(call.tool()),
         });
         self.confirmations.open(Confirmation {
             state: ConfirmationState::Resolved(response.clone()),
@@ -316,12 +320,7 @@ impl Session {
             call: Some(number),
             resolution,
         }));
-        let record = call_record(
-            &call.slot,
-            Some(call.tool.clone()),
-            Some(call.arguments.clone()),
-            &response,
-        );
+        let record = call_record(&call.slot(), &response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
             call: Some(number),
@@ -337,7 +336,7 @@ impl Session {
     fn forget_question(&mut self, call: &Call, response: &Arc<ToolResponse>, why: Resolution) {
         let is_unknown = call
             .earlier
-            .as_ref()
+            .as_deref()
             .is_some_and(crate::calls::Earlier::is_unknown);
         let Some(fingerprint) = call
             .fingerprint
@@ -348,7 +347,7 @@ impl Session {
         // A model that asks again although the user has just said no gets the same answer, and the user no question.
         let settled = Settled {
             response: response.clone(),
-            turn: call.slot.turn,
+            turn: call.turn(),
             quoted: false,
             is_outcome: false,
             answered_on: None,
@@ -371,7 +370,8 @@ impl Session {
             .confirmations
             .iter_open()
             .find(|(_, call)| {
-                call.slot.generation == generation && call.slot.provider_id.as_deref() == Some(id)
+                call.delivered().generation == generation
+                    && call.delivered().provider_id.as_deref() == Some(id)
             })
             .map(|(entry, _)| entry.question.call);
         if let Some(number) = number {
@@ -414,7 +414,7 @@ impl Session {
             // It was never reserved, so that the token is still good in the store.
             out.push(Output::WithdrawConfirmation { token_hash });
         }
-        let Some(entry) = self.confirmations.by_call(call.slot.number) else {
+        let Some(entry) = self.confirmations.by_call(call.number()) else {
             return;
         };
         let resolved = ConfirmationState::Resolved(response.clone());
@@ -424,7 +424,7 @@ impl Session {
         };
         for _ in 0..askers {
             out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
-                call: Some(call.slot.number),
+                call: Some(call.number()),
                 response: Sensitive(response.clone()),
             }));
         }
@@ -436,20 +436,20 @@ impl Session {
 
 /// What the user reads: from the canonical arguments, never from a model's words.
 fn preview(call: &Call) -> String {
-    match &call.tool.confirmation_preview {
-        Some(template) => template::render(template, &call.arguments),
-        None => format!("Run {}", call.tool.id),
+    match &call.tool().confirmation_preview {
+        Some(template) => template::render(template, call.arguments()),
+        None => format!("Run {}", call.tool().id),
     }
 }
 
 fn question(call: &Call, token_hash: TokenHash, expires_at_unix_ms: u64) -> ClientUpdate {
     ClientUpdate::ConfirmationRequest(ConfirmationQuestion {
-        call: call.slot.number,
+        call: call.number(),
         token_hash,
-        tool: call.tool.id.clone(),
-        arguments: Sensitive(call.arguments.clone()),
+        tool: call.tool().id.clone(),
+        arguments: call.facts.arguments().clone(),
         preview: Sensitive(preview(call)),
-        warning: call.earlier.as_ref().map(confirm::warning),
+        warning: call.earlier.as_deref().map(confirm::warning),
         expires_at_unix_ms,
     })
 }

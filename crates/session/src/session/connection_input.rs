@@ -93,9 +93,9 @@ impl Session {
     /// Whether the model waits for a call that it made on this connection.
     fn has_open_calls(&self) -> bool {
         let generation = self.connection.generation;
-        self.calls
-            .iter()
-            .any(|call| call.spoken && call.grant.is_none() && call.slot.generation == generation)
+        self.calls.iter().any(|call| {
+            call.spoken && call.grant.is_none() && call.delivered().generation == generation
+        })
     }
 
     /// Leaves a connection whose end was announced, as soon as nothing is lost by it.
@@ -227,7 +227,7 @@ impl Session {
             .calls
             .iter()
             .filter(|call| !call.has_begun() && call.grant.is_none())
-            .map(|call| call.slot.number)
+            .map(|call| call.number())
             .collect();
         for number in waiting {
             self.take_back(number, false, out);

@@ -2,11 +2,12 @@
 //! and the numbers that its calls had. Knows no store.
 
 use super::Session;
-use crate::calls::{Call, Earlier, Phase, Slot};
+use crate::calls::{Call, Earlier, Phase};
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::deadlines::Deadline;
+use crate::facts::{CallFacts, Delivered, DeliveryKey};
 use crate::io::{ApprovedQuestion, Continued, OpenQuestion};
-use crate::policy::{Asked, Completed, Effect, EffectState, Settled, confirm};
+use crate::policy::{Completed, Effect, EffectState, Settled, confirm};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{Outcome, ToolResponse};
@@ -127,38 +128,30 @@ impl Session {
 
 /// What runs if the user approves. No provider message of this session asked for it.
 fn call_of(question: OpenQuestion, tool: Arc<Tool>, earlier: Option<Earlier>) -> Call {
-    let arguments = question.arguments.into_inner();
-    Call {
-        slot: Slot {
-            number: question.call,
-            batch: 0,
-            provider_id: None,
-            name: tool.id.as_str().into(),
-            key: format!("question:{}", question.call).into(),
-            asked: Asked::Completed(Completed {
-                arguments: arguments.clone(),
-                defaults_applied: Arc::default(),
-                clamped: None,
-            }),
-            turn: 0,
-            generation: 0,
-        },
-        attempt: 1,
-        tool,
-        arguments,
+    let delivered = Delivered {
+        number: question.call,
+        batch: 0,
+        provider_id: None,
+        name: tool.id.as_str().into(),
+        key: DeliveryKey::Question(question.call),
+        turn: 0,
+        generation: 0,
+    };
+    let completed = Completed {
+        arguments: question.arguments,
         defaults_applied: Arc::default(),
         clamped: None,
+    };
+    let facts = Arc::new(CallFacts {
+        delivered,
+        tool,
+        completed,
+    });
+    Call {
         fingerprint: Some(question.fingerprint),
         kept_effect: Some(question.effect_id),
-        effect_id: None,
-        grant: None,
-        earlier,
-        concluded: None,
-        started: None,
+        earlier: earlier.map(Box::new),
         phase: Phase::Waiting,
-        blocks: false,
-        spoken: true,
-        is_taken_back: false,
-        attached: Vec::new(),
+        ..Call::new(facts, false)
     }
 }

@@ -1,15 +1,16 @@
 //! Deliveries that need no run of their own: refusals, conflicts, repeats and replays; and the way of every answer back
 //! to the provider message that asked for it.
 
-use super::{Charge, Refusal, Session};
-use crate::calls::{Call, Slot};
+use super::{Charge, Session};
+use crate::calls::Call;
 use crate::client::{ClientUpdate, ErrorCode};
 use crate::connection::Late;
 use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, SessionEvent};
+use crate::facts::Slot;
 use crate::io::Output;
 use crate::model::{AnswerBatching, ModelCommand, ModelToolResponse};
-use crate::policy::{Delivery, DeliveryState, Settled};
+use crate::policy::{DeliveryState, Settled};
 use crate::session::settlement::call_record;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,27 +24,22 @@ impl Session {
     pub(crate) fn refuse(
         &mut self,
         slot: Slot,
-        refusal: Refusal,
+        error: CallError,
         charge: Charge,
         out: &mut Vec<Output>,
     ) {
-        self.refuse_delivery(slot, refusal, charge, out);
+        self.refuse_delivery(slot, error, charge, out);
     }
 
     /// The same, and what was answered.
     fn refuse_delivery(
         &mut self,
         slot: Slot,
-        refusal: Refusal,
+        error: CallError,
         charge: Charge,
         out: &mut Vec<Output>,
     ) -> Settled {
-        let Refusal {
-            error,
-            tool,
-            arguments,
-        } = refusal;
-        let meta = match &tool {
+        let meta = match slot.tool() {
             Some(tool) => self.meta_of(tool),
             None => {
                 let version = self.config.registry.version().clone();
@@ -58,8 +54,8 @@ impl Session {
         if let Some(turn) = self.turns.get_mut(slot.turn) {
             turn.summary.refusals += 1;
             turn.summary.calls += u32::from(charge == Charge::Now);
-            let is_retrieval = tool
-                .as_ref()
+            let is_retrieval = slot
+                .tool()
                 .is_some_and(|tool| tool.category == Category::Retrieval);
             if charge == Charge::Already && is_retrieval {
                 turn.summary.retrieval_calls = turn.summary.retrieval_calls.saturating_sub(1);
@@ -73,9 +69,9 @@ impl Session {
             answered_on: Some(slot.generation),
             effect_id: None,
         };
-        let delivery = Delivery::of(&slot, DeliveryState::Settled(settled.clone()));
-        self.deliveries.remember(slot.key.clone(), delivery);
-        let record = call_record(&slot, tool, arguments, &settled.response);
+        let state = DeliveryState::Settled(settled.clone());
+        self.deliveries.remember(slot.clone(), state);
+        let record = call_record(&slot, &settled.response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         let is_spoken = !self.is_past_answering(slot.turn) && !has_bug!(self, LeavesRefusalsOpen);
         let turn = slot.turn;
@@ -93,7 +89,7 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         self.restore_effect(&call);
-        let batch = call.slot.batch;
+        let batch = call.delivered().batch;
         self.refuse_all(call, error, charge, out);
         self.reserve_next(batch, out);
     }
@@ -106,8 +102,7 @@ impl Session {
         charge: Charge,
         out: &mut Vec<Output>,
     ) -> Settled {
-        let refusal = Refusal::of(error, call.tool, call.arguments);
-        let settled = self.refuse_delivery(call.slot, refusal, charge, out);
+        let settled = self.refuse_delivery(call.slot(), error, charge, out);
         for (slot, rule) in call.attached {
             self.deduplicated(&slot, rule, out);
             self.answer(slot, &settled, None, true, true, out);
@@ -128,7 +123,7 @@ impl Session {
             intents: Vec::new(),
             meta,
         });
-        let record = call_record(&slot, None, None, &response);
+        let record = call_record(&slot, &response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         if let Some(turn) = self.turns.get_mut(slot.turn) {
             turn.summary.refusals += 1;
@@ -151,7 +146,7 @@ impl Session {
         let blocks = self
             .calls
             .get_mut(number)
-            .map(|call| call.tool.clone())
+            .map(|call| call.tool().clone())
             .is_some_and(|tool| self.blocks(&tool));
         match self.calls.get_mut(number) {
             Some(call) => {
@@ -189,8 +184,8 @@ impl Session {
             answered_on: Some(slot.generation),
             ..settled.clone()
         };
-        let delivery = Delivery::of(slot, DeliveryState::Settled(recorded));
-        self.deliveries.remember(slot.key.clone(), delivery);
+        let state = DeliveryState::Settled(recorded);
+        self.deliveries.remember(slot.clone(), state);
         self.answer(slot.clone(), &replayed, None, is_owed, true, out);
         self.wind_up(slot.turn, out);
     }

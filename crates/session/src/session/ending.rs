@@ -169,7 +169,7 @@ impl Session {
             self.withdraw_all(out);
         }
         self.lifecycle = Lifecycle::Draining(reason);
-        let open: Vec<CallNumber> = self.calls.iter().map(|call| call.slot.number).collect();
+        let open: Vec<CallNumber> = self.calls.iter().map(|call| call.number()).collect();
         for number in open {
             self.take_back(number, false, out);
         }

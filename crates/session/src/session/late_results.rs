@@ -2,8 +2,8 @@
 //! up for the answer to a call that asks for the same again (contract section 10).
 
 use super::{Lifecycle, Session};
-use crate::calls::Slot;
 use crate::connection::Late;
+use crate::facts::{Delivered, Slot};
 use crate::io::Output;
 use crate::model::{ModelCommand, ModelToolResponse};
 use crate::policy::Settled;
@@ -16,8 +16,8 @@ const NUDGE: &str = "The result of your tool call has arrived. Please go on.";
 
 impl Session {
     /// Whether a delivery can be answered on the connection that it came over.
-    pub(super) fn is_here(&self, slot: &Slot) -> bool {
-        slot.generation == self.connection.generation && !self.connection.is_lost
+    pub(super) fn is_here(&self, delivered: &Delivered) -> bool {
+        delivered.generation == self.connection.generation && !self.connection.is_lost
     }
 
     /// Keeps a result whose connection is gone. A silent one asks for no words, and text would make some.

@@ -8,7 +8,7 @@ use crate::deadlines::Deadline;
 use crate::event::SessionEvent;
 use crate::io::{OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal};
 use crate::policy::{
-    Delivery, DeliveryState, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
+    DeliveryState, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Session {
         refusal: ReservationRefusal,
         out: &mut Vec<Output>,
     ) {
-        let id = &call.tool.id;
+        let id = &call.tool().id;
         let invalid = |error_type| CallError::new(error_type, "this approval does not count");
         let (error, problem) = match refusal {
             ReservationRefusal::Unavailable(error) => {
@@ -127,7 +127,7 @@ impl Session {
                 let message = format!("{id} was done before, and its answer is not kept");
                 (CallError::new(ErrorType::Conflict, message), None)
             }
-            ReservationRefusal::Open(_) => (outcome_unknown(&call.tool), None),
+            ReservationRefusal::Open(_) => (outcome_unknown(call.tool()), None),
             ReservationRefusal::Full => {
                 let message =
                     format!("{id} was not started: this conversation has changed too much today");
@@ -139,7 +139,7 @@ impl Session {
                 );
                 (CallError::new(ErrorType::Validation, message), None)
             }
-            ReservationRefusal::TooManyQuestions => (confirm::too_many(&call.tool), None),
+            ReservationRefusal::TooManyQuestions => (confirm::too_many(call.tool()), None),
         };
         self.settle(call, failure(error, problem), out);
     }
@@ -160,7 +160,7 @@ impl Session {
     pub(crate) fn refuse_without_store(&mut self, call: Call, out: &mut Vec<Output>) {
         let message = format!(
             "{} was not started: the store does not answer",
-            call.tool.id
+            call.tool().id
         );
         let error = CallError::new(ErrorType::Transient, message);
         self.settle(call, failure(error, None), out);
@@ -173,9 +173,9 @@ impl Session {
     /// Keeps a change back until it is known what was done before.
     pub(crate) fn await_ledger(&mut self, mut call: Call) {
         call.phase = Phase::Remembering;
-        let number = call.slot.number;
-        let delivery = Delivery::of(&call.slot, DeliveryState::Open(number));
-        self.deliveries.remember(call.slot.key.clone(), delivery);
+        let number = call.number();
+        self.deliveries
+            .remember(call.slot(), DeliveryState::Open(number));
         let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
         self.deadlines
             .set(Deadline::Store(number), self.now + patience);
@@ -206,7 +206,7 @@ impl Session {
         call.concluded = Some(Box::new(concluded));
         let patience = Duration::from_millis(self.config.limits.record_timeout_ms);
         self.deadlines
-            .set(Deadline::Store(call.slot.number), self.now + patience);
+            .set(Deadline::Store(call.number()), self.now + patience);
         self.calls.open(call);
     }
 
@@ -217,7 +217,7 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         if let Some(call) = self.calls.take_recording(effect_id) {
-            self.deadlines.clear(Deadline::Store(call.slot.number));
+            self.deadlines.clear(Deadline::Store(call.number()));
             return self.recorded(call, stored, out);
         }
         if !stored || !self.has_unrecorded_outcomes() {
@@ -247,7 +247,7 @@ impl Session {
             return;
         };
         out.push(Output::Event(SessionEvent::OutcomeUnrecorded {
-            call: call.slot.number,
+            call: call.number(),
             effect_id: effect_id.clone(),
         }));
         // No more than the open calls: while there is one, no other change starts.
@@ -284,7 +284,7 @@ impl Session {
 
     /// From now on the attempt's result settles the ledger, and nothing else.
     pub(super) fn expect_late_result(&mut self, call: &Call) {
-        let Some(effect_id) = call.effect_id.clone().filter(|_| call.tool.writes()) else {
+        let Some(effect_id) = call.effect_id.clone().filter(|_| call.tool().writes()) else {
             return;
         };
         let late = &mut self.unsettled.late;
@@ -293,11 +293,11 @@ impl Session {
         }
         late.push_back(Started {
             attempt: call.call_ref(),
-            tool: call.tool.clone(),
-            turn: call.slot.turn,
+            tool: call.tool().clone(),
+            turn: call.turn(),
             fingerprint: call.fingerprint,
             effect_id,
-            is_one_of_several: call.earlier.as_ref().is_some_and(Earlier::is_unknown),
+            is_one_of_several: call.earlier.as_deref().is_some_and(Earlier::is_unknown),
         });
     }
 

@@ -36,13 +36,13 @@ impl Session {
             // It has not happened yet, which says nothing while an attempt may still do it.
             Finding::NotHappened if runs_still || ran_meanwhile => self.stay_unknown(call, out),
             Finding::Happened(success) => {
-                let judged = judge(&call.tool, Ok(*success));
+                let judged = judge(call.tool(), Ok(*success));
                 let response = self.concluded(&call, judged).response;
                 if let Some(effect_id) = call.kept_effect.clone() {
                     let known = Started {
                         attempt: call.call_ref(),
-                        tool: call.tool.clone(),
-                        turn: call.slot.turn,
+                        tool: call.tool().clone(),
+                        turn: call.turn(),
                         fingerprint: call.fingerprint,
                         effect_id,
                         is_one_of_several: false,
@@ -60,7 +60,7 @@ impl Session {
                     }));
                     out.push(Output::Event(SessionEvent::EffectSettled {
                         call: number,
-                        tool: call.tool.id.clone(),
+                        tool: call.tool().id.clone(),
                         effect_id,
                         succeeded: false,
                     }));
@@ -119,14 +119,14 @@ impl Session {
             ErrorType::OutcomeUnknown,
             format!(
                 "{} was started by another session of this conversation and is still under way; ask again in a moment",
-                call.tool.id
+                call.tool().id
             ),
         );
         let settled = Settled {
             response: Arc::new(ToolResponse {
                 outcome: Outcome::Failure(error),
                 intents: Vec::new(),
-                meta: self.meta_of(&call.tool),
+                meta: self.meta_of(call.tool()),
             }),
             ..earlier.settled.clone()
         };
@@ -172,10 +172,10 @@ impl Session {
 
     fn answer_with(&mut self, call: Call, settled: &Settled, out: &mut Vec<Output>) {
         let rule = DuplicateRule::SameEffectFinished;
-        self.replay(&call.slot, settled, true, rule, out);
+        self.replay(&call.slot(), settled, true, rule, out);
         for (slot, rule) in &call.attached {
             self.replay(slot, settled, true, *rule, out);
         }
-        self.reserve_next(call.slot.batch, out);
+        self.reserve_next(call.delivered().batch, out);
     }
 }

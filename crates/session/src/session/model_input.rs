@@ -1,13 +1,13 @@
 //! What the model says, as it changes turns and calls.
 
-use super::{Charge, Refusal, Session};
-use crate::calls::Slot;
+use super::{Charge, Session};
 use crate::client::ClientUpdate;
 use crate::deadlines::Deadline;
 use crate::event::SessionEvent;
+use crate::facts::{Delivered, Slot};
 use crate::io::Output;
 use crate::model::{IncomingCall, ModelEvent, Role};
-use crate::policy::{Asked, Proposal, delivery_key};
+use crate::policy::{Proposal, delivery_key};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::error::{CallError, ErrorType};
@@ -120,12 +120,7 @@ impl Session {
         };
         let (name, error) = error;
         let slot = self.slot(batch, id, name, turn);
-        let refusal = Refusal {
-            error,
-            tool: None,
-            arguments: None,
-        };
-        self.refuse(slot, refusal, Charge::Nothing, out);
+        self.refuse(slot, error, Charge::Nothing, out);
     }
 
     /// Calls of an answer that the user interrupted are not run.
@@ -138,26 +133,20 @@ impl Session {
                 ErrorType::Cancelled,
                 "the user interrupted before the call began",
             );
-            let refusal = Refusal {
-                error,
-                tool: None,
-                arguments: None,
-            };
-            self.refuse(slot, refusal, Charge::Nothing, out);
+            self.refuse(slot, error, Charge::Nothing, out);
         }
     }
 
     fn slot(&mut self, batch: u64, id: Option<Arc<str>>, name: Arc<str>, turn: u64) -> Slot {
-        Slot {
+        Slot::unreadable(Delivered {
             number: self.calls.next_number(),
             batch,
-            key: delivery_key(id.as_deref(), &name, None, turn),
+            key: delivery_key(id.as_ref(), &name, None, turn),
             provider_id: id,
             name,
-            asked: Asked::Unreadable,
             turn,
             generation: self.connection.generation,
-        }
+        })
     }
 
     fn on_input_transcript(&mut self, text: &Sensitive<String>, out: &mut Vec<Output>) {

@@ -36,7 +36,7 @@ impl Session {
         settled: &Settled,
         out: &mut Vec<Output>,
     ) {
-        let id = &call.tool.id;
+        let id = &call.tool().id;
         let result = self.result_text(settled);
         let text = match settled.response.is_ok() {
             true => {
@@ -51,7 +51,7 @@ impl Session {
     pub(super) fn notify_declined(&mut self, call: &Call, out: &mut Vec<Output>) {
         let text = format!(
             "The user was asked whether {} may run and said no. It has not run. Do not call it again unless the user asks for it.",
-            call.tool.id
+            call.tool().id
         );
         self.notify(call, None, text, out);
     }
@@ -99,7 +99,7 @@ impl Session {
             self.notices.0.pop_front();
         }
         self.notices.0.push_back(Notice {
-            turn: call.slot.turn,
+            turn: call.turn(),
             fingerprint: call.fingerprint,
             effect_id,
             text,

@@ -61,7 +61,7 @@ impl Session {
     /// The first change that waits to learn what was done before.
     fn take_remembering(&mut self) -> Option<Call> {
         let call = self.calls.take_remembering()?;
-        self.deadlines.clear(Deadline::Store(call.slot.number));
+        self.deadlines.clear(Deadline::Store(call.number()));
         Some(call)
     }
 

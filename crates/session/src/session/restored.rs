@@ -2,12 +2,12 @@
 //! it. Knows no store and no token, only hashes.
 
 use super::Session;
-use crate::calls::Slot;
 use crate::client::ClientUpdate;
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
+use crate::facts::{Delivered, DeliveryKey, Slot};
 use crate::io::{LedgerEntry, OpenQuestion, OutcomeState, Output, TokenHash};
 use crate::model::{HistoryEntry, Role};
-use crate::policy::{Asked, Effect, EffectState, LoopHistory, Settled};
+use crate::policy::{Effect, EffectState, LoopHistory, Settled};
 use crate::snapshot::{
     AskedQuestion, KnownQuestion, OpenTurn, QuestionState, Restored, SNAPSHOT_VERSION, Snapshot,
 };
@@ -273,16 +273,15 @@ impl Session {
 
     /// The place of a call whose provider message is gone: nothing answers it there.
     fn slot_of(&mut self, tool: &ToolId, effect_id: &EffectId) -> Slot {
-        Slot {
+        Slot::unreadable(Delivered {
             number: self.calls.next_number(),
             batch: 0,
             provider_id: None,
             name: tool.clone().into(),
-            key: format!("effect:{effect_id}").into(),
-            asked: Asked::Unreadable,
+            key: DeliveryKey::Effect(effect_id.clone()),
             turn: self.turns.last_number(),
             generation: 0,
-        }
+        })
     }
 
     fn settled(&self, response: Arc<ToolResponse>, quoted: bool) -> Settled {

@@ -2,16 +2,16 @@
 //! end here too, so that every call ends in exactly one recorded response.
 
 use super::Session;
-use crate::calls::{Call, Concluded, Slot};
+use crate::calls::{Call, Concluded};
 use crate::client::Citation;
 use crate::event::{CallRecord, LatencyLimit, SessionEvent};
+use crate::facts::Slot;
 use crate::io::Output;
 use crate::model::CallSupport;
 use crate::policy::{BLOCKING_TOOL, Effect, EffectState, Judged, Settled};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{self, Meta, Outcome, ToolResponse};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId};
@@ -41,13 +41,14 @@ impl Session {
             scheduling,
             problem,
         } = judged;
-        let mut meta = self.meta_of(&call.tool);
+        let mut meta = self.meta_of(call.tool());
         meta.duration_ms = call
             .started
             .map_or(0, |started| millis(self.now.since(started)));
         meta.retry_count = call.attempt.saturating_sub(1);
-        meta.defaults_applied.clone_from(&call.defaults_applied);
-        if let Some(clamp) = &call.clamped {
+        let completed = &call.facts.completed;
+        meta.defaults_applied = completed.defaults_applied.clone();
+        if let Some(clamp) = &completed.clamped {
             meta.clamped
                 .insert(clamp.argument.clone(), [clamp.from, clamp.to]);
         }
@@ -70,14 +71,14 @@ impl Session {
             scheduling,
             problem,
         } = concluded;
-        let number = call.slot.number;
-        let is_speakable = call.grant.is_none() && call.spoken && self.is_here(&call.slot);
+        let number = call.number();
+        let is_speakable = call.grant.is_none() && call.spoken && self.is_here(call.delivered());
         let settled = Settled {
             is_outcome: call.started.is_some() && is_outcome(&response),
             response,
-            turn: call.slot.turn,
-            quoted: call.tool.reach == Reach::External,
-            answered_on: is_speakable.then_some(call.slot.generation),
+            turn: call.turn(),
+            quoted: call.tool().reach == Reach::External,
+            answered_on: is_speakable.then_some(call.delivered().generation),
             effect_id: call.effect_id.clone(),
         };
         self.record(&call, &settled, is_speakable);
@@ -86,11 +87,11 @@ impl Session {
             .response
             .error_type()
             .is_none_or(|error| error == ErrorType::OutcomeUnknown);
-        if call.tool.id.as_str() == BLOCKING_TOOL && !may_have_worked {
+        if call.tool().id.as_str() == BLOCKING_TOOL && !may_have_worked {
             self.blocks_made = self.blocks_made.saturating_sub(1);
         }
         if let Some(problem) = problem {
-            let tool = call.tool.id.clone();
+            let tool = call.tool().id.clone();
             out.push(Output::Event(SessionEvent::HandlerProblem {
                 call: number,
                 tool,
@@ -99,8 +100,8 @@ impl Session {
         }
         self.report(&call, &settled.response, out);
         self.apply_intents(number, &settled.response.intents, out);
-        self.collect_citations(&call.tool, &settled.response);
-        let batch = call.slot.batch;
+        self.collect_citations(call.tool(), &settled.response);
+        let batch = call.delivered().batch;
         self.answer_all(call, &settled, scheduling, out);
         self.hold_microphone(out);
         self.reserve_next(batch, out);
@@ -126,7 +127,7 @@ impl Session {
         if call.grant.is_some() {
             self.resolve_approved(&call, settled, out);
         } else {
-            self.answer(call.slot, settled, scheduling, call.spoken, blocks, out);
+            self.answer(call.slot(), settled, scheduling, call.spoken, blocks, out);
         }
         for (slot, rule) in call.attached {
             self.deduplicated(&slot, rule, out);
@@ -136,12 +137,7 @@ impl Session {
 
     /// Tells whoever watches how the call ended.
     fn report(&mut self, call: &Call, response: &Arc<ToolResponse>, out: &mut Vec<Output>) {
-        let mut record = call_record(
-            &call.slot,
-            Some(call.tool.clone()),
-            Some(call.arguments.clone()),
-            response,
-        );
+        let mut record = call_record(&call.slot(), response);
         record.effect_id.clone_from(&call.effect_id);
         out.push(Output::Event(
             if response.error_type() == Some(ErrorType::Cancelled) {
@@ -162,7 +158,7 @@ impl Session {
             return;
         };
         if let Some(call) = self.calls.take(next) {
-            if self.calls.write_before(&call.slot) {
+            if self.calls.write_before(call.delivered()) {
                 self.calls.open(call);
             } else {
                 self.reserve(call, out);
@@ -171,7 +167,7 @@ impl Session {
     }
 
     fn record(&mut self, call: &Call, settled: &Settled, answer_reaches_model: bool) {
-        self.deliveries.settle(&call.slot, settled.clone());
+        self.deliveries.settle(call.slot(), settled.clone());
         let Some(fingerprint) = &call.fingerprint else {
             return;
         };
@@ -217,9 +213,9 @@ impl Session {
         if let Outcome::Success { data, content } = &response.outcome
             && content.is_empty()
             && envelope::is_empty_result(data.as_ref())
-            && let Some(turn) = self.turns.get_mut(call.slot.turn)
+            && let Some(turn) = self.turns.get_mut(call.turn())
         {
-            turn.history.returned_nothing(&call.tool.id);
+            turn.history.returned_nothing(&call.tool().id);
         }
     }
 
@@ -227,7 +223,7 @@ impl Session {
         let limits = &self.config.limits.turn;
         let (turn_ms, retrieval_ms) = (limits.latency_ms, limits.retrieval_latency_ms);
         let mut exceeded = |limit, limit_ms, actual_ms| {
-            let call = call.slot.number;
+            let call = call.number();
             let event = SessionEvent::LatencyExceeded {
                 call,
                 limit,
@@ -236,13 +232,13 @@ impl Session {
             };
             out.push(Output::Event(event));
         };
-        if actual_ms > call.tool.latency_budget_ms {
-            exceeded(LatencyLimit::Tool, call.tool.latency_budget_ms, actual_ms);
+        if actual_ms > call.tool().latency_budget_ms {
+            exceeded(LatencyLimit::Tool, call.tool().latency_budget_ms, actual_ms);
         }
-        if call.tool.category == Category::Retrieval && actual_ms > retrieval_ms {
+        if call.tool().category == Category::Retrieval && actual_ms > retrieval_ms {
             exceeded(LatencyLimit::Retrieval, retrieval_ms, actual_ms);
         }
-        if let Some(turn) = self.turns.get_mut(call.slot.turn) {
+        if let Some(turn) = self.turns.get_mut(call.turn()) {
             let before = turn.summary.latency_ms;
             turn.summary.latency_ms += actual_ms;
             if before <= turn_ms && turn.summary.latency_ms > turn_ms {
@@ -323,12 +319,12 @@ impl Session {
         if call.blocks || !profile.scheduling || profile.calls == CallSupport::BlockingOnly {
             return None;
         }
-        let is_silent_tool = call.tool.scheduling == Scheduling::Silent;
+        let is_silent_tool = call.tool().scheduling == Scheduling::Silent;
         Some(match by_result {
             Some(scheduling) => scheduling,
             // Silence about a failure would leave the user waiting.
             None if !response.is_ok() && !is_silent_tool => Scheduling::WhenIdle,
-            None => call.tool.scheduling,
+            None => call.tool().scheduling,
         })
     }
 
@@ -349,20 +345,10 @@ fn is_outcome(response: &ToolResponse) -> bool {
         .is_none_or(|error| !error.retryable && error.error_type != ErrorType::Cancelled)
 }
 
-pub(super) fn call_record(
-    slot: &Slot,
-    tool: Option<Arc<Tool>>,
-    arguments: Option<Arc<Arguments>>,
-    response: &Arc<ToolResponse>,
-) -> CallRecord {
+pub(super) fn call_record(slot: &Slot, response: &Arc<ToolResponse>) -> CallRecord {
     CallRecord {
-        call: slot.number,
-        tool_name: slot.name.clone(),
-        tool,
-        turn: slot.turn,
-        idempotency_key: slot.key.clone(),
+        slot: slot.clone(),
         effect_id: None,
-        arguments: arguments.map(Sensitive),
         response: Sensitive(response.clone()),
     }
 }

@@ -180,16 +180,16 @@ impl World {
         self.report.counts.state(state_of_end(event, record));
         if matches!(event, SessionEvent::CallRejected(_)) {
             let refusals = &mut self.lanes[index].watch.refusals;
-            *refusals.entry(record.turn).or_default() += 1;
+            *refusals.entry(record.turn()).or_default() += 1;
         }
-        if let (SessionEvent::CallRejected(_), Some(arguments)) = (event, &record.arguments) {
+        if let (SessionEvent::CallRejected(_), Some(arguments)) = (event, record.arguments()) {
             self.lanes[index].watch.refused = Some(Past {
                 id: None,
-                name: record.tool_name.clone(),
+                name: record.tool_name().clone(),
                 arguments: (**arguments.expose()).clone(),
             });
         }
-        self.one_response_per_delivered_call(index, record.call);
+        self.one_response_per_delivered_call(index, record.call());
     }
 
     /// A call that the user was asked about ends a second time, when the user or time has answered.

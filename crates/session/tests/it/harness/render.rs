@@ -235,15 +235,15 @@ fn render_event(event: &SessionEvent) -> Option<String> {
         SessionEvent::CallRejected(record) => {
             format!(
                 "{} rejected {:?}",
-                record.call,
+                record.call(),
                 record.error_type().unwrap()
             )
         }
         SessionEvent::CallFinished(record) => match record.error_type() {
-            None => format!("{} finished", record.call),
-            Some(error_type) => format!("{} finished {error_type:?}", record.call),
+            None => format!("{} finished", record.call()),
+            Some(error_type) => format!("{} finished {error_type:?}", record.call()),
         },
-        SessionEvent::CallCancelled(record) => format!("{} cancelled", record.call),
+        SessionEvent::CallCancelled(record) => format!("{} cancelled", record.call()),
         SessionEvent::CallDeduplicated { call, rule, .. } => {
             format!("{call} is a repeat: {rule:?}")
         }

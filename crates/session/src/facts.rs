@@ -1,0 +1,212 @@
+//! What is known of a call before it runs: the delivery that asked for it, and the tool and the arguments that were found in
+//! it. It never changes, so that events, outputs and the session's own tables share one account of each call.
+
+use crate::policy::Completed;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use windlass_tool::arguments::Arguments;
+use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
+
+/// One delivery of one provider message.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivered {
+    pub(crate) number: CallNumber,
+    pub(crate) batch: u64,
+    pub(crate) provider_id: Option<Arc<str>>,
+    /// As the model spelt it.
+    pub(crate) name: Arc<str>,
+    pub(crate) key: DeliveryKey,
+    pub(crate) turn: u64,
+    /// The connection it came over.
+    pub(crate) generation: u64,
+}
+
+/// A delivery's identity. Its text, which the audit has, is `provider:ID`, `hash:TURN:HEX`, `question:call-NUMBER` or
+/// `effect:ID`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeliveryKey {
+    /// The provider's id, where it can be trusted to be one.
+    Provider(Arc<str>),
+    /// The first bytes of a hash of what was asked for, in which turn.
+    Hash { turn: u64, hash: [u8; 8] },
+    /// No provider message of this session asked for it: the user was asked before.
+    Question(CallNumber),
+    /// No provider message of this session asked for it: it was done, or begun, before.
+    Effect(EffectId),
+}
+
+impl DeliveryKey {
+    /// Whether the delivery is known by the provider's id, and not by what it asks for.
+    pub(crate) fn is_stable(&self) -> bool {
+        matches!(self, Self::Provider(_))
+    }
+}
+
+impl fmt::Display for DeliveryKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Provider(id) => write!(formatter, "provider:{id}"),
+            Self::Hash { turn, hash } => {
+                write!(formatter, "hash:{turn}:{}", windlass_tool::json::hex(hash))
+            }
+            Self::Question(call) => write!(formatter, "question:{call}"),
+            Self::Effect(effect) => write!(formatter, "effect:{effect}"),
+        }
+    }
+}
+
+impl Serialize for DeliveryKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A delivery whose tool is there, and whose arguments were completed. Every clone of its `Arc` is the same account.
+pub struct CallFacts {
+    pub(crate) delivered: Delivered,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) completed: Completed,
+}
+
+impl CallFacts {
+    pub fn call(&self) -> CallNumber {
+        self.delivered.number
+    }
+
+    pub fn turn(&self) -> u64 {
+        self.delivered.turn
+    }
+
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// With defaults applied and clamps made.
+    pub fn arguments(&self) -> &Sensitive<Arc<Arguments>> {
+        &self.completed.arguments
+    }
+}
+
+impl fmt::Debug for CallFacts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "CallFacts({} {:?})", self.call(), self.tool)
+    }
+}
+
+/// A delivery in which nothing was found that could run.
+#[derive(Debug)]
+pub(crate) struct Unexamined {
+    delivered: Delivered,
+    tool: Option<Arc<Tool>>,
+    /// As they came; `None` where nobody could read them, so that nothing repeats them.
+    arguments: Option<Sensitive<Arguments>>,
+}
+
+/// Where an answer goes, and what was asked for. A clone shares the account of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Slot {
+    /// The arguments satisfy the tool's schema.
+    Valid(Arc<CallFacts>),
+    /// They do not, so that nobody vouches for them.
+    Invalid(Arc<CallFacts>),
+    Unexamined(Arc<Unexamined>),
+}
+
+impl Slot {
+    /// Of a call that nobody could read.
+    pub(crate) fn unreadable(delivered: Delivered) -> Self {
+        Self::refused(delivered, None, None)
+    }
+
+    /// Of a call that was refused before its arguments were looked at.
+    pub(crate) fn refused(
+        delivered: Delivered,
+        tool: Option<Arc<Tool>>,
+        arguments: Option<Arguments>,
+    ) -> Self {
+        Self::Unexamined(Arc::new(Unexamined {
+            delivered,
+            tool,
+            arguments: arguments.map(Sensitive),
+        }))
+    }
+
+    /// The same wish, delivered again.
+    pub(crate) fn again(&self, delivered: Delivered) -> Self {
+        let again = |facts: &CallFacts, delivered| {
+            Arc::new(CallFacts {
+                delivered,
+                tool: facts.tool.clone(),
+                completed: facts.completed.clone(),
+            })
+        };
+        match self {
+            Self::Valid(facts) => Self::Valid(again(facts, delivered)),
+            Self::Invalid(facts) => Self::Invalid(again(facts, delivered)),
+            Self::Unexamined(found) => Self::Unexamined(Arc::new(Unexamined {
+                delivered,
+                tool: found.tool.clone(),
+                arguments: found.arguments.clone(),
+            })),
+        }
+    }
+
+    /// `None` where there is no such tool.
+    pub(crate) fn tool(&self) -> Option<&Arc<Tool>> {
+        match self {
+            Self::Valid(facts) | Self::Invalid(facts) => Some(&facts.tool),
+            Self::Unexamined(found) => found.tool.as_ref(),
+        }
+    }
+
+    /// Those that somebody vouches for.
+    pub(crate) fn valid_arguments(&self) -> Option<&Sensitive<Arc<Arguments>>> {
+        match self {
+            Self::Valid(facts) => Some(facts.arguments()),
+            Self::Invalid(_) | Self::Unexamined(_) => None,
+        }
+    }
+
+    /// What was asked for, where it was looked at.
+    pub(crate) fn completed(&self) -> Option<&Completed> {
+        match self {
+            Self::Valid(facts) | Self::Invalid(facts) => Some(&facts.completed),
+            Self::Unexamined(_) => None,
+        }
+    }
+
+    /// What was asked for, where it was refused before.
+    pub(crate) fn as_it_came(&self) -> Option<&Arguments> {
+        match self {
+            Self::Valid(_) | Self::Invalid(_) => None,
+            Self::Unexamined(found) => found.arguments.as_ref().map(Sensitive::expose),
+        }
+    }
+
+    /// Whether two deliveries ask for the same. A repeat is told from another wish under the same id by the arguments
+    /// themselves: what a model sends may be made to have any hash.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let asks_the_same = match (self.completed(), other.completed()) {
+            (Some(one), Some(other)) => one == other,
+            (None, None) => self.as_it_came().is_some() && self.as_it_came() == other.as_it_came(),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        asks_the_same && self.name == other.name
+    }
+}
+
+impl Deref for Slot {
+    type Target = Delivered;
+
+    fn deref(&self) -> &Delivered {
+        match self {
+            Self::Valid(facts) | Self::Invalid(facts) => &facts.delivered,
+            Self::Unexamined(found) => &found.delivered,
+        }
+    }
+}
