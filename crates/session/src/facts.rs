@@ -4,6 +4,7 @@
 use crate::policy::Completed;
 use serde::{Serialize, Serializer};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
@@ -27,7 +28,7 @@ pub(crate) struct Delivered {
 
 /// A delivery's identity. Its text, which the audit has, is `provider:ID`, `hash:TURN:HEX`, `question:call-NUMBER` or
 /// `effect:ID`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeliveryKey {
     /// The provider's id, where it can be trusted to be one.
@@ -44,6 +45,18 @@ impl DeliveryKey {
     /// Whether the delivery is known by the provider's id, and not by what it asks for.
     pub(crate) fn is_stable(&self) -> bool {
         matches!(self, Self::Provider(_))
+    }
+}
+
+/// Kinds of keys need not differ in it, because equal hashes are always followed by a comparison.
+impl Hash for DeliveryKey {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        match self {
+            Self::Provider(id) => hasher.write(id.as_bytes()),
+            Self::Hash { turn: _, hash } => hasher.write(hash),
+            Self::Question(call) => hasher.write_u64(call.0),
+            Self::Effect(effect) => hasher.write(effect.as_str().as_bytes()),
+        }
     }
 }
 

@@ -24,12 +24,12 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    fn new(number: u64, started: Timestamp) -> Self {
+    fn new(number: u64, started: Timestamp, history: LoopHistory) -> Self {
         Self {
             number,
             started,
             summary: TurnSummary::default(),
-            history: LoopHistory::default(),
+            history,
             heard_model: false,
             generation_complete: false,
             ended: false,
@@ -45,8 +45,7 @@ impl Turn {
     ) -> Self {
         Self {
             summary,
-            history,
-            ..Self::new(number, started)
+            ..Self::new(number, started, history)
         }
     }
 }
@@ -63,6 +62,8 @@ pub(crate) struct Ended {
 pub(crate) struct Turns {
     current: Option<Turn>,
     past: VecDeque<Turn>,
+    /// What the next turn's history is made in.
+    spare: LoopHistory,
     last_number: u64,
     /// Counts what the user certainly said; a second wish is told from a repeat by it.
     inputs: u64,
@@ -79,6 +80,7 @@ impl Turns {
     /// Keeps no room for turns to come.
     pub(crate) fn give_room_back(&mut self) {
         self.past.shrink_to_fit();
+        self.spare = LoopHistory::default();
     }
 
     /// The turns of a session whose process has ended: the counters, and the turn whose question is still to be answered.
@@ -178,7 +180,8 @@ impl Turns {
 
     fn begin(&mut self, now: Timestamp) -> u64 {
         self.last_number += 1;
-        self.current = Some(Turn::new(self.last_number, now));
+        let history = std::mem::take(&mut self.spare).renewed();
+        self.current = Some(Turn::new(self.last_number, now, history));
         self.last_number
     }
 
@@ -195,7 +198,8 @@ impl Turns {
             is_news,
         };
         if self.past.len() >= PAST_TURNS_MAX {
-            self.past.pop_front();
+            let oldest = self.past.pop_front();
+            self.spare = oldest.map(|oldest| oldest.history).unwrap_or_default();
         }
         self.past.push_back(turn);
         Some(ended)

@@ -41,42 +41,44 @@ impl Data {
 
     /// Whether it is an object with one of these members.
     pub fn has_any(&self, names: &[&str]) -> bool {
-        let plain = self.text().filter(|text| !text.contains('\\'));
-        if let Some(text) = plain {
-            return top_names(text).any(|name| names.contains(&name));
+        if let Some(found) = self.text().and_then(|text| has_name(text, names)) {
+            return found;
         }
         let object = self.as_object();
         object.is_some_and(|object| names.iter().any(|name| object.contains_key(*name)))
     }
 }
 
-/// The names of an object's own members; none of what is no object. The text is JSON that was written here, and nothing in
-/// it is escaped, so that quotes and brackets alone tell what lies deeper.
-fn top_names(text: &str) -> impl Iterator<Item = &str> {
+/// Whether an object has one of these names for a member of its own. `None` where something is escaped before that is known;
+/// else quotes and brackets alone tell what lies deeper. The text is JSON that was written here.
+fn has_name(text: &str, names: &[&str]) -> Option<bool> {
     let bytes = text.as_bytes();
-    let (mut at, mut depth) = (0, 0_usize);
+    if bytes.first() != Some(&b'{') {
+        return Some(false);
+    }
+    let (mut at, mut depth) = (1, 1_usize);
     // Whether the next string is a name.
-    let mut is_name = bytes.first() == Some(&b'{');
-    std::iter::from_fn(move || {
-        while let Some(byte) = bytes.get(at) {
-            at += 1;
-            match byte {
-                b'"' => {
-                    let rest = text.get(at..)?;
-                    let length = plain_length(rest.as_bytes());
-                    at += length + 1;
-                    if std::mem::take(&mut is_name) {
-                        return rest.get(..length);
-                    }
+    let mut is_name = true;
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                let rest = &bytes[at..];
+                let length = plain_length(rest);
+                (rest.get(length) == Some(&b'"')).then_some(())?;
+                let name = &rest[..length];
+                if std::mem::take(&mut is_name) && names.iter().any(|own| own.as_bytes() == name) {
+                    return Some(true);
                 }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => depth = depth.saturating_sub(1),
-                b',' => is_name = depth == 1 && bytes.first() == Some(&b'{'),
-                _ => {}
+                at += length + 1;
             }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' => is_name = depth == 1,
+            _ => {}
         }
-        None
-    })
+    }
+    Some(false)
 }
 
 impl Deref for Data {

@@ -8,6 +8,7 @@ use super::wire::{
     ToolCall, ToolCallCancellation, Transcription, Unlisted, UsageMetadata, VoiceActivity,
 };
 use crate::base64::decode_base64;
+use crate::spelling::{blank, tokens};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,11 @@ impl DecoderState {
     pub(super) fn decode(&mut self, frame: &[u8], sink: &mut impl Sink) {
         if let Some(data) = only_audio(frame) {
             self.audio(data, sink);
+            return;
+        }
+        if is_only_turn_end(frame) {
+            let (idle, interrupted) = (true, false);
+            self.turn_end(TurnEnd { idle, interrupted }, sink);
             return;
         }
         // Checked once as a whole, which is cheaper than string by string.
@@ -358,6 +364,22 @@ struct TurnEnd {
 enum InteractionStatus {
     Idle,
     InProgress,
+}
+
+/// Whether a frame says that the turn is over and nothing else, which comes with every turn.
+fn is_only_turn_end(frame: &[u8]) -> bool {
+    const SPELLING: [&[u8]; 9] = [
+        b"{",
+        b"\"serverContent\"",
+        b":",
+        b"{",
+        b"\"turnComplete\"",
+        b":",
+        b"true",
+        b"}",
+        b"}",
+    ];
+    tokens(frame, &SPELLING).is_some_and(|rest| blank(rest).is_empty())
 }
 
 fn ready(message: SetupComplete<'_>, sink: &mut impl Sink) {

@@ -135,7 +135,7 @@ impl Session {
 
     /// Steps 9 to 11: loops, consent, and the reservation of an effect.
     fn pass_gates(&mut self, mut call: Call, out: &mut Vec<Output>) {
-        let seen = Seen::of(&call.tool().id, call.arguments());
+        let seen = Seen::of(&call.facts);
         let history = self.turns.get_mut(call.turn()).map(|turn| &turn.history);
         let looped = history.map_or(Ok(()), |history| history.check(&seen));
         if let Err(error) = looped {
@@ -320,7 +320,7 @@ impl Session {
             return Ok(());
         }
         budget::check(&turn.summary, limits, mode, tool.category)?;
-        budget::check_cap(tool, self.blocks_made, turn.history.count(&tool.id))?;
+        budget::check_cap(tool, self.blocks_made, &turn.history)?;
         turn.summary.calls += u32::from(is_counted);
         turn.summary.retrieval_calls += u32::from(tool.category == Category::Retrieval);
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::event::TurnSummary;
 use crate::limits::TurnLimits;
-use crate::policy::BLOCKING_TOOL;
+use crate::policy::{BLOCKING_TOOL, LoopHistory};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::kind::{Category, Mode};
 use windlass_tool::registry::Tool;
@@ -41,7 +41,7 @@ pub(crate) fn check(
 pub(crate) fn check_cap(
     tool: &Tool,
     blocks_in_session: u32,
-    started_in_turn: usize,
+    history: &LoopHistory,
 ) -> Result<(), CallError> {
     let refused = |span| {
         Err(CallError::new(
@@ -51,7 +51,7 @@ pub(crate) fn check_cap(
     };
     match tool.id.as_str() {
         BLOCKING_TOOL if blocks_in_session >= 1 => refused("session"),
-        "escalate" if started_in_turn >= 1 => refused("turn"),
+        "escalate" if history.count(&tool.id) >= 1 => refused("turn"),
         _ => Ok(()),
     }
 }

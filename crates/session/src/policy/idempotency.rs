@@ -2,11 +2,14 @@
 //! each by its own rule (contract section 11).
 
 use super::arguments;
+use crate::calls::Call;
 use crate::facts::{DeliveryKey, Slot};
 use crate::hash::BuildQuickHasher;
 use lru::LruCache;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::hash::Hash;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
@@ -96,7 +99,7 @@ pub(crate) enum EffectState {
 
 impl Deliveries {
     pub(crate) fn new(entries_max: usize) -> Self {
-        // Unbounded ones allocate nothing until they are used; the bound is kept in `remember`.
+        // Unbounded ones allocate nothing until they are used; they are bounded when they are full.
         Self {
             records: LruCache::unbounded_with_hasher(BuildQuickHasher::default()),
             effects: LruCache::unbounded_with_hasher(BuildQuickHasher::default()),
@@ -116,14 +119,15 @@ impl Deliveries {
     }
 
     /// Gives the record of an open delivery its answer, or records both where the open one was forgotten.
-    pub(crate) fn settle(&mut self, slot: Slot, settled: Settled) {
+    pub(crate) fn settle(&mut self, call: &Call, settled: Settled) {
+        let delivered = call.delivered();
         let state = DeliveryState::Settled(settled);
-        match self.find(&slot.key) {
-            Some(delivery) if matches!(delivery.state, DeliveryState::Open(number) if number == slot.number) =>
+        match self.find(&delivered.key) {
+            Some(delivery) if matches!(delivery.state, DeliveryState::Open(number) if number == delivered.number) =>
             {
                 delivery.state = state;
             }
-            Some(_) | None => self.remember(slot, state),
+            Some(_) | None => self.remember(call.slot(), state),
         }
     }
 
@@ -133,9 +137,7 @@ impl Deliveries {
 
     pub(crate) fn remember_effect(&mut self, fingerprint: [u8; 32], effect: Effect) {
         self.effects.put(fingerprint, effect);
-        if self.effects.len() > self.entries_max {
-            self.effects.pop_lru();
-        }
+        bound(&mut self.effects, self.entries_max);
     }
 
     /// Whether the model has this effect's answer, where it is known better than when it was recorded.
@@ -167,6 +169,16 @@ impl Deliveries {
 
     pub(crate) fn forget_effect(&mut self, fingerprint: &[u8; 32]) {
         self.effects.pop(fingerprint);
+    }
+}
+
+/// From the first entry too many on, each new one takes the place of the oldest in the memory that this one had.
+fn bound<K: Hash + Eq, V>(entries: &mut LruCache<K, V, BuildQuickHasher>, entries_max: usize) {
+    if entries.len() > entries_max {
+        match NonZeroUsize::new(entries_max) {
+            Some(entries_max) => entries.resize(entries_max),
+            None => entries.clear(),
+        }
     }
 }
 

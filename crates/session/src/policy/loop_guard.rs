@@ -1,5 +1,6 @@
 //! Step 9: a model that goes round in circles is told so instead of being served again.
 
+use crate::facts::CallFacts;
 use crate::hash::BuildQuickHasher;
 use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasher, Hasher};
@@ -45,23 +46,51 @@ impl SavedLoops {
 /// One call as the guard remembers it.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    tool: ToolId,
     /// Tells most other arguments without a look at all of them.
     sketch: u64,
-    arguments: Arc<Arguments>,
+    wish: Wish,
+}
+
+#[derive(Debug)]
+enum Wish {
+    Called(Arc<CallFacts>),
+    /// By the session before this one, whose process has ended.
+    Saved(ToolId, SavedArguments),
 }
 
 impl Seen {
-    pub(crate) fn of(tool: &ToolId, arguments: &Arc<Arguments>) -> Self {
+    pub(crate) fn of(facts: &Arc<CallFacts>) -> Self {
         Self {
-            tool: tool.clone(),
-            sketch: sketch(arguments),
-            arguments: arguments.clone(),
+            sketch: sketch(facts.arguments().expose()),
+            wish: Wish::Called(facts.clone()),
+        }
+    }
+
+    fn saved(tool: ToolId, arguments: SavedArguments) -> Self {
+        Self {
+            sketch: sketch(arguments.expose()),
+            wish: Wish::Saved(tool, arguments),
+        }
+    }
+
+    fn tool(&self) -> &ToolId {
+        match &self.wish {
+            Wish::Called(facts) => &facts.tool().id,
+            Wish::Saved(tool, _) => tool,
+        }
+    }
+
+    fn arguments(&self) -> &SavedArguments {
+        match &self.wish {
+            Wish::Called(facts) => facts.arguments(),
+            Wish::Saved(_, arguments) => arguments,
         }
     }
 
     fn is_same_as(&self, other: &Self) -> bool {
-        self.sketch == other.sketch && self.tool == other.tool && self.arguments == other.arguments
+        self.sketch == other.sketch
+            && self.tool() == other.tool()
+            && self.arguments() == other.arguments()
     }
 }
 
@@ -74,7 +103,7 @@ fn sketch(arguments: &Arguments) -> u64 {
 
 impl LoopHistory {
     pub(crate) fn check(&self, call: &Seen) -> Result<(), CallError> {
-        let tool = &call.tool;
+        let tool = call.tool();
         let same = self
             .calls
             .iter()
@@ -110,11 +139,18 @@ impl LoopHistory {
 
     /// How often a tool was called.
     pub(crate) fn count(&self, tool: &ToolId) -> usize {
-        self.calls.iter().filter(|seen| seen.tool == *tool).count()
+        self.calls.iter().filter(|seen| seen.tool() == tool).count()
     }
 
     pub(crate) fn called(&mut self, call: Seen) {
         self.calls.push(call);
+    }
+
+    /// The history of a new turn, in the memory of one that nobody asks for any more.
+    pub(crate) fn renewed(mut self) -> Self {
+        self.calls.clear();
+        self.empty.clear();
+        self
     }
 
     /// The calls and the empty results, in their order.
@@ -122,7 +158,7 @@ impl LoopHistory {
         let calls = self.calls.iter();
         SavedLoops {
             calls: calls
-                .map(|seen| (seen.tool.clone(), Sensitive(seen.arguments.clone())))
+                .map(|seen| (seen.tool().clone(), seen.arguments().clone()))
                 .collect(),
             empty: self.empty.clone(),
         }
@@ -132,7 +168,7 @@ impl LoopHistory {
         let calls = saved.calls.into_iter().take(ENTRIES_MAX);
         Self {
             calls: calls
-                .map(|(tool, arguments)| Seen::of(&tool, arguments.expose()))
+                .map(|(tool, arguments)| Seen::saved(tool, arguments))
                 .collect(),
             empty: saved.empty,
         }
@@ -153,7 +189,7 @@ mod tests {
 
     fn call(tool: &ToolId, query: &str) -> Seen {
         let arguments = json!({ "query": query }).as_object().unwrap().clone();
-        Seen::of(tool, &Arc::new(arguments.into()))
+        Seen::saved(tool.clone(), Sensitive(Arc::new(arguments.into())))
     }
 
     #[test]

@@ -320,7 +320,7 @@ impl Session {
             call: Some(number),
             resolution,
         }));
-        let record = call_record(&call.slot(), &response);
+        let record = call_record(call.slot(), &response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
             call: Some(number),

@@ -71,7 +71,7 @@ impl Session {
         };
         let state = DeliveryState::Settled(settled.clone());
         self.deliveries.remember(slot.clone(), state);
-        let record = call_record(&slot, &settled.response);
+        let record = call_record(slot.clone(), &settled.response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         let is_spoken = !self.is_past_answering(slot.turn) && !has_bug!(self, LeavesRefusalsOpen);
         let turn = slot.turn;
@@ -123,7 +123,7 @@ impl Session {
             intents: Vec::new(),
             meta,
         });
-        let record = call_record(&slot, &response);
+        let record = call_record(slot.clone(), &response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         if let Some(turn) = self.turns.get_mut(slot.turn) {
             turn.summary.refusals += 1;

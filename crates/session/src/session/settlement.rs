@@ -124,10 +124,18 @@ impl Session {
                 call.blocks,
             ),
         };
+        let spoken = call.spoken;
         if call.grant.is_some() {
             self.resolve_approved(&call, settled, out);
         } else {
-            self.answer(call.slot(), settled, scheduling, call.spoken, blocks, out);
+            self.answer(
+                Slot::Valid(call.facts),
+                settled,
+                scheduling,
+                spoken,
+                blocks,
+                out,
+            );
         }
         for (slot, rule) in call.attached {
             self.deduplicated(&slot, rule, out);
@@ -137,7 +145,7 @@ impl Session {
 
     /// Tells whoever watches how the call ended.
     fn report(&mut self, call: &Call, response: &Arc<ToolResponse>, out: &mut Vec<Output>) {
-        let mut record = call_record(&call.slot(), response);
+        let mut record = call_record(call.slot(), response);
         record.effect_id.clone_from(&call.effect_id);
         out.push(Output::Event(
             if response.error_type() == Some(ErrorType::Cancelled) {
@@ -167,7 +175,7 @@ impl Session {
     }
 
     fn record(&mut self, call: &Call, settled: &Settled, answer_reaches_model: bool) {
-        self.deliveries.settle(call.slot(), settled.clone());
+        self.deliveries.settle(call, settled.clone());
         let Some(fingerprint) = &call.fingerprint else {
             return;
         };
@@ -345,9 +353,9 @@ fn is_outcome(response: &ToolResponse) -> bool {
         .is_none_or(|error| !error.retryable && error.error_type != ErrorType::Cancelled)
 }
 
-pub(super) fn call_record(slot: &Slot, response: &Arc<ToolResponse>) -> CallRecord {
+pub(super) fn call_record(slot: Slot, response: &Arc<ToolResponse>) -> CallRecord {
     CallRecord {
-        slot: slot.clone(),
+        slot,
         effect_id: None,
         response: Sensitive(response.clone()),
     }
