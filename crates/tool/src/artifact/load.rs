@@ -8,6 +8,7 @@ use crate::manifest::Manifest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use std::fmt;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -88,6 +89,55 @@ struct Line<'t> {
     handler: &'t RawValue,
 }
 
+impl Line<'_> {
+    /// What the line says of its tool, in the file whose text and path these are. Adds it to the version.
+    fn read(
+        self,
+        text: &str,
+        version: &mut Version,
+        folder: &Path,
+        path: &str,
+    ) -> Result<Entry, LoadError> {
+        let pieces = Pieces::of(&self, text).ok_or_else(|| {
+            malformed(
+                path,
+                "a tool's line is not in the form that it is written in",
+            )
+        })?;
+        let facts = pieces.facts(self.handler.get());
+        let manifest: Manifest =
+            serde_json::from_str(&facts).map_err(|error| malformed(path, error))?;
+        let form =
+            serde_json::from_str(self.handler.get()).map_err(|error| malformed(path, error))?;
+        let handler = load_handler(form, &manifest.tool_id, folder)?;
+        let declarations = self.provider_schemas.get();
+        match &handler {
+            HandlerCode::Builtin => version.add(&facts, declarations),
+            HandlerCode::Script { .. } => {
+                let hashed = pieces.facts(&handler.hashed_form().to_string());
+                version.add(hashed, declarations);
+            }
+        }
+        Ok(Entry {
+            manifest,
+            declarations: serde_json::from_str(declarations)
+                .map_err(|error| malformed(path, error))?,
+            guide: Guide {
+                summary: self.summary,
+                documentation: self.documentation,
+            },
+            handler,
+        })
+    }
+}
+
+fn malformed(path: &str, cause: impl fmt::Display) -> LoadError {
+    LoadError::Malformed {
+        path: path.to_owned(),
+        cause: cause.to_string(),
+    }
+}
+
 /// A tool's line in the pieces in which it was written, so that the longest of them, the declarations, is read once.
 struct Pieces<'t> {
     /// From the line's first byte to the handler.
@@ -138,16 +188,9 @@ impl Artifact {
                 cause,
             },
         })?;
-        let malformed = |error: serde_json::Error| LoadError::Malformed {
-            path: shown.clone(),
-            cause: error.to_string(),
-        };
-        let not_ours = |cause: &str| LoadError::Malformed {
-            path: shown.clone(),
-            cause: cause.to_owned(),
-        };
-        let text = str::from_utf8(&bytes).map_err(|error| not_ours(&error.to_string()))?;
-        let file: File<'_> = serde_json::from_str(text).map_err(malformed)?;
+        let text = str::from_utf8(&bytes).map_err(|error| malformed(&shown, error))?;
+        let file: File<'_> =
+            serde_json::from_str(text).map_err(|error| malformed(&shown, error))?;
         if file.schema_version != SCHEMA_VERSION {
             return Err(LoadError::OtherForm {
                 path: shown,
@@ -158,32 +201,7 @@ impl Artifact {
         let mut entries = Vec::with_capacity(file.tools.len());
         let mut version = Version::default();
         for line in file.tools {
-            let pieces = Pieces::of(&line, text).ok_or_else(|| {
-                not_ours("a tool's line is not in the form that it is written in")
-            })?;
-            let facts = pieces.facts(line.handler.get());
-            let manifest: Manifest = serde_json::from_str(&facts).map_err(malformed)?;
-            let declarations = line.provider_schemas.get();
-            let form = serde_json::from_str(line.handler.get()).map_err(malformed)?;
-            let handler = load_handler(form, &manifest.tool_id, folder)?;
-            match &handler {
-                HandlerCode::Builtin => version.add(&facts, declarations),
-                HandlerCode::Script { .. } => {
-                    version.add(
-                        pieces.facts(&handler.hashed_form().to_string()),
-                        declarations,
-                    );
-                }
-            }
-            entries.push(Entry {
-                manifest,
-                declarations: serde_json::from_str(declarations).map_err(malformed)?,
-                guide: Guide {
-                    summary: line.summary,
-                    documentation: line.documentation,
-                },
-                handler,
-            });
+            entries.push(line.read(text, &mut version, folder, &shown)?);
         }
         let found = version.finish();
         if found != file.version {
