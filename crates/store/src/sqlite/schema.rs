@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 const APPLICATION_ID: i64 = 0x574E_444C;
 
 /// Step `n`, counted from 1, leads from version `n - 1` to version `n`.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     "
     CREATE TABLE blocks (
         user_id TEXT NOT NULL PRIMARY KEY,
@@ -85,6 +85,10 @@ const STEPS: [&str; 3] = [
     CREATE UNIQUE INDEX snapshots_by_next_token ON snapshots (next_token_hash) WHERE next_token_hash IS NOT NULL;
     CREATE UNIQUE INDEX snapshots_by_previous_token ON snapshots (previous_token_hash)
         WHERE previous_token_hash IS NOT NULL;
+",
+    "
+    DROP INDEX grants_open;
+    CREATE INDEX grants_by_conversation ON grants (conversation_id, expires_at_unix_ms);
 ",
 ];
 

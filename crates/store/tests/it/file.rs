@@ -159,12 +159,12 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 3,
+                    known: 4,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 3; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 4; \
          run the newer one, or name another data folder",
     );
 }
