@@ -125,18 +125,14 @@ pub(crate) fn settled(call: CallNumber, effect_id: EffectId) -> Work {
 
 pub(crate) fn ledger(session: &SessionIdentity, now_unix_ms: u64) -> Work {
     let conversation = session.conversation_id.clone();
-    Box::new(move |transaction| known_effects(transaction, &conversation, now_unix_ms))
+    Box::new(move |transaction| {
+        let effects = snapshots::changed(transaction, &conversation, now_unix_ms)?;
+        Ok(Some(known(effects)))
+    })
 }
 
-fn known_effects(
-    transaction: &mut dyn Transaction,
-    conversation: &ConversationId,
-    now_unix_ms: u64,
-) -> Result<Option<Input>, StoreUnavailable> {
-    let since = now_unix_ms.saturating_sub(LEDGER_MS);
-    let effects = transaction.effects_of(conversation, since)?;
-    let entries: Vec<LedgerEntry> = effects.into_iter().map(ledger_entry).collect();
-    Ok(Some(Input::Ledger(Ok(entries))))
+fn known(effects: Vec<Effect>) -> Input {
+    Input::Ledger(Ok(effects.into_iter().map(ledger_entry).collect()))
 }
 
 /// Where an earlier session of a conversation ended, as its driver wrote it down.
@@ -157,57 +153,40 @@ pub fn inherited(
     ended: &Ended,
     now_unix_ms: u64,
 ) -> Result<Vec<Input>, StoreUnavailable> {
-    let ledger = known_effects(transaction, conversation, now_unix_ms)?;
-    let grants = transaction.open_grants(conversation, now_unix_ms)?;
-    let mut last_call = ended.last_call;
-    let mut questions = Vec::new();
-    for grant in grants.into_iter().filter(|grant| grant.user_id == *user) {
+    let Left { effects, grants } = Left::read(transaction, conversation, user, now_unix_ms)?;
+    let mut continued = Continued {
+        last_call: ended.last_call,
+        questions: Vec::new(),
+        approved: Vec::new(),
+    };
+    for grant in grants {
         let number =
             |(hash, call): &(TokenHash, CallNumber)| (*hash == grant.token_hash).then_some(*call);
         let known = ended.questions.iter().find_map(number);
-        // One that was asked after the last word of its session was written down.
-        let call = known.unwrap_or(CallNumber(last_call.0.saturating_add(1)));
-        last_call = last_call.max(call);
-        questions.extend(question(grant, call));
-    }
-    let continued = Continued {
-        last_call,
-        questions,
-        approved: approved(transaction, user, ended, now_unix_ms)?,
-    };
-    Ok(ledger
-        .into_iter()
-        .chain([Input::Continued(continued)])
-        .collect())
-}
-
-/// The questions to this user whose approval has been used and would still be valid, with what came of each.
-fn approved(
-    transaction: &mut dyn Transaction,
-    user: &UserId,
-    ended: &Ended,
-    now_unix_ms: u64,
-) -> Result<Vec<ApprovedQuestion>, StoreUnavailable> {
-    let mut approved = Vec::new();
-    for (token_hash, call) in &ended.questions {
-        let Some(grant) = transaction.grant(token_hash)? else {
-            continue;
-        };
-        let is_used = grant.state == GrantState::Consumed && grant.user_id == *user;
-        if !is_used || grant.expires_at_unix_ms <= now_unix_ms {
-            continue;
+        match (grant.state, known) {
+            (GrantState::Open, known) => {
+                // One that was asked after the last word of its session was written down.
+                let next = CallNumber(continued.last_call.0.saturating_add(1));
+                let call = known.unwrap_or(next);
+                continued.last_call = continued.last_call.max(call);
+                continued.questions.extend(question(grant, call));
+            }
+            // Whoever sends its token again hears what came of it.
+            (GrantState::Consumed, Some(call)) => {
+                let of_it = |effect: &&Effect| effect.effect_id == grant.effect_id;
+                continued.approved.push(ApprovedQuestion {
+                    call,
+                    token_hash: grant.token_hash,
+                    response: effects.iter().find(of_it).and_then(response_of),
+                    effect_id: grant.effect_id,
+                    tool: grant.tool,
+                    expires_at_unix_ms: grant.expires_at_unix_ms,
+                });
+            }
+            (GrantState::Consumed, None) | (GrantState::Declined, _) => {}
         }
-        let effect = transaction.effect(&grant.effect_id)?;
-        approved.push(ApprovedQuestion {
-            call: *call,
-            token_hash: *token_hash,
-            response: effect.as_ref().and_then(response_of),
-            effect_id: grant.effect_id,
-            tool: grant.tool,
-            expires_at_unix_ms: grant.expires_at_unix_ms,
-        });
     }
-    Ok(approved)
+    Ok(vec![known(effects), Input::Continued(continued)])
 }
 
 /// `None` where its arguments cannot be read any more, so that nobody can approve them.

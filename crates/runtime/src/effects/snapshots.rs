@@ -7,7 +7,7 @@ use windlass_session::snapshot::{KnownQuestion, QuestionState};
 use windlass_store::{
     Effect, Grant, GrantState, Hash, Saved, Snapshot, StoreUnavailable, Transaction,
 };
-use windlass_tool::id::SessionId;
+use windlass_tool::id::{ConversationId, SessionId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What sessions leave for those that take their place when their process ends.
@@ -114,10 +114,31 @@ fn taken_over(
         return Ok(None);
     }
     let (conversation, user) = (&snapshot.conversation_id, &snapshot.user_id);
-    let effects = transaction.effects_of(conversation, now_unix_ms.saturating_sub(LEDGER_MS))?;
-    let mut grants = transaction.grants_of(conversation, *now_unix_ms)?;
-    grants.retain(|grant| grant.user_id == *user);
-    Ok(Some(Left { effects, grants }))
+    Left::read(transaction, conversation, user, *now_unix_ms).map(Some)
+}
+
+/// What a conversation has changed in the last day, or tried to.
+pub(super) fn changed(
+    transaction: &mut dyn Transaction,
+    conversation: &ConversationId,
+    now_unix_ms: u64,
+) -> Result<Vec<Effect>, StoreUnavailable> {
+    transaction.effects_of(conversation, now_unix_ms.saturating_sub(LEDGER_MS))
+}
+
+impl Left {
+    /// Effects are a conversation's, questions a user's.
+    pub(super) fn read(
+        transaction: &mut dyn Transaction,
+        conversation: &ConversationId,
+        user: &UserId,
+        now_unix_ms: u64,
+    ) -> Result<Self, StoreUnavailable> {
+        let effects = changed(transaction, conversation, now_unix_ms)?;
+        let mut grants = transaction.grants_of(conversation, now_unix_ms)?;
+        grants.retain(|grant| grant.user_id == *user);
+        Ok(Self { effects, grants })
+    }
 }
 
 /// A question to the user as a session gets it that takes another's place; `None` where it cannot be read.
