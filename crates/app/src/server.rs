@@ -342,8 +342,7 @@ async fn serve_knowledge(config: &Config) -> Result<(Arc<LiveKnowledge>, Refresh
         let (live, refresher) = open_database(address.sensitive(), &maker).await?;
         return Ok((Arc::new(live), refresher));
     }
-    let made = maker.make(Embedding::AtHand, &mut |_| ()).await;
-    let (base, report) = made.map_err(Failure::of)?;
+    let (base, report) = maker.make(Embedding::AtHand, &mut |_| ()).await?;
     log_report(&maker, &base, &report);
     if report.missing > 0 {
         tracing::info!(
@@ -363,8 +362,7 @@ pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Fai
         let (live, _) = open_database(address.sensitive(), &maker).await?;
         return Ok(live);
     }
-    let made = maker.make(Embedding::AtHand, &mut |_| ()).await;
-    let (base, report) = made.map_err(Failure::of)?;
+    let (base, report) = maker.make(Embedding::AtHand, &mut |_| ()).await?;
     log_report(&maker, &base, &report);
     Ok(LiveKnowledge::new(base))
 }

@@ -65,6 +65,8 @@ pub struct IngestReport {
     pub embedded: usize,
     /// How many different passages are still without a vector.
     pub missing: usize,
+    /// How many records were cut into passages, as nothing was kept of what they are cut into.
+    pub cut: usize,
 }
 
 /// One thing that is wrong with one file. Displays as `path:line: message`.

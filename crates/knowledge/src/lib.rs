@@ -16,6 +16,7 @@ mod dense;
 #[cfg(feature = "documents")]
 mod documents;
 pub mod embed;
+mod embedding;
 pub mod eval;
 mod front_matter;
 mod fusion;
@@ -28,6 +29,7 @@ mod manifest;
 mod names;
 mod near;
 mod passage;
+mod passage_list;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod query;
@@ -43,7 +45,7 @@ mod vectors;
 
 pub use access::{Access, IsSignedIn, Readers};
 pub use asset::{Asset, AssetKind, AssetPlace, asset};
-pub use build::{Embedding, Observer, OpenError, Options, Progress, RecordsError};
+pub use build::{Embedding, Observer, OpenError, Options, Progress, RecordsError, Words};
 pub use dense::Patience;
 pub use index::IndexError;
 pub use ingest::{FolderError, IngestLimits, IngestReport, Problem};

@@ -226,4 +226,24 @@ mod tests {
             );
         }
     }
+
+    /// What a text was cut into is kept, so that a text which is cut otherwise needs another number.
+    #[test]
+    fn the_analysers_number_stands_for_these_passages() {
+        let body: String = (0..400)
+            .map(|number| match number % 23 {
+                0 => format!("\n## Part {number}\n\n"),
+                7 => format!("Håkon said {number}!  "),
+                _ => format!("Sentence {number} of the log, e.g. of the Fram. "),
+            })
+            .collect();
+        let texts: Vec<String> = passages(&body);
+        let parts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+        let found = crate::hash::hex(&crate::hash::sha256(&parts)[..8]);
+        assert_eq!(
+            (crate::manifest::ANALYSER, texts.len(), found.as_str()),
+            (1, 18, "cfa37f6f924fbca4"),
+            "raise `ANALYSER` with this"
+        );
+    }
 }

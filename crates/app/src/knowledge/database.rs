@@ -34,7 +34,7 @@ mod with_postgres {
         maker: &Maker,
     ) -> Result<(LiveKnowledge, Refresher), Failure> {
         let settings = PostgresSettings::new(address);
-        let base = PostgresBase::open(&settings, maker.options())
+        let base = PostgresBase::open(&settings, &maker.options().await?)
             .await
             .map_err(Failure::of)?;
         let stats = base.stats().await.map_err(Failure::of)?;

@@ -3,6 +3,7 @@
 
 mod database;
 mod live;
+mod loading;
 mod machine;
 mod refresh;
 mod service;
@@ -12,17 +13,17 @@ pub(crate) use live::{LiveKnowledge, vocabularies_of_folder};
 pub(crate) use refresh::Refresher;
 
 use crate::failure::Failure;
+use loading::Loading;
 use machine::TokioMachine;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use windlass_knowledge::embed::{Embedder, LocalModel, Protocol};
 use windlass_knowledge::{
-    Access, Embedding, IngestLimits, IngestReport, KnowledgeBase, Observer, OpenError, Options,
-    Patience, Progress, Readers,
+    Access, Embedding, IngestLimits, IngestReport, KnowledgeBase, Observer, Options, Patience,
+    Progress, Readers, Words,
 };
-use windlass_runtime::config::{Config, EmbedderKind, NamespaceReaders};
+use windlass_runtime::config::{Config, NamespaceReaders};
 use windlass_tool::id::UserId;
 
 /// Problems of records that the log tells one by one.
@@ -32,7 +33,9 @@ const PROBLEMS_LOGGED_MAX: usize = 20;
 #[derive(Clone)]
 pub(crate) struct Maker {
     pub(crate) folder: PathBuf,
+    /// Without the model, which may still be on its way.
     options: Options,
+    loading: Arc<Loading>,
 }
 
 /// Whose questions the base answers.
@@ -45,13 +48,14 @@ pub(crate) enum Audience {
 }
 
 impl Maker {
-    /// Loads the model that the configuration names. Needs to be called inside the asynchronous runtime.
+    /// Begins to load the model that the configuration names. Needs to be called inside the asynchronous runtime.
     pub(crate) fn new(config: &Config, audience: Audience) -> Result<Self, Failure> {
         let machine = Arc::new(TokioMachine::current());
         let knowledge = &config.knowledge;
         let limits = &knowledge.limits;
         let data = config.folders.data.clone();
         Ok(Self {
+            loading: Arc::new(Loading::begin(config, &machine)?),
             folder: config.folders.knowledge.clone(),
             options: Options {
                 limits: IngestLimits {
@@ -65,7 +69,7 @@ impl Maker {
                     Audience::Users => access(&knowledge.namespaces),
                     Audience::Operator => Access::default(),
                 },
-                embedder: embedder(config, &machine)?,
+                embedder: None,
                 data: Some(data),
                 machine: Some(machine),
                 patience: Patience {
@@ -77,20 +81,24 @@ impl Maker {
         })
     }
 
-    /// The options of the base, for records that do not come from the folder.
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
+    /// The options of the base with its model, for records that do not come from the folder.
+    pub(crate) async fn options(&self) -> Result<Options, Failure> {
+        Ok(Options {
+            embedder: self.loading.embedder().await?,
+            ..self.options.clone()
+        })
     }
 
-    /// Makes the base. Reads files and computes on this thread.
+    /// Makes the base. Reads files and computes on this thread, at first beside the loading of the model.
     pub(crate) async fn make(
         &self,
         embedding: Embedding,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<(KnowledgeBase, IngestReport), OpenError> {
+    ) -> Result<(KnowledgeBase, IngestReport), Failure> {
+        let words = Words::of_folder(&self.folder, &self.options.limits).map_err(Failure::of)?;
         let options = Options {
             embedding,
-            ..self.options.clone()
+            ..self.options().await?
         };
         let begun = Instant::now();
         let clock_ms = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -98,7 +106,8 @@ impl Maker {
             clock_ms: &clock_ms,
             progress,
         };
-        KnowledgeBase::index_folder(&self.folder, &options, &mut observer).await
+        let made = words.into_base(&options, &mut observer).await;
+        made.map_err(Failure::of)
     }
 }
 
@@ -117,35 +126,6 @@ fn access(namespaces: &BTreeMap<String, NamespaceReaders>) -> Access {
         })
         .collect();
     Access::new(readers, Arc::new(crate::users::is_signed_in))
-}
-
-fn embedder(
-    config: &Config,
-    machine: &Arc<TokioMachine>,
-) -> Result<Option<Arc<dyn Embedder>>, Failure> {
-    let folder = LocalModel::folder(&config.folders.data);
-    let is_wanted = match config.knowledge.embedder {
-        EmbedderKind::None => false,
-        EmbedderKind::Auto => folder.is_dir(),
-        EmbedderKind::Local => true,
-        EmbedderKind::OpenAi => return service::open(config, Protocol::OpenAi).map(Some),
-        EmbedderKind::Gemini => return service::open(config, Protocol::Gemini).map(Some),
-    };
-    if !is_wanted {
-        return Ok(None);
-    }
-    match LocalModel::open(&folder) {
-        Ok(model) => Ok(Some(Arc::new(windlass_knowledge::Offloaded::new(
-            model,
-            machine.clone(),
-        )))),
-        // Nobody asked for the model by name, so that words have to do; what is wrong is said.
-        Err(error) if config.knowledge.embedder == EmbedderKind::Auto => {
-            tracing::warn!(%error, "records are found by their words alone");
-            Ok(None)
-        }
-        Err(error) => Err(Failure::of(error)),
-    }
 }
 
 /// Says in the log what became of the folder.

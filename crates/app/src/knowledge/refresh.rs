@@ -2,6 +2,7 @@
 //! so that no session waits for an index.
 
 use super::{LiveKnowledge, Maker, log_report};
+use crate::failure::Failure;
 use notify::event::ModifyKind;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::cell::Cell;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
-use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase, OpenError};
+use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase};
 
 /// Editors write a file in several steps; reading waits until they have been quiet for this long.
 const QUIET: Duration = Duration::from_millis(300);
@@ -62,7 +63,7 @@ impl Refresher {
             }
             false => None,
         };
-        let (handle, is_incomplete) = (Handle::current(), report.missing > 0);
+        let (handle, is_incomplete) = (Handle::current(), is_incomplete(report));
         let keeper = Keeper {
             maker: maker.clone(),
             live,
@@ -141,11 +142,16 @@ struct Keeper {
     is_empty_said: Cell<bool>,
 }
 
+/// Whether vectors are missing, or passages were cut that the next start should not have to cut again.
+fn is_incomplete(report: &IngestReport) -> bool {
+    report.missing > 0 || report.cut > 0
+}
+
 /// What the keeper has to do next.
 enum Next {
     /// Everything is done until something changes.
     Wait,
-    /// Vectors are missing.
+    /// Vectors are missing, or what is known of the passages is to be kept.
     Embed,
     /// It did not work; try again after a while.
     Retry,
@@ -207,12 +213,12 @@ impl Keeper {
             Ok((base, report)) => {
                 log_report(&self.maker, &base, &report);
                 self.live.replace(base);
-                match report.missing {
-                    0 => Next::Wait,
-                    _ => Next::Embed,
+                match is_incomplete(&report) {
+                    false => Next::Wait,
+                    true => Next::Embed,
                 }
             }
-            Err(error) => self.failed(&error),
+            Err(failure) => self.failed(&failure),
         }
     }
 
@@ -230,11 +236,12 @@ impl Keeper {
         is_away
     }
 
-    fn failed(&self, error: &OpenError) -> Next {
+    fn failed(&self, failure: &Failure) -> Next {
         if let Some(watch) = self.watch.upgrade() {
             watch.is_gone.store(true, Ordering::Release);
         }
-        tracing::error!(%error, "the knowledge base stays as it was");
+        let error = failure.line();
+        tracing::error!(error, "the knowledge base stays as it was");
         Next::Retry
     }
 
@@ -247,7 +254,7 @@ impl Keeper {
                 self.live.replace(base);
                 Next::Wait
             }
-            Err(error) => self.failed(&error),
+            Err(failure) => self.failed(&failure),
         }
     }
 }

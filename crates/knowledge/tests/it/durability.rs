@@ -289,3 +289,133 @@ fn vectors_at_hand_serve_at_once_and_the_others_are_counted() {
     let answer = search(&base, request("narwhals and auks")).unwrap();
     assert_eq!(answer.hits[0].record.id, "doc:r0");
 }
+
+fn list_file(data: &Path) -> PathBuf {
+    let files = fs::read_dir(data.join("knowledge")).unwrap();
+    let mut lists = files
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "list"));
+    lists.next().unwrap()
+}
+
+#[test]
+fn only_what_is_new_or_changed_is_cut() {
+    let (folder, data) = (records(5), TempDir::new().unwrap());
+    let path = |name: &str| folder.path().join("public/doc").join(name);
+    let at_hand = || {
+        let options = Options {
+            embedding: Embedding::AtHand,
+            ..options(data.path(), WordVectors::new())
+        };
+        index(folder.path(), &options).unwrap()
+    };
+    assert_eq!(indexed(folder.path(), data.path()).1.cut, 5);
+    assert_eq!(indexed(folder.path(), data.path()).1.cut, 0);
+    let (base, report) = at_hand();
+    assert_eq!((base.vector_count(), report.cut), (5, 0));
+
+    fs::write(path("r0.md"), "---\ntitle: Record 0\n---\nOther words.\n").unwrap();
+    fs::rename(path("r1.md"), path("other.md")).unwrap();
+    let retitled = "---\ntitle: Another title\n---\nWords about number 2.\n";
+    fs::write(path("r2.md"), retitled).unwrap();
+    let tagged = "---\ntitle: Record 3\ntags: [ship]\n---\nWords about number 3.\n";
+    fs::write(path("r3.md"), tagged).unwrap();
+    // Whoever only reads writes nothing down.
+    for _ in 0..2 {
+        let (base, report) = at_hand();
+        assert_eq!((base.vector_count(), report.cut, report.missing), (3, 2, 2));
+    }
+    let (base, report) = indexed(folder.path(), data.path());
+    assert_eq!(
+        (base.vector_count(), report.cut, report.embedded),
+        (5, 2, 2)
+    );
+    let (base, report) = at_hand();
+    assert_eq!((base.vector_count(), report.cut, report.missing), (5, 0, 0));
+    let answer = search(&base, request("other words")).unwrap();
+    assert_eq!(answer.hits[0].record.id, "doc:r0");
+}
+
+#[test]
+fn another_model_cuts_for_itself() {
+    let (folder, data) = (records(3), TempDir::new().unwrap());
+    indexed(folder.path(), data.path());
+    for (model, cut) in [("other", 3), ("other", 0), ("words", 0)] {
+        let model = WordVectors::of(model, 256);
+        let (base, report) = index(folder.path(), &options(data.path(), model)).unwrap();
+        assert_eq!((base.vector_count(), report.cut), (3, cut));
+        assert_eq!(report.notices, [""; 0]);
+    }
+}
+
+#[test]
+fn a_damaged_or_missing_list_of_passages_is_said_and_made_good() {
+    let (folder, data) = (records(3), TempDir::new().unwrap());
+    indexed(folder.path(), data.path());
+    let file = list_file(data.path());
+    let whole = fs::read(&file).unwrap();
+    let spoil = |place: usize| {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 0x40;
+        bytes
+    };
+    let spoilt = (0..whole.len()).step_by(7).map(spoil);
+    let cut_off = (0..whole.len())
+        .step_by(11)
+        .map(|end| whole[..end].to_vec());
+    for bytes in spoilt.chain(cut_off) {
+        fs::write(&file, &bytes).unwrap();
+        let (base, report) = indexed(folder.path(), data.path());
+        assert_eq!((base.vector_count(), report.cut), (3, 3));
+        assert_eq!(report.embedded, 0);
+        assert!(
+            report.notices[0].contains("damaged"),
+            "{:?}",
+            report.notices
+        );
+        assert_eq!(fs::read(&file).unwrap(), whole);
+    }
+    fs::remove_file(&file).unwrap();
+    let (base, report) = indexed(folder.path(), data.path());
+    assert_eq!((base.vector_count(), report.embedded), (3, 0));
+    assert!(
+        report.notices[0].contains("missing"),
+        "{:?}",
+        report.notices
+    );
+    assert_eq!(indexed(folder.path(), data.path()).1.notices, [""; 0]);
+}
+
+/// What a list says is believed for finding vectors, never for what they are vectors of.
+#[test]
+fn a_list_of_other_passages_spoils_no_vector() {
+    let (folder, data, other) = (records(2), TempDir::new().unwrap(), TempDir::new().unwrap());
+    indexed(folder.path(), data.path());
+    // The same model under the same name, whose passages are not these.
+    let text = "---\ntitle: Record 0\n---\nNarwhals and auks.\n";
+    fs::write(folder.path().join("public/doc/r0.md"), text).unwrap();
+    indexed(folder.path(), other.path());
+    let list = list_file(data.path());
+    fs::copy(list_file(other.path()), &list).unwrap();
+    let (base, report) = indexed(folder.path(), data.path());
+    assert_eq!(
+        (base.vector_count(), report.cut, report.embedded),
+        (2, 0, 1)
+    );
+    let answer = search(&base, request("narwhals")).unwrap();
+    assert_eq!(answer.hits[0].record.id, "doc:r0");
+}
+
+#[test]
+fn a_list_that_cannot_be_written_costs_no_vector() {
+    let (folder, data) = (records(3), TempDir::new().unwrap());
+    indexed(folder.path(), data.path());
+    let file = list_file(data.path());
+    fs::remove_file(&file).unwrap();
+    // A folder of that name is in the way.
+    fs::create_dir(&file).unwrap();
+    let (base, report) = indexed(folder.path(), data.path());
+    assert_eq!((base.vector_count(), report.cut), (3, 3));
+    let told = report.notices.join("\n");
+    assert!(told.contains("cannot be written"), "{told}");
+}

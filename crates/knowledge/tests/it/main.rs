@@ -14,6 +14,8 @@ mod hybrid;
 #[cfg(test)]
 mod ingest;
 #[cfg(test)]
+mod killed;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod names;

@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
             voice_ms: 60_000,
             text_ms: 60_000,
         },
-        ..bench.maker.options().clone()
+        ..bench.runtime.block_on(bench.maker.options())?
     };
     let mut bar = Bar::of("passages");
     let begun = Instant::now();

@@ -77,8 +77,7 @@ impl Bench {
     fn make(&self, embedding: Embedding) -> Result<(KnowledgeBase, IngestReport), Failure> {
         let mut bar = Bar::of("passages");
         let mut show = |progress| bar.show(progress);
-        let making = self.maker.make(embedding, &mut show);
-        self.runtime.block_on(making).map_err(Failure::of)
+        self.runtime.block_on(self.maker.make(embedding, &mut show))
     }
 
     /// The base that the configuration names, as it can be searched now.
@@ -100,6 +99,9 @@ impl Bench {
                 "{} of {} passages have no vector yet: run `windlass kb index`",
                 report.missing, report.passages
             ));
+        }
+        for notice in &report.notices {
+            Printer.problem(&format!("{notice}; `windlass kb index` does so for good"));
         }
         if !report.problems.is_empty() {
             let count = report.problems.len() + report.problems_untold;
