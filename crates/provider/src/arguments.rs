@@ -7,7 +7,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::json;
 use windlass_tool::json_reader::Reader;
 
-/// Reads arguments that are an object, or a string that holds one. None at all means none are given.
+/// Reads arguments that are a JSON value: an object, or a string that holds one. `null` means none are given.
 pub(crate) fn read_arguments(text: &str) -> Result<Arguments, ArgumentsProblem> {
     match text.as_bytes().first() {
         Some(b'{') => read_object(text),
@@ -23,7 +23,8 @@ pub(crate) fn read_arguments(text: &str) -> Result<Arguments, ArgumentsProblem> 
     }
 }
 
-/// Reads the text of an object. None at all means none are given.
+/// Reads the text of an object. Nothing but space means none are given; a text in the text, or `null`, is no object, and
+/// what it was to mean would be a guess.
 pub(crate) fn read_arguments_text(text: &str) -> Result<Arguments, ArgumentsProblem> {
     if text.trim().is_empty() {
         return Ok(Arguments::none());

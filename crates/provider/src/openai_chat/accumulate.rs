@@ -3,7 +3,7 @@
 //! problem.
 
 use crate::answer::AnswerLimits;
-use crate::arguments::read_arguments;
+use crate::arguments::read_arguments_text;
 use crate::log::{Arguments, Call, Opaque, own_call_id};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -177,11 +177,8 @@ impl Slot {
         };
         let name: Arc<str> = self.name.into();
         let text = self.arguments.trim();
-        let arguments = if text.is_empty() {
-            Ok(windlass_tool::arguments::Arguments::none())
-        } else {
-            read_arguments(text).map_err(|problem| merged(text).unwrap_or(problem))
-        };
+        let arguments =
+            read_arguments_text(text).map_err(|problem| merged(text).unwrap_or(problem));
         let call = Call {
             id: Some(id.clone()),
             name: name.clone(),

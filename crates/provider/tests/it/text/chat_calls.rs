@@ -182,6 +182,27 @@ fn calls_are_put_together_from_whatever_pieces_a_server_sends() {
             vec![("call_1", "get_time", json!("must be a JSON object"))],
         ),
         (
+            "arguments that are a text with an object in it",
+            vec![calls(
+                json!([{"index": 0, "id": "call_1", "function": {"name": "get_time", "arguments": "\"{\\\"city\\\":\\\"Paris\\\"}\""}}]),
+            )],
+            vec![("call_1", "get_time", json!("must be a JSON object"))],
+        ),
+        (
+            "arguments that are the text null",
+            vec![calls(
+                json!([{"index": 0, "id": "call_1", "function": {"name": "get_time", "arguments": "null"}}]),
+            )],
+            vec![("call_1", "get_time", json!("must be a JSON object"))],
+        ),
+        (
+            "arguments that are white space",
+            vec![calls(
+                json!([{"index": 0, "id": "call_1", "function": {"name": "get_time", "arguments": " \n"}}]),
+            )],
+            vec![("call_1", "get_time", json!({}))],
+        ),
+        (
             "arguments with a key twice",
             vec![calls(
                 json!([{"index": 0, "id": "call_1", "function": {"name": "get_time", "arguments": "{\"a\":1,\"a\":2}"}}]),
