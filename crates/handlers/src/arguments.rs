@@ -10,9 +10,19 @@ use windlass_tool::handler::Context;
 /// the caller's mistake all the same, and is answered as one.
 pub(crate) fn read<'a, T: Deserialize<'a>>(arguments: &'a Arguments) -> Outcome<T> {
     arguments.read().map_err(|error| {
+        // The error's own words are about types of Rust, and may repeat what was said.
+        let text = error.to_string();
+        let missing = text
+            .strip_prefix("missing field `")
+            .and_then(|rest| rest.split('`').next());
         report(
             FailureKind::Validation,
-            format!("the arguments cannot be read: {error}"),
+            match missing {
+                Some(name) => format!("`{name}` is required"),
+                None => "an argument is not of the form that this tool takes, such as a whole number where one is \
+                         counted"
+                    .to_owned(),
+            },
         )
     })
 }

@@ -71,11 +71,12 @@ fn refusal(violations: &[Violation]) -> CallError {
     };
     let error = CallError::new(ErrorType::Validation, format!("{}{more}", named.join("; ")))
         .with_details(json!({ "errors": violations }));
-    let allowed: Vec<&str> = violations
-        .iter()
-        .flat_map(|violation| &violation.allowed)
-        .map(String::as_str)
-        .collect();
+    let mut allowed: Vec<&str> = Vec::new();
+    for name in violations.iter().flat_map(|violation| &violation.allowed) {
+        if !allowed.contains(&name.as_str()) {
+            allowed.push(name);
+        }
+    }
     if allowed.is_empty() {
         error
     } else {
@@ -99,4 +100,27 @@ fn clamp(tool: &Tool, arguments: &mut Arguments, top_k_max: i64) -> Option<Clamp
         from,
         to: top_k_max,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_allowed_are_told_once() {
+        let unknown = |name: &str, allowed: [&str; 2]| Violation {
+            pointer: format!("/{name}"),
+            message: format!("there is no argument named `{name}`"),
+            allowed: allowed.map(str::to_owned).to_vec(),
+        };
+        let error = refusal(&[
+            unknown("x", ["limit", "query"]),
+            unknown("y", ["limit", "query"]),
+            unknown("z", ["lang", "limit"]),
+        ]);
+        assert_eq!(
+            error.suggestion.as_deref(),
+            Some("The names that are allowed: limit, query, lang.")
+        );
+    }
 }

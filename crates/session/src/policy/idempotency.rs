@@ -18,8 +18,12 @@ use windlass_tool::id::{CallNumber, EffectId, UserId};
 use windlass_tool::json;
 use windlass_tool::registry::Tool;
 
-/// Provider ids shorter than this are taken for unstable (contract section 11).
+/// Provider ids shorter than this, in characters, are taken for unstable (contract section 11).
 const STABLE_ID_LENGTH_MIN: usize = 9;
+
+fn is_long(id: &str) -> bool {
+    id.len() >= STABLE_ID_LENGTH_MIN && id.chars().nth(STABLE_ID_LENGTH_MIN - 1).is_some()
+}
 
 /// What became of the deliveries and effects of a session, least recently used out first.
 pub(crate) struct Deliveries {
@@ -190,7 +194,7 @@ pub(crate) fn delivery_key(
     turn: u64,
 ) -> DeliveryKey {
     match id {
-        Some(id) if id.len() >= STABLE_ID_LENGTH_MIN && !id.contains("temp") && **id != *name => {
+        Some(id) if is_long(id) && !id.contains("temp") && **id != *name => {
             DeliveryKey::Provider(id.clone())
         }
         _ => {
@@ -227,7 +231,7 @@ mod tests {
         assert_eq!(key(Some("function-call-1")), "provider:function-call-1");
         let hashed = key(None);
         assert!(hashed.starts_with("hash:3:") && hashed.len() == "hash:3:".len() + 16);
-        for id in ["short", "temp-1234567", "kb_search"] {
+        for id in ["short", "temp-1234567", "kb_search", "kürzer-é"] {
             assert_eq!(key(Some(id)), hashed, "{id}");
         }
         let later = delivery_key(None, "kb_search", Some(&arguments), 4);
