@@ -15,14 +15,16 @@ use windlass_runtime::prompt::{
 use windlass_runtime::text::TextTools;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, DeclarationForm, ModelProfile};
-use windlass_tool::artifact::{ActivationError, Artifact, LoadError, WriteError, write_artifact};
+use windlass_tool::artifact::{
+    ActivationError, Artifact, Clamp, LoadError, WriteError, write_artifact,
+};
 use windlass_tool::compile::{self, Compilation, Source, Vocabularies};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Handler;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::problem::Problem;
-use windlass_tool::registry::Registry;
+use windlass_tool::registry::{DESCRIBE_TOOL, Registry};
 
 /// The artifact's name in the data folder.
 pub(crate) const ARTIFACT_FILE: &str = "tool_registry.json";
@@ -150,6 +152,18 @@ impl Workshop {
 
     pub(crate) fn activate(&self, artifact: Artifact) -> Result<Toolbox, ToolboxError> {
         let registry = artifact.into_registry(&self.handlers, None, &self.config.tools)?;
+        registry.check_clamps(&[
+            Clamp {
+                mode: Mode::Voice,
+                key: "voice.limits.turn.top_k_max",
+                top_k_max: self.config.voice.limits.turn.top_k_max,
+            },
+            Clamp {
+                mode: Mode::Text,
+                key: "text.limits.turn.top_k_max",
+                top_k_max: self.config.text.limits.turn.top_k_max,
+            },
+        ])?;
         let (texts, origin) = Texts::load(&self.config.folders.prompts)?;
         if origin == TextsOrigin::BuiltIn {
             tracing::info!(
@@ -238,6 +252,16 @@ pub(crate) struct Toolbox {
 }
 
 impl Toolbox {
+    /// The tools of a mode, and `describe_tool` also where the prompt has room for all guides: for calls that no model
+    /// makes.
+    pub(crate) fn with_describer(&self, mode: Mode) -> Arc<Registry> {
+        let registry = &self.of(mode).registry;
+        if registry.get(DESCRIBE_TOOL).is_some() {
+            return registry.clone();
+        }
+        Arc::new(registry.with(describer(registry, mode)))
+    }
+
     pub(crate) fn of(&self, mode: Mode) -> &Arc<ModeTools> {
         match mode {
             Mode::Voice => &self.voice,

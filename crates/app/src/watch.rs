@@ -7,6 +7,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+use windlass_tool::problem::Severity;
 
 /// Editors write a file in several steps; building waits until they have been quiet for this long.
 const QUIET: Duration = Duration::from_millis(300);
@@ -82,7 +83,11 @@ fn rebuild(workshop: &Workshop, host: &VoiceHost) {
         Err(error) => {
             if let ToolboxError::Compile { problems, .. } = &error {
                 for problem in problems {
-                    tracing::error!("{problem}");
+                    match problem.severity {
+                        Severity::Error => tracing::error!("{problem}"),
+                        Severity::Warning => tracing::warn!("{problem}"),
+                        Severity::Note => tracing::debug!("{problem}"),
+                    }
                 }
             }
             tracing::error!(%error, "the tools stay as they were");

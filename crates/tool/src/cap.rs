@@ -178,14 +178,23 @@ fn cut_to(value: &Value, characters_max: usize) -> Option<Cut> {
         }
         return Some(of_items(fitting));
     }
-    let halves = std::iter::successors(Some(characters_max / 2), |length| Some(length / 2));
-    halves
-        .take_while(|length| *length >= TEXT_MIN)
-        .map(|text_max| Cut {
-            items_max: 1,
-            text_max,
-        })
-        .find(|cut| cut.fits(value, characters_max))
+    // The longest go first, and no shorter than it takes, so that names and ids stay whole beside a long text.
+    let of_texts = |text_max| Cut {
+        items_max: 1,
+        text_max,
+    };
+    if !of_texts(TEXT_MIN).fits(value, characters_max) {
+        return None;
+    }
+    let (mut fitting, mut too_long) = (TEXT_MIN, characters_max.max(TEXT_MIN + 1));
+    while too_long - fitting > 1 {
+        let middle = fitting + (too_long - fitting) / 2;
+        match of_texts(middle).fits(value, characters_max) {
+            true => fitting = middle,
+            false => too_long = middle,
+        }
+    }
+    Some(of_texts(fitting))
 }
 
 #[cfg(test)]
@@ -228,6 +237,17 @@ mod tests {
         let (cut, words) = cap(&json!({"body": "é".repeat(9_000)}), 1_000).unwrap();
         assert!(written_length(&cut) <= 1_000 && cut["body"].as_str().unwrap().ends_with('…'));
         assert_eq!(words, "1 texts were cut for length");
+
+        // A long text gives way before an id does.
+        let id = "a-record-with-a-rather-long-id";
+        let record =
+            json!({"id": id, "text": "x".repeat(2_000), "title": "A title of some length"});
+        let (cut, _) = cap(&record, 150).unwrap();
+        assert_eq!(
+            (&cut["id"], &cut["title"]),
+            (&record["id"], &record["title"])
+        );
+        assert!((140..=150).contains(&written_length(&cut)), "{cut}");
 
         for (value, characters) in [
             (json!([1, 2]), 5),

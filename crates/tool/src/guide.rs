@@ -45,7 +45,7 @@ pub(crate) fn read(
     let lines: Vec<Line<'_>> = lines(&documentation).collect();
     check_title(&lines, report);
     let summary = summary(&lines, report);
-    check_examples(&lines, parameters, report);
+    check_examples(&lines, Kind::Guide, parameters, report);
     Some(Guide {
         summary: summary?,
         documentation,
@@ -80,7 +80,7 @@ pub(crate) fn read_documentation(
             );
         }
     }
-    check_examples(&lines, parameters, report);
+    check_examples(&lines, Kind::OlderDocument, parameters, report);
     documentation
 }
 
@@ -111,6 +111,13 @@ impl<'t> Line<'t> {
         let level = text.bytes().take_while(|byte| *byte == b'#').count();
         let rest = &text[level..];
         let is_heading = (1..=6).contains(&level) && (rest.is_empty() || rest.starts_with(' '));
+        // As many number signs may close it again, as in `## Examples ##`.
+        let open = rest.trim_end_matches('#');
+        let rest = if open.is_empty() || open.ends_with(' ') {
+            open
+        } else {
+            rest
+        };
         is_heading.then(|| (level, rest.trim()))
     }
 }
@@ -192,17 +199,81 @@ fn summary(lines: &[Line<'_>], report: &mut Report<'_>) -> Option<String> {
     Some(summary.to_owned())
 }
 
-/// Checks every fenced `json` block under a heading "Examples" against the parameters.
-fn check_examples(lines: &[Line<'_>], parameters: Option<&Validator>, report: &mut Report<'_>) {
-    // The level of the heading "Examples" that we are under.
+/// Which document is read. What stands in the older ones was written before anybody checked it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Guide,
+    OlderDocument,
+}
+
+/// The lower-case words of a line.
+fn words(text: &str) -> Vec<String> {
+    text.split(|character: char| !character.is_alphanumeric() && character != '\'')
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+/// Whether a heading is over examples of arguments: `Examples`, `Usage Examples`, `Example 1`. Those of what not to do,
+/// and of what a tool returns, are no arguments.
+fn is_over_examples(heading: &str) -> bool {
+    const OTHERS: [&str; 9] = [
+        "bad", "wrong", "invalid", "counter", "non", "not", "don't", "avoid", "mistakes",
+    ];
+    let words = words(heading);
+    words
+        .iter()
+        .any(|word| word == "example" || word == "examples")
+        && !words.iter().any(|word| OTHERS.contains(&word.as_str()))
+        && !is_over_response(heading)
+}
+
+/// Whether a line says that what follows came from the tool: `Response:`, `**Tool result**`, `Returns:`.
+fn is_over_response(line: &str) -> bool {
+    const RESPONSES: [&str; 6] = [
+        "response",
+        "responses",
+        "returns",
+        "result",
+        "results",
+        "output",
+    ];
+    // More words are a sentence that speaks of something else.
+    const WORDS_MAX: usize = 3;
+    let words = words(line);
+    words.len() <= WORDS_MAX
+        && [words.first(), words.last()]
+            .into_iter()
+            .flatten()
+            .any(|word| RESPONSES.contains(&word.as_str()))
+}
+
+/// A fenced `json` block while it is read.
+struct Block<'t> {
+    first_line: usize,
+    text: String,
+    /// The line of prose before it.
+    introduction: &'t str,
+}
+
+/// Checks every fenced `json` block under a heading with examples against the parameters.
+fn check_examples(
+    lines: &[Line<'_>],
+    kind: Kind,
+    parameters: Option<&Validator>,
+    report: &mut Report<'_>,
+) {
+    // The level of the heading with examples that we are under.
     let mut under: Option<usize> = None;
-    let mut block: Option<(usize, String)> = None;
+    let mut introduction = "";
+    let mut block: Option<Block<'_>> = None;
     for line in lines {
         if let Some((level, text)) = line.heading() {
-            if text.trim_end_matches(':').eq_ignore_ascii_case("examples") {
+            under = under.filter(|examples| level > *examples);
+            // A title speaks of the tool: "Example sentences" is one that finds some.
+            let is_title = level == 1 && words(text).len() > 1;
+            if under.is_none() && !is_title && is_over_examples(text) {
                 under = Some(level);
-            } else if under.is_some_and(|examples| level <= examples) {
-                under = None;
             }
         }
         match line.place {
@@ -211,26 +282,32 @@ fn check_examples(lines: &[Line<'_>], parameters: Option<&Validator>, report: &m
                     .split_whitespace()
                     .next()
                     .is_some_and(|word| word.eq_ignore_ascii_case("json"));
-                block = (is_json && under.is_some()).then(|| (line.number + 1, String::new()));
+                block = (is_json && under.is_some()).then(|| Block {
+                    first_line: line.number + 1,
+                    text: String::new(),
+                    introduction,
+                });
             }
             Place::Inside => {
-                if let Some((_, text)) = &mut block {
+                if let Some(Block { text, .. }) = &mut block {
                     text.push_str(line.text);
                     text.push('\n');
                 }
             }
             Place::Closing => {
-                if let Some((first_line, text)) = block.take() {
-                    check_example(&text, first_line, parameters, report);
+                if let Some(block) = block.take() {
+                    check_example(&block, kind, parameters, report);
                 }
+                introduction = "";
             }
-            Place::Prose => {}
+            Place::Prose if line.text.trim().is_empty() => {}
+            Place::Prose => introduction = line.text,
         }
     }
-    if let Some((first_line, _)) = block {
+    if let Some(block) = block {
         report.at_line(
             Severity::Error,
-            first_line - 1,
+            block.first_line - 1,
             None,
             "the fenced block is never closed",
             "close it with a line of three backticks",
@@ -239,16 +316,32 @@ fn check_examples(lines: &[Line<'_>], parameters: Option<&Validator>, report: &m
 }
 
 fn check_example(
-    text: &str,
-    first_line: usize,
+    block: &Block<'_>,
+    kind: Kind,
     parameters: Option<&Validator>,
     report: &mut Report<'_>,
 ) {
+    let first_line = block.first_line;
+    let text = block.text.as_str();
+    if kind == Kind::OlderDocument && is_over_response(block.introduction) {
+        report.at_line(
+            Severity::Warning,
+            first_line - 1,
+            None,
+            "the example shows a response, so it is not checked",
+            "nothing to do, or write a guide.md, where examples are arguments",
+        );
+        return;
+    }
     let value = match json::parse(text.as_bytes()) {
         Ok(value) => value,
         Err(error) => {
+            let severity = match kind {
+                Kind::Guide => Severity::Error,
+                Kind::OlderDocument => Severity::Warning,
+            };
             report.at_line(
-                Severity::Error,
+                severity,
                 first_line + error.line.max(1) - 1,
                 Some(error.column.max(1)),
                 format!("the example is not valid JSON: {}", error.message),

@@ -22,6 +22,9 @@ pub const EXEMPT_FROM_EXTERNAL_CONTENT_RULE: [&str; 4] = [
     "start_voice_session",
 ];
 
+/// The program's own tool, which has no directory: it returns the guides for which a prompt has no room.
+pub const DESCRIBE_TOOL: &str = "describe_tool";
+
 /// One tool as it runs.
 pub struct Tool {
     pub id: ToolId,
@@ -175,12 +178,15 @@ impl Registry {
         self.tools().filter(move |tool| tool.allows(mode))
     }
 
-    /// The tool whose name is nearest to one that does not exist, if any is near.
+    /// The tool whose name is nearest to one that does not exist, if any is near. Models write capitals and hyphens, and
+    /// put a namespace before a name, as in `functions.kb_get`.
     pub fn nearest(&self, name: &str) -> Option<&ToolId> {
-        let farthest = 1 + name.len() / 3;
+        let name = name.to_ascii_lowercase().replace('-', "_");
+        let bare = name.rsplit(['.', ':', '/']).next().unwrap_or(&name);
+        let farthest = 1 + bare.len() / 3;
         self.tools
             .keys()
-            .map(|id| (edit_distance(name, id.as_str()), id))
+            .map(|id| (edit_distance(bare, id.as_str()), id))
             .filter(|(distance, _)| *distance <= farthest)
             .min_by_key(|(distance, _)| *distance)
             .map(|(_, id)| id)
@@ -206,7 +212,44 @@ pub fn edit_distance(left: &str, right: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::edit_distance;
+    use super::{Registry, edit_distance};
+    use crate::compile::compile_embedded;
+    use crate::handler::{Execution, Handler, Invocation, Success};
+    use std::sync::Arc;
+
+    struct Silent;
+
+    impl Handler for Silent {
+        fn execute(&self, _: Invocation) -> Execution {
+            Execution::Ready(Ok(Success::default()))
+        }
+    }
+
+    #[test]
+    fn the_nearest_tool_is_found_behind_capitals_and_namespaces() {
+        let tool = |id: &str| {
+            let schema = format!(
+                r#"{{"toolId": "{id}", "version": "1.0.0", "description": "x", "category": "utility",
+                "sideEffects": "none", "idempotent": true, "requiresConfirmation": false, "allowedModes": ["text"],
+                "latencyBudgetMs": 100, "parameters": {{"type": "object", "additionalProperties": false}}}}"#
+            );
+            compile_embedded(&schema, "# A\n\nDoes.\n", Arc::new(Silent)).unwrap()
+        };
+        let registry = Registry::new("1", None, vec![tool("kb_get"), tool("kb_search")]);
+        for (name, expected) in [
+            ("kb_serch", Some("kb_search")),
+            ("KB_GET", Some("kb_get")),
+            ("functions.kb_get", Some("kb_get")),
+            ("default_api:kb-search", Some("kb_search")),
+            ("tools/KbGet", Some("kb_get")),
+            ("order_pizza", None),
+            ("functions.", None),
+            ("", None),
+        ] {
+            let nearest = registry.nearest(name).map(|id| id.as_str());
+            assert_eq!(nearest, expected, "{name}");
+        }
+    }
 
     #[test]
     fn edit_distances() {

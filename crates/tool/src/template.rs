@@ -3,7 +3,7 @@
 
 use crate::arguments::{Arguments, Part};
 use crate::json_view::{Seen, View};
-use crate::manifest::schema;
+use crate::manifest::reference;
 use serde_json::Value;
 
 /// The longest that one argument may become, in characters.
@@ -39,7 +39,7 @@ pub(crate) fn problems(template: &str, parameters: &Value) -> Vec<String> {
                 let counted = path
                     .strip_suffix(".length")
                     .map(|list| format!("/{}", list.replace('.', "/")));
-                let known = schema::parameter(parameters, &pointer).is_some()
+                let known = reference::parameter(parameters, &pointer).is_some()
                     || counted.is_some_and(|list| is_countable(parameters, &list));
                 if !known {
                     problems.push(format!(
@@ -53,15 +53,31 @@ pub(crate) fn problems(template: &str, parameters: &Value) -> Vec<String> {
     problems
 }
 
+/// The JSON pointers of the arguments that a template shows; not of those that it only counts.
+pub(crate) fn shown(template: &str, parameters: &Value) -> Vec<String> {
+    pieces(template)
+        .filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Place(path) => {
+                let pointer = format!("/{}", path.replace('.', "/"));
+                let is_count = path.ends_with(".length")
+                    && reference::parameter(parameters, &pointer).is_none();
+                (!is_count).then_some(pointer)
+            }
+        })
+        .collect()
+}
+
 fn is_countable(parameters: &Value, pointer: &str) -> bool {
-    schema::parameter(parameters, pointer).is_some_and(|schema| {
-        let says = |kind: &str| match schema.get("type") {
+    let parts = reference::parameter(parameters, pointer).unwrap_or_default();
+    let says = |kind: &str| {
+        parts.iter().any(|part| match part.get("type") {
             Some(Value::String(name)) => name == kind,
             Some(Value::Array(names)) => names.iter().any(|name| name == kind),
             _ => false,
-        };
-        says("array") || says("string")
-    })
+        })
+    };
+    says("array") || says("string")
 }
 
 enum Piece<'t> {

@@ -22,6 +22,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::json;
 use windlass_tool::kind::Mode;
+use windlass_tool::registry::DESCRIBE_TOOL;
 
 pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
     let parsed = parse(&arguments.arguments)?;
@@ -138,7 +139,12 @@ async fn request(
             user_id: UserId::new(arguments.user.as_str()),
             conversation_id: ids::conversation_id().map_err(Failure::of)?,
             mode,
-            registry: toolbox.of(mode).registry.clone(),
+            // The others leave it out, so that their journals are replayed with the tools that a session of a model has.
+            registry: if arguments.tool == DESCRIBE_TOOL {
+                toolbox.with_describer(mode)
+            } else {
+                toolbox.of(mode).registry.clone()
+            },
             limits: Arc::new(limits.clone()),
             profile: workshop.profile.clone(),
             started_unix_ms: clock::now_unix_ms(),

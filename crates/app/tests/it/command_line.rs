@@ -243,6 +243,36 @@ fn call(folder: &Path, arguments: &[&str]) -> (i32, Value) {
 }
 
 #[test]
+fn a_guide_can_be_asked_for_where_the_prompt_holds_them_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, described) = call(
+        folder.path(),
+        &["describe_tool", "{\"tool_id\": \"kb_get\"}"],
+    );
+    assert_eq!(code, 0, "{described}");
+    let guide = described["data"]["guide"].as_str().unwrap();
+    assert!(guide.starts_with("# kb_get"), "{guide}");
+}
+
+#[test]
+fn a_limit_that_a_tools_schema_forbids_is_named_and_ends_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let run = run(command(path)
+        .env("WINDLASS_VOICE_LIMITS_TURN_TOP_K_MAX", "0")
+        .args(["call", "kb_search", "{\"query\": \"Fram\"}"])
+        .args(folders(&path.join("data"))));
+    assert_eq!(run.code, 1);
+    let said = run.problems.last().unwrap();
+    assert!(
+        said.starts_with(
+            "windlass: voice.limits.turn.top_k_max = 0 would clamp `top_k` of the tool kb_search"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
 fn one_call_goes_through_the_whole_pipeline() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

@@ -25,7 +25,7 @@ pub(crate) use reconnect::{Reconnect, Verdict};
 pub(crate) use retry::{Failed, retry_delay};
 
 /// The one tool that costs no budget: it returns a guide that the prompt had no room for (contract section 9).
-pub(crate) const DESCRIBE_TOOL: &str = "describe_tool";
+pub(crate) use windlass_tool::registry::DESCRIBE_TOOL;
 
 /// The tool that blocks a user, once a session (contract section 20).
 pub(crate) const BLOCKING_TOOL: &str = "ignore_user";

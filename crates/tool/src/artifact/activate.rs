@@ -4,8 +4,8 @@ use super::{Artifact, Entry, HandlerCode};
 use crate::envelope::RESPONSE_VERSION;
 use crate::handler::Handler;
 use crate::id::ToolId;
-use crate::kind::{Mode, RateLimit};
-use crate::manifest::{Manifest, nearest};
+use crate::kind::{Category, Mode, RateLimit};
+use crate::manifest::{Manifest, nearest, rules};
 use crate::registry::{Registry, Tool};
 use crate::validate::Validator;
 use serde::Deserialize;
@@ -66,6 +66,19 @@ pub enum ActivationError {
         "the configuration would loosen the tool {tool}: {cause}; it may only make a tool stricter"
     )]
     Loosened { tool: ToolId, cause: String },
+    #[error(
+        "the configuration has the tool {tool} ask the user first, and its parameter {parameter} looks like a confirmation, which only the user can give; give the parameter another name, or leave requires_confirmation out"
+    )]
+    ConfirmationParameter { tool: ToolId, parameter: String },
+    #[error(
+        "{key} = {clamp} would clamp `top_k` of the tool {tool} to a number that its schema forbids: {cause}; raise the limit, or have the tool's schema.json allow {clamp}"
+    )]
+    Clamp {
+        key: &'static str,
+        clamp: i64,
+        tool: ToolId,
+        cause: String,
+    },
 }
 
 fn suggestion(near: Option<&str>) -> String {
@@ -103,11 +116,61 @@ impl Artifact {
                         cause,
                     }
                 })?;
+                if let Some(parameter) = forged_confirmation(&entry.manifest) {
+                    return Err(ActivationError::ConfirmationParameter {
+                        tool: entry.manifest.tool_id,
+                        parameter,
+                    });
+                }
             }
             let handler = handler_of(&entry, handlers, scripts)?;
             tools.push(tool(entry, handler));
         }
         Ok(Registry::new(self.version, self.git_commit, tools))
+    }
+}
+
+/// A parameter by which the model could seem to confirm for the user, of a tool that asks the user.
+fn forged_confirmation(manifest: &Manifest) -> Option<String> {
+    let names = manifest
+        .requires_confirmation
+        .then(|| rules::confirmation_names(&manifest.parameters))?;
+    names.into_iter().next().map(|(_, name)| name)
+}
+
+/// What `top_k` of retrieval tools is clamped to in one mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clamp {
+    pub mode: Mode,
+    /// The configuration's key, for whoever has to change it.
+    pub key: &'static str,
+    pub top_k_max: i64,
+}
+
+impl Registry {
+    /// Whether what the clamps leave of arguments satisfies the tools' schemas, as everything has to that runs.
+    ///
+    /// # Errors
+    ///
+    /// The first tool that has a mode whose clamp its schema forbids.
+    pub fn check_clamps(&self, clamps: &[Clamp]) -> Result<(), ActivationError> {
+        for clamp in clamps {
+            let tools = self
+                .declared(clamp.mode)
+                .filter(|tool| tool.category == Category::Retrieval);
+            for tool in tools {
+                if let Some(cause) = rules::clamp_refusal(tool.parameters.schema(), clamp.top_k_max)
+                {
+                    return Err(ActivationError::Clamp {
+                        key: clamp.key,
+                        clamp: clamp.top_k_max,
+                        tool: tool.id.clone(),
+                        cause,
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ mod activate;
 mod load;
 mod write;
 
-pub use activate::{ActivationError, Script, ScriptLoader, Tightening};
+pub use activate::{ActivationError, Clamp, Script, ScriptLoader, Tightening};
 pub use load::LoadError;
 pub use write::{WriteError, write_artifact};
 

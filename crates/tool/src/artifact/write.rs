@@ -2,7 +2,7 @@
 
 use super::Artifact;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 #[error("the artifact {path} cannot be written: {cause}")]
@@ -12,7 +12,12 @@ pub struct WriteError {
 }
 
 /// Writes an artifact so that a reader, and a machine that loses power, sees the old one or the new one and nothing
-/// between. Folders on the way are made.
+/// between. Folders on the way are made, and symbolic links are followed.
+///
+/// # Errors
+///
+/// What the system says; and where something other than a regular file is there, because the new file would take its
+/// place.
 pub fn write_artifact(artifact: &Artifact, path: &Path) -> Result<(), WriteError> {
     write(artifact, path).map_err(|cause| WriteError {
         path: path.display().to_string(),
@@ -20,7 +25,34 @@ pub fn write_artifact(artifact: &Artifact, path: &Path) -> Result<(), WriteError
     })
 }
 
+/// Where a path leads to: a regular file, or nothing yet.
+fn destination(path: &Path) -> std::io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const LINKS_MAX: usize = 40;
+    let mut place = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match std::fs::symlink_metadata(&place) {
+            Ok(metadata) if metadata.is_symlink() => {
+                let target = std::fs::read_link(&place)?;
+                place = place.parent().unwrap_or(Path::new("")).join(target);
+            }
+            Ok(metadata) if metadata.is_file() => return Ok(place),
+            Ok(_) => {
+                return Err(std::io::Error::other(
+                    "what is there is no regular file, and would be replaced; name another path",
+                ));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(place),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(std::io::Error::other(
+        "it is a symbolic link that leads to no end; name another path",
+    ))
+}
+
 fn write(artifact: &Artifact, path: &Path) -> std::io::Result<()> {
+    let path = &destination(path)?;
     let Some(name) = path.file_name() else {
         return Err(std::io::Error::other("the path names no file"));
     };

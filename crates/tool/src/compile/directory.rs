@@ -154,6 +154,7 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
         );
         return;
     }
+    check_listing(&shown, &path, &mut snapshot.problems);
     let mut read = |file: &str| read_file(&shown, &path.join(file), &mut snapshot.problems);
     let tool = ToolFiles {
         schema: read("schema.json"),
@@ -165,6 +166,56 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
         name: shown.clone(),
     };
     snapshot.tools.push(tool);
+}
+
+/// The files that a tool is made of.
+const FILES: [&str; 5] = [
+    "schema.json",
+    "guide.md",
+    "doc_summary.md",
+    "doc.md",
+    "handler.js",
+];
+
+/// Reports what may not lie in a tool's directory: links of any name, and further handlers. What else lies there is the
+/// author's own.
+fn check_listing(tool: &str, directory: &Path, problems: &mut Vec<Problem>) {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        // Then its files cannot be read either, and are reported one by one.
+        return;
+    };
+    let mut entries: Vec<_> = entries.flatten().collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let is_other_handler = name != "handler.js"
+            && name
+                .strip_prefix("handler.")
+                .is_some_and(|ending| !ending.contains('.'));
+        let (message, cure) = if is_link && !FILES.contains(&name.as_str()) {
+            (
+                "this is a symbolic link",
+                "put the file itself here; what a link leads to can change unseen",
+            )
+        } else if is_other_handler {
+            (
+                "a tool has one handler: built in, or handler.js",
+                "remove the file, or give it another name if it is no handler",
+            )
+        } else {
+            continue;
+        };
+        problems.push(Problem {
+            file: entry.path().display().to_string(),
+            line: None,
+            column: None,
+            severity: Severity::Error,
+            tool: Some(tool.to_owned()),
+            message: message.to_owned(),
+            cure: cure.to_owned(),
+        });
+    }
 }
 
 fn read_file(tool: &str, path: &Path, problems: &mut Vec<Problem>) -> File {

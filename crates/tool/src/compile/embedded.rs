@@ -19,21 +19,20 @@ pub fn compile_embedded(
     handler: Arc<dyn Handler>,
 ) -> Result<Tool, Vec<Problem>> {
     let mut report = Report::new("(built in)", "schema.json", schema);
-    let manifest = manifest::read(schema, &mut report);
-    let declarations = manifest
-        .as_ref()
-        .and_then(|manifest| dialect::declare(manifest, &mut report));
+    let readable = manifest::read(schema, |_| true, &mut report);
+    let declarations = dialect::declare(&readable, &mut report);
     let mut problems = report.into_problems();
-    let parameters = manifest
+    let parameters = readable
+        .parameters
         .as_ref()
-        .and_then(|manifest| Validator::compile(&manifest.parameters).ok());
+        .and_then(|parameters| Validator::compile(parameters).ok());
     let mut report = Report::new("(built in)", "guide.md", "");
     let guide = guide::read(guide, parameters.as_ref(), &mut report);
     problems.extend(report.into_problems());
     let is_sound = problems
         .iter()
         .all(|problem| problem.severity != Severity::Error);
-    match (manifest, declarations, guide) {
+    match (readable.whole(), declarations, guide) {
         (Some(manifest), Some(declarations), Some(guide)) if is_sound => {
             let entry = Entry {
                 manifest,

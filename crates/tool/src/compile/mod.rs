@@ -12,17 +12,19 @@ pub use vocabulary::{Vocabularies, Vocabulary};
 
 use crate::artifact::{Artifact, Entry, HandlerCode};
 use crate::id::ToolId;
-use crate::manifest::{self, Manifest, brief};
+use crate::manifest::{self, Readable, brief};
 use crate::problem::{Problem, Report, Severity};
+use crate::registry::DESCRIBE_TOOL;
 use crate::validate::Validator;
 use crate::{dialect, guide, json};
 use directory::{File, Snapshot, ToolFiles};
+use script::Flaw;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// What is compiled, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -147,19 +149,21 @@ fn compile_tool(
 ) -> Compiled {
     let mut problems = Vec::new();
     let mut declarations = None;
-    let mut manifest = None;
+    let mut readable = Readable::default();
     let mut parameters = None;
     match &files.schema {
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
-            manifest = manifest::read(text, &mut report);
-            if let Some(manifest) = &mut manifest {
-                check_id(manifest, files, directories_by_id, &mut report);
-                // Guides are written for the schema as it stands in the file.
-                parameters = Validator::compile(&manifest.parameters).ok();
-                vocabulary::put_in(source.vocabularies, manifest);
-                declarations = dialect::declare(manifest, &mut report);
+            let is_built_in = |id: &str| source.builtin.contains(id);
+            readable = manifest::read(text, is_built_in, &mut report);
+            if let Some(id) = &readable.tool_id {
+                check_id(id, files, directories_by_id, &mut report);
             }
+            // Guides are written for the schema as it stands in the file.
+            let schema = readable.parameters.as_ref();
+            parameters = schema.and_then(|schema| Validator::compile(schema).ok());
+            vocabulary::put_in(source.vocabularies, &mut readable);
+            declarations = dialect::declare(&readable, &mut report);
             problems.extend(report.into_problems());
         }
         File::Missing => {
@@ -174,10 +178,10 @@ fn compile_tool(
         File::Unreadable => {}
     }
     let words = read_guide(files, parameters.as_ref(), &mut problems);
-    let handler = read_handler(files, manifest.as_ref(), source, &mut problems);
+    let handler = read_handler(files, readable.tool_id.as_ref(), source, &mut problems);
     let entry = || {
         Some(Entry {
-            manifest: manifest?,
+            manifest: readable.whole()?,
             declarations: declarations?,
             guide: words?,
             handler: handler?,
@@ -190,12 +194,11 @@ fn compile_tool(
 }
 
 fn check_id(
-    manifest: &Manifest,
+    id: &ToolId,
     files: &ToolFiles,
     directories_by_id: &mut BTreeMap<ToolId, String>,
     report: &mut Report<'_>,
 ) {
-    let id = &manifest.tool_id;
     let expected = files.name.replace('-', "_");
     if id.as_str() != expected {
         report.error(
@@ -208,6 +211,13 @@ fn check_id(
                 "write \"{expected}\", or rename the directory to {}",
                 id.as_str().replace('_', "-")
             ),
+        );
+    }
+    if id.as_str() == DESCRIBE_TOOL {
+        report.error(
+            "/toolId",
+            format!("`{id}` is the program's own tool, which returns the guides of the others"),
+            "give the tool another id and directory",
         );
     }
     match directories_by_id.get(id) {
@@ -283,16 +293,13 @@ fn read_guide(
 
 fn read_handler(
     files: &ToolFiles,
-    manifest: Option<&Manifest>,
+    tool_id: Option<&ToolId>,
     source: &Source<'_>,
     problems: &mut Vec<Problem>,
 ) -> Option<HandlerCode> {
     let mut report = Report::new(&files.name, files.path("handler.js"), "");
-    // A manifest that cannot be read says nothing about its id, so the directory's name stands in for it.
-    let id = manifest.map_or_else(
-        || files.name.replace('-', "_"),
-        |manifest| manifest.tool_id.as_str().to_owned(),
-    );
+    // Where the id cannot be read, the directory's name stands in for it.
+    let id = tool_id.map_or_else(|| files.name.replace('-', "_"), |id| id.as_str().to_owned());
     let handler = match (&files.handler, source.builtin.contains(id.as_str())) {
         (File::Text(_), true) => {
             report.whole(
@@ -304,12 +311,14 @@ fn read_handler(
         }
         (File::Text(text), false) => {
             let text = guide::normalise(text);
-            if let Err(cause) = script::check_exports(&text) {
-                report.whole(
-                    Severity::Error,
-                    cause,
-                    "write `export async function execute({ args, context }) { … }`",
-                );
+            match script::check(&text) {
+                Ok(()) => {}
+                Err(Flaw {
+                    line: Some(line),
+                    message,
+                    cure,
+                }) => report.at_line(Severity::Error, line, None, message, cure),
+                Err(flaw) => report.whole(Severity::Error, flaw.message, flaw.cure),
             }
             let path = files.directory.join("handler.js");
             Some(HandlerCode::Script {

@@ -1,220 +1,170 @@
-//! Whether a `handler.js` exports `execute`, found by reading its tokens. Runs nothing, and knows only as much
-//! JavaScript as it takes to tell code from comments, strings and regular expressions.
+//! Whether a `handler.js` exports a function `execute`, and whether what it opens is closed, found by reading its tokens.
+//! Runs nothing, and knows only as much JavaScript as it takes to tell code from comments, strings and regular expressions.
 
-/// `Err` says what is missing.
-pub(super) fn check_exports(source: &str) -> Result<(), String> {
-    let tokens = Scanner::new(source).tokens();
+mod tokens;
+
+use tokens::Token::{self, Symbol, Word};
+use tokens::scan;
+
+/// What keeps a file from being a handler.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Flaw {
+    /// From 1; where one line is to blame.
+    pub(super) line: Option<usize>,
+    pub(super) message: String,
+    pub(super) cure: &'static str,
+}
+
+/// `Err` says what is wrong or missing.
+pub(super) fn check(source: &str) -> Result<(), Flaw> {
+    let tokens = scan(source)?;
+    let flaw = |message: &str| Flaw {
+        line: None,
+        message: message.to_owned(),
+        cure: "write `export async function execute({ args, context }) { … }`",
+    };
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate() {
         match token {
-            Token::Symbol('{' | '(' | '[') => depth += 1,
-            Token::Symbol('}' | ')' | ']') => depth = depth.saturating_sub(1),
-            Token::Word("export") if depth == 0 && exports_execute(&tokens[index + 1..]) => {
-                return Ok(());
-            }
-            Token::Word(_) | Token::Symbol(_) | Token::Literal => {}
+            Symbol('{' | '(' | '[') => depth += 1,
+            Symbol('}' | ')' | ']') => depth = depth.saturating_sub(1),
+            Word("export") if depth == 0 => match exported(&tokens[index + 1..], &tokens) {
+                Some(true) => return Ok(()),
+                Some(false) => {
+                    return Err(flaw("what the file exports as `execute` is no function"));
+                }
+                None => {}
+            },
+            Word(_) | Symbol(_) | Token::Literal => {}
         }
     }
-    Err("the file does not export a function `execute`".to_owned())
+    Err(flaw("the file does not export a function `execute`"))
 }
 
-/// Whether what follows the word `export` exports the name `execute`.
-fn exports_execute(tokens: &[Token<'_>]) -> bool {
-    use Token::{Symbol, Word};
+/// Whether what follows the word `export` exports a function as `execute`; `None` where it exports other names.
+fn exported(tokens: &[Token<'_>], file: &[Token<'_>]) -> Option<bool> {
     match tokens {
         [Word("async"), Word("function"), Word("execute"), ..]
-        | [Word("function"), Word("execute"), ..]
-        | [
-            Word("const" | "let" | "var"),
-            Word("execute"),
-            Symbol('='),
-            ..,
-        ] => true,
+        | [Word("function"), Word("execute"), ..] => Some(true),
+        [Word("const" | "let" | "var"), declared @ ..] => {
+            declared_value(declared, "execute").map(|value| is_function(value, file))
+        }
         [Symbol('{'), list @ ..] => {
-            let end = list
-                .iter()
-                .position(|token| *token == Symbol('}'))
-                .unwrap_or(list.len());
-            list[..end]
-                .split(|token| *token == Symbol(','))
-                .any(|name| matches!(name, [Word("execute")] | [_, Word("as"), Word("execute")]))
+            let end = list.iter().position(|token| *token == Symbol('}'))?;
+            let name =
+                list[..end]
+                    .split(|token| *token == Symbol(','))
+                    .find_map(|name| match name {
+                        [Word("execute")] => Some("execute"),
+                        [Word(own), Word("as"), Word("execute")] => Some(*own),
+                        _ => None,
+                    })?;
+            let is_elsewhere = matches!(list.get(end + 1), Some(Word("from")));
+            Some(is_elsewhere || names_function(name, file))
+        }
+        _ => None,
+    }
+}
+
+/// The tokens from the value on that a list of declarations gives to a name.
+fn declared_value<'a, 's>(tokens: &'a [Token<'s>], name: &str) -> Option<&'a [Token<'s>]> {
+    let mut depth = 0_usize;
+    let mut begins = true;
+    for (index, token) in tokens.iter().enumerate() {
+        if begins && *token == Word(name) {
+            return match tokens.get(index + 1) {
+                Some(Symbol('=')) => Some(&tokens[index + 2..]),
+                _ => Some(&[]),
+            };
+        }
+        begins = false;
+        match token {
+            Symbol('{' | '(' | '[') => depth += 1,
+            Symbol('}' | ')' | ']') => depth = depth.saturating_sub(1),
+            Symbol(',') if depth == 0 => begins = true,
+            Symbol(';') | Word("export" | "import" | "const" | "let" | "var") if depth == 0 => {
+                return None;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether a value can be a function. What a call returns is not known, and is believed.
+fn is_function(value: &[Token<'_>], file: &[Token<'_>]) -> bool {
+    match value {
+        [Word("async"), Word("function") | Symbol('('), ..] | [Word("function"), ..] => true,
+        [Word("async"), Word(_), Symbol('='), Symbol('>'), ..]
+        | [Word(_), Symbol('='), Symbol('>'), ..] => true,
+        [Word("await"), value @ ..] => is_function(value, file),
+        [
+            Word("new" | "class" | "true" | "false" | "null" | "undefined"),
+            ..,
+        ] => false,
+        [Word(name), Symbol('('), ..] => !begins_with_digit(name),
+        [Word(name), Symbol('.'), ..] => !begins_with_digit(name),
+        [Word(name), ..] => names_function(name, file),
+        [Symbol('('), inside @ ..] => {
+            let parameters_end = closing(inside);
+            let is_arrow = parameters_end.is_some_and(|end| {
+                matches!(inside.get(end + 1..), Some([Symbol('='), Symbol('>'), ..]))
+            });
+            is_arrow || is_function(inside, &[])
         }
         _ => false,
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'s> {
-    /// An identifier, keyword or number.
-    Word(&'s str),
-    Symbol(char),
-    /// A string, template or regular expression.
-    Literal,
+/// Where the bracket is closed that was opened before these tokens.
+fn closing(tokens: &[Token<'_>]) -> Option<usize> {
+    let mut depth = 1_usize;
+    tokens.iter().position(|token| {
+        match token {
+            Symbol('{' | '(' | '[') => depth += 1,
+            Symbol('}' | ')' | ']') => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })
 }
 
-struct Scanner<'s> {
-    source: &'s str,
-    at: usize,
-    tokens: Vec<Token<'s>>,
-    /// For each `${` of an open template, how many braces are open inside it.
-    templates: Vec<usize>,
+fn begins_with_digit(word: &str) -> bool {
+    word.starts_with(|character: char| character.is_ascii_digit())
 }
 
-impl<'s> Scanner<'s> {
-    fn new(source: &'s str) -> Self {
-        Self {
-            source,
-            at: 0,
-            tokens: Vec::new(),
-            templates: Vec::new(),
-        }
-    }
-
-    fn rest(&self) -> &'s str {
-        &self.source[self.at..]
-    }
-
-    fn tokens(mut self) -> Vec<Token<'s>> {
-        while let Some(character) = self.rest().chars().next() {
-            match character {
-                '"' | '\'' => self.string(character),
-                '`' => {
-                    self.at += 1;
-                    self.template();
-                }
-                '/' if self.rest().starts_with("//") => self.skip_past("\n"),
-                '/' if self.rest().starts_with("/*") => {
-                    self.at += 2;
-                    self.skip_past("*/");
-                }
-                '/' if self.expects_value() => self.regular_expression(),
-                '}' if self.templates.last() == Some(&0) => {
-                    self.templates.pop();
-                    self.at += 1;
-                    self.template();
-                }
-                _ if is_word(character) => self.word(),
-                _ => self.symbol(character),
+/// Whether the file declares a name, at its top, as something that can be a function.
+fn names_function(name: &str, file: &[Token<'_>]) -> bool {
+    let mut depth = 0_usize;
+    for (index, token) in file.iter().enumerate() {
+        let rest = &file[index + 1..];
+        let is_one = match token {
+            Word("function") => rest.first() == Some(&Word(name)),
+            // `const execute = execute` is an error when it runs, and would be asked about for ever.
+            Word("const" | "let" | "var") => {
+                declared_value(rest, name).is_some_and(|value| is_function(value, &[]))
             }
+            Word("import") => rest
+                .iter()
+                .take_while(|token| !matches!(token, Word("from") | Symbol(';')))
+                .any(|token| *token == Word(name)),
+            _ => false,
+        };
+        if is_one && depth == 0 {
+            return true;
         }
-        self.tokens
-    }
-
-    fn symbol(&mut self, character: char) {
-        self.at += character.len_utf8();
-        if let Some(braces) = self.templates.last_mut() {
-            match character {
-                '{' => *braces += 1,
-                '}' => *braces = braces.saturating_sub(1),
-                _ => {}
-            }
-        }
-        if !character.is_whitespace() {
-            self.tokens.push(Token::Symbol(character));
+        match token {
+            Symbol('{' | '(' | '[') => depth += 1,
+            Symbol('}' | ')' | ']') => depth = depth.saturating_sub(1),
+            _ => {}
         }
     }
-
-    fn word(&mut self) {
-        let rest = self.rest();
-        let length = rest
-            .find(|character| !is_word(character))
-            .unwrap_or(rest.len());
-        self.tokens.push(Token::Word(&rest[..length]));
-        self.at += length;
-    }
-
-    fn skip_past(&mut self, end: &str) {
-        self.at += self
-            .rest()
-            .find(end)
-            .map_or(self.rest().len(), |found| found + end.len());
-    }
-
-    /// Goes behind the next of the characters that is not escaped, and returns it.
-    fn skip_to_unescaped(&mut self, ends: &[char]) -> Option<char> {
-        let mut characters = self.rest().char_indices();
-        while let Some((offset, character)) = characters.next() {
-            if character == '\\' {
-                characters.next();
-            } else if ends.contains(&character) {
-                self.at += offset + character.len_utf8();
-                return Some(character);
-            }
-        }
-        self.at = self.source.len();
-        None
-    }
-
-    fn string(&mut self, quote: char) {
-        self.at += 1;
-        self.skip_to_unescaped(&[quote, '\n']);
-        self.tokens.push(Token::Literal);
-    }
-
-    /// The text of a template, up to its end or its next `${`.
-    fn template(&mut self) {
-        loop {
-            match self.skip_to_unescaped(&['`', '$']) {
-                Some('$') if self.rest().starts_with('{') => {
-                    self.at += 1;
-                    self.templates.push(0);
-                    // What is inside is an expression: a token keeps it apart from the code before the template.
-                    self.tokens.push(Token::Symbol(','));
-                    return;
-                }
-                Some('$') => {}
-                _ => {
-                    self.tokens.push(Token::Literal);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn regular_expression(&mut self) {
-        self.at += 1;
-        while self.skip_to_unescaped(&['/', '[', '\n']) == Some('[') {
-            // In a class a slash is a character like any other.
-            if self.skip_to_unescaped(&[']', '\n']) != Some(']') {
-                break;
-            }
-        }
-        self.tokens.push(Token::Literal);
-    }
-
-    /// Whether a slash here begins a regular expression; behind a value it divides.
-    fn expects_value(&self) -> bool {
-        match self.tokens.last() {
-            None | Some(Token::Symbol(_)) => {
-                !matches!(self.tokens.last(), Some(Token::Symbol(')' | ']' | '}')))
-            }
-            Some(Token::Literal) => false,
-            Some(Token::Word(word)) => matches!(
-                *word,
-                "return"
-                    | "typeof"
-                    | "case"
-                    | "in"
-                    | "of"
-                    | "delete"
-                    | "void"
-                    | "throw"
-                    | "new"
-                    | "else"
-                    | "await"
-                    | "yield"
-            ),
-        }
-    }
-}
-
-fn is_word(character: char) -> bool {
-    character.is_alphanumeric() || character == '_' || character == '$'
+    false
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check_exports;
+    use super::check;
 
     #[test]
     fn execute_has_to_be_exported_by_code() {
@@ -222,11 +172,25 @@ mod tests {
             ("export async function execute({ args }) {}", true),
             ("export function execute(context) {}", true),
             ("export const execute = async () => ({ ok: true });", true),
+            ("export const execute = context => context.args", true),
+            ("export const execute = ({ args }, b = (1)) => args", true),
+            ("export const execute = function () {}", true),
+            ("export const execute = guarded(async () => {});", true),
+            ("const run = async x => x; export const execute = run", true),
+            (
+                "import { run } from './run.js'; export const execute = run",
+                true,
+            ),
+            (
+                "export const a = 1, b = f(1, 2), execute = async () => {};",
+                true,
+            ),
             (
                 "async function run() {}\nexport { helper, run as execute };",
                 true,
             ),
             ("function execute() {} export { execute }", true),
+            ("export { execute } from './other.js'", true),
             (
                 "const x = a / b; /* } */ export function execute() {}",
                 true,
@@ -247,12 +211,52 @@ mod tests {
             ("export function executeAll() {}", false),
             ("export { execute as run };", false),
             ("function execute() {}", false),
+            ("export const execute = 3;", false),
+            ("export const execute = 'text';", false),
+            ("export const execute = { run() {} };", false),
+            ("export const execute = [() => {}];", false),
+            ("export const execute = (3);", false),
+            ("export const execute = null", false),
+            ("export let execute;", false),
+            ("export const a = { execute: () => {} };", false),
+            ("const execute = 3; export { execute };", false),
+            ("export { execute };", false),
             ("", false),
-            ("`${", false),
-            ("'\\", false),
-            ("/[", false),
         ] {
-            assert_eq!(check_exports(source).is_ok(), good, "{source}");
+            assert_eq!(check(source).is_ok(), good, "{source}");
+        }
+    }
+
+    #[test]
+    fn what_is_opened_is_closed_by_its_own() {
+        const END: &str = "\nexport function execute() {}";
+        for (source, line) in [
+            ("function f() {\n  return {", Some(2)),
+            ("f(1, [2, 3)\n", Some(1)),
+            ("}\n", Some(1)),
+            ("const a = 'one\n'", Some(1)),
+            ("\n\nconst t = `one ${a", Some(3)),
+            ("const t = `one", Some(1)),
+            ("\n/* one", Some(2)),
+        ] {
+            let flaw = check(&format!("{source}{END}")).unwrap_err();
+            assert_eq!(flaw.line, line, "{source}: {flaw:?}");
+        }
+        for source in ["'\\", "/[", "`${", "a /", "(", "/", "`", "'", "${", "}`"] {
+            assert!(check(source).is_err(), "{source}");
+        }
+        for source in [
+            "if (x) /[}]'/.test(x)",
+            "if (x) {}\n/}'/.test(x)",
+            "const half = (a + b) / 2 /* ' */",
+            "const a = {} / 2, b = [1] / 2, c = i++ / 2, d = x.y / 2 // {'",
+            "const a = b\n/ c; f('/')",
+            "const s = 'a\\\nb', t = \"it's {\", u = `{`",
+            "#!/usr/bin/env node\nconst a = /\\/{/",
+            "class A { #x = 1; get y() { return this.#x / 2 } }",
+            "const f = () => { return /{/ }",
+        ] {
+            assert_eq!(check(&format!("{source}{END}")), Ok(()), "{source}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! namespaces of the knowledge base that is served. Knows no knowledge base.
 
 use crate::id::ToolId;
-use crate::manifest::Manifest;
+use crate::manifest::Readable;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -31,10 +31,12 @@ impl Vocabulary {
     }
 }
 
-pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Manifest) {
-    for vocabulary in vocabularies.get(&manifest.tool_id).into_iter().flatten() {
-        let schema = manifest
-            .parameters
+pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) {
+    let (Some(id), Some(parameters)) = (&manifest.tool_id, &mut manifest.parameters) else {
+        return;
+    };
+    for vocabulary in vocabularies.get(id).into_iter().flatten() {
+        let schema = parameters
             .pointer_mut(vocabulary.pointer)
             .and_then(Value::as_object_mut)
             .filter(|schema| schema.contains_key("enum") && !vocabulary.values.is_empty());

@@ -2,9 +2,15 @@
 //! fails the whole request, and JSON Schema passed through. Knows nothing of which model takes which.
 //! Source of the subset: <https://ai.google.dev/api/caching#Schema>.
 
+mod merge;
+mod words;
+
 use super::Notes;
-use super::kinds::{belongs_to_other_type, kind_by_keywords, kinds_of};
-use crate::manifest::{pointer, schema};
+use super::kinds::{
+    belongs_to_other_type, is_of_kind, kind_by_keywords, kinds_of, kinds_of_choices,
+};
+use crate::manifest::pointer;
+use merge::{is_null_alone, narrow_kinds, without};
 use serde_json::{Map, Number, Value, json};
 
 /// Keywords that mean the same in both.
@@ -25,6 +31,8 @@ const SAME: [&str; 11] = [
 const INLINED_MAX: usize = 4_000;
 /// Formats that every model accepts.
 const FORMATS: [&str; 1] = ["date-time"];
+/// What a value is told about beside its type, and what Gemini does not take beside `anyOf`.
+const BESIDE: [&str; 3] = ["default", "examples", "title"];
 /// Keywords that are for readers of the schema and that no model misses.
 const SILENT: [&str; 5] = ["$anchor", "$comment", "$defs", "$id", "$schema"];
 
@@ -90,99 +98,29 @@ impl Conversion<'_, '_> {
         Some(converted)
     }
 
-    /// The schema with its references and `allOf` replaced by what they bring. `None` for a reference that leads back
-    /// into itself, which is an error.
-    fn inline(&mut self, object: &Map<String, Value>, place: &str) -> Option<Map<String, Value>> {
-        self.inlined += 1;
-        if self.inlined > INLINED_MAX {
-            // Said once; what is left is cut off without another word.
-            if self.inlined == INLINED_MAX + 1 {
-                self.notes.error(
-                    place,
-                    format!("with its references written out, the schema has over {INLINED_MAX} subschemas"),
-                    "refer to less; Gemini's native schema has no references",
-                );
-            }
-            return None;
-        }
-        let mut merged = object.clone();
-        if let Some(Value::String(reference)) = merged.remove("$ref") {
-            if self.open_references.contains(&reference) || reference == "#" {
-                self.notes.error(
-                    &pointer(place, "$ref"),
-                    format!("the schema refers to itself through `{reference}`, which Gemini's native schema cannot express"),
-                    "unroll it to the depth that you need",
-                );
-                return None;
-            }
-            let target = schema::resolve(self.root, &reference)?.as_object()?.clone();
-            self.open_references.push(reference);
-            let target = self.inline(&target, place)?;
-            self.merge(&mut merged, &target, place);
-        }
-        if let Some(Value::Array(parts)) = merged.remove("allOf") {
-            for part in parts.iter().filter_map(Value::as_object) {
-                let part = self.inline(part, place)?;
-                self.merge(&mut merged, &part, place);
-            }
-        }
-        Some(merged)
-    }
-
-    /// Adds what `other` says to `schema`, which goes first where both say something.
-    fn merge(&mut self, schema: &mut Map<String, Value>, other: &Map<String, Value>, place: &str) {
-        for (keyword, value) in other {
-            match (keyword.as_str(), schema.get_mut(keyword), value) {
-                (_, None, _) => {
-                    schema.insert(keyword.clone(), value.clone());
-                }
-                ("properties", Some(Value::Object(mine)), Value::Object(theirs)) => {
-                    for (name, property) in theirs {
-                        mine.entry(name.clone()).or_insert_with(|| property.clone());
-                    }
-                }
-                ("required", Some(Value::Array(mine)), Value::Array(theirs)) => {
-                    let missing: Vec<Value> = theirs
-                        .iter()
-                        .filter(|name| !mine.contains(name))
-                        .cloned()
-                        .collect();
-                    mine.extend(missing);
-                }
-                ("description" | "title" | "default" | "examples" | "$defs", Some(_), _) => {}
-                (_, Some(mine), theirs) if mine == theirs => {}
-                _ => self.notes.dropped(&format!("{keyword} of allOf"), place),
-            }
-        }
-    }
-
     fn object(&mut self, object: &Map<String, Value>, place: &str) -> Map<String, Value> {
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(Value::Array(branches)) = object.get(keyword) {
+                return self.branched(object, keyword, branches, place);
+            }
+        }
         let kinds = kinds_of(object);
+        let kinds = if kinds.is_empty() {
+            kinds_of_choices(object)
+        } else {
+            kinds
+        };
         let named: Vec<&str> = kinds
             .iter()
             .copied()
             .filter(|kind| *kind != "null")
             .collect();
-        let branches = object.get("anyOf").or_else(|| object.get("oneOf"));
         let mut draft = Draft {
             nullable: kinds.contains(&"null") && !named.is_empty(),
             ..Draft::default()
         };
-        match (branches.and_then(Value::as_array), named.as_slice()) {
-            // Beside `anyOf` Gemini takes a description and nothing else, so what an object is counts for more.
-            (Some(_), [_, ..]) => {
-                self.notes.dropped("anyOf", place);
-                self.keywords(object, named[0], place, &mut draft);
-            }
-            (Some(branches), []) => {
-                let keyword = if object.contains_key("anyOf") {
-                    "anyOf"
-                } else {
-                    "oneOf"
-                };
-                self.branches(branches, &pointer(place, keyword), &mut draft);
-            }
-            (None, []) => {
+        match named.as_slice() {
+            [] => {
                 let kind = if kinds.contains(&"null") {
                     "null"
                 } else {
@@ -190,38 +128,87 @@ impl Conversion<'_, '_> {
                 };
                 self.keywords(object, kind, place, &mut draft);
             }
-            (None, [kind]) => self.keywords(object, kind, place, &mut draft),
-            (None, several) => {
+            [kind] => self.keywords(object, kind, place, &mut draft),
+            several => {
                 let converted = several.iter().map(|kind| {
                     let mut branch = Draft::default();
-                    self.keywords(object, kind, place, &mut branch);
-                    branch.schema.remove("title");
-                    branch.schema.remove("default");
+                    self.keywords(&without(object, &BESIDE), kind, place, &mut branch);
                     Value::Object(branch.finish(None))
                 });
                 let converted: Vec<Value> = converted.collect();
                 draft.schema.insert("anyOf".to_owned(), converted.into());
+                self.beside_any_of(object, place, &mut draft);
             }
         }
         draft.finish(object.get("description").and_then(Value::as_str))
     }
 
-    fn branches(&mut self, branches: &[Value], place: &str, draft: &mut Draft) {
+    /// `anyOf` or `oneOf`: beside `anyOf` Gemini takes a description and nothing else, so each branch is given all that
+    /// stands beside them.
+    fn branched(
+        &mut self,
+        object: &Map<String, Value>,
+        keyword: &str,
+        branches: &[Value],
+        place: &str,
+    ) -> Map<String, Value> {
+        let kinds = kinds_of(object);
+        let mut shared = without(object, &BESIDE);
+        for gone in [keyword, "type", "description"].into_iter().chain(SILENT) {
+            shared.remove(gone);
+        }
+        let mut draft = Draft::default();
         let mut converted = Vec::new();
         for (index, branch) in branches.iter().enumerate() {
-            if branch.get("type").is_some_and(|kind| kind == "null") {
-                draft.nullable = true;
-            } else if let Some(schema) = self.schema(branch, &format!("{place}/{index}")) {
-                converted.push(Value::Object(schema));
+            let here = format!("{place}/{keyword}/{index}");
+            let opened = self.open_references.len();
+            let own = match branch {
+                Value::Object(branch) => self.inline(branch, &here),
+                Value::Bool(true) => Some(Map::new()),
+                _ => None,
+            };
+            if let Some(mut own) = own
+                && narrow_kinds(&mut own, &kinds)
+            {
+                if is_null_alone(&own) {
+                    draft.nullable = true;
+                } else {
+                    self.merge(&mut own, &shared, &here);
+                    converted.push(Value::Object(self.object(&own, &here)));
+                }
             }
+            self.open_references.truncate(opened);
         }
         match converted.as_mut_slice() {
-            [Value::Object(only)] => draft.schema = std::mem::take(only),
+            [Value::Object(only)] => {
+                draft.schema = std::mem::take(only);
+                for keyword in ["title", "default"] {
+                    if let Some(value) = object.get(keyword) {
+                        draft.schema.insert(keyword.to_owned(), value.clone());
+                    }
+                }
+                if let Some(example) = first_example(object) {
+                    draft.schema.insert("example".to_owned(), example.clone());
+                }
+            }
             [] => {
                 draft.schema.insert("type".to_owned(), json!("NULL"));
             }
             _ => {
                 draft.schema.insert("anyOf".to_owned(), converted.into());
+                self.beside_any_of(object, place, &mut draft);
+            }
+        }
+        draft.finish(object.get("description").and_then(Value::as_str))
+    }
+
+    /// Says in words what Gemini does not take beside `anyOf`.
+    fn beside_any_of(&mut self, object: &Map<String, Value>, place: &str, draft: &mut Draft) {
+        for keyword in BESIDE {
+            if let Some(value) = object.get(keyword) {
+                self.notes
+                    .dropped(&format!("{keyword} beside anyOf"), &pointer(place, keyword));
+                draft.remarks.extend(words::remark(keyword, value, object));
             }
         }
     }
@@ -253,7 +240,7 @@ impl Conversion<'_, '_> {
             if SAME.contains(&name) {
                 draft.schema.insert(keyword.clone(), value.clone());
             } else {
-                self.keyword(name, value, kind, place, draft);
+                self.keyword(name, value, (kind, object), place, draft);
             }
         }
         if kind == "array" && !draft.schema.contains_key("items") {
@@ -263,7 +250,15 @@ impl Conversion<'_, '_> {
         }
     }
 
-    fn keyword(&mut self, name: &str, value: &Value, kind: &str, place: &str, draft: &mut Draft) {
+    /// One keyword of a schema of a kind.
+    fn keyword(
+        &mut self,
+        name: &str,
+        value: &Value,
+        (kind, object): (&str, &Map<String, Value>),
+        place: &str,
+        draft: &mut Draft,
+    ) {
         let here = pointer(place, name);
         match name {
             "properties" => self.properties(value, &here, draft),
@@ -275,8 +270,8 @@ impl Conversion<'_, '_> {
                     draft.schema.insert(name.to_owned(), items.into());
                 }
             }
-            "prefixItems" => self.prefix_items(value, &here, draft),
-            "enum" | "const" => self.choices(name, value, kind, &here, draft),
+            "prefixItems" => self.prefix_items(value, object, &here, draft),
+            "enum" | "const" => self.choices(name, value, (kind, object), &here, draft),
             "format"
                 if value
                     .as_str()
@@ -288,14 +283,14 @@ impl Conversion<'_, '_> {
                 self.exclusive(name, value, kind, &here, draft)
             }
             "examples" => {
-                if let Some(example) = value.as_array().and_then(|examples| examples.first()) {
+                if let Some(example) = first_example(object) {
                     draft.schema.insert("example".to_owned(), example.clone());
                 }
             }
             "additionalProperties" if value == &Value::Bool(true) => {}
             _ => {
                 self.notes.dropped(name, &here);
-                draft.remarks.extend(remark(name, value));
+                draft.remarks.extend(words::remark(name, value, object));
             }
         }
     }
@@ -320,9 +315,19 @@ impl Conversion<'_, '_> {
             .insert("properties".to_owned(), properties.into());
     }
 
-    fn prefix_items(&mut self, value: &Value, here: &str, draft: &mut Draft) {
+    fn prefix_items(
+        &mut self,
+        value: &Value,
+        object: &Map<String, Value>,
+        here: &str,
+        draft: &mut Draft,
+    ) {
         self.notes.dropped("prefixItems", here);
-        let mut distinct: Vec<Value> = Vec::new();
+        draft
+            .remarks
+            .extend(words::remark("prefixItems", value, object));
+        // `items` speaks of those behind them, and was converted before.
+        let mut distinct: Vec<Value> = draft.schema.remove("items").into_iter().collect();
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
             if let Some(schema) = self.schema(item, &format!("{here}/{index}")) {
                 let schema = Value::Object(schema);
@@ -340,19 +345,30 @@ impl Conversion<'_, '_> {
     }
 
     /// `enum` and `const`: Gemini knows them for texts alone, so others are told in words.
-    fn choices(&mut self, name: &str, value: &Value, kind: &str, here: &str, draft: &mut Draft) {
+    fn choices(
+        &mut self,
+        name: &str,
+        value: &Value,
+        (kind, object): (&str, &Map<String, Value>),
+        here: &str,
+        draft: &mut Draft,
+    ) {
         let choices = match value {
             Value::Array(choices) if name == "enum" => choices.as_slice(),
             single => std::slice::from_ref(single),
         };
-        draft.nullable |= choices.contains(&Value::Null) && kind != "null";
-        let choices: Vec<&Value> = choices.iter().filter(|choice| !choice.is_null()).collect();
-        if kind == "string" && choices.iter().any(|choice| choice.is_string()) {
-            let texts: Vec<&Value> = choices
-                .into_iter()
-                .filter(|choice| choice.is_string())
-                .collect();
-            draft.schema.insert("enum".to_owned(), json!(texts));
+        // `null` among the choices counts where the type, if there is one, has it too.
+        let kinds = kinds_of(object);
+        draft.nullable |= choices.contains(&Value::Null)
+            && kind != "null"
+            && (kinds.is_empty() || kinds.contains(&"null"));
+        // What is not of the type is no choice; and of several types each has its own.
+        let choices: Vec<&Value> = choices
+            .iter()
+            .filter(|choice| is_of_kind(choice, kind))
+            .collect();
+        if kind == "string" && !choices.is_empty() {
+            draft.schema.insert("enum".to_owned(), json!(choices));
         } else if !choices.is_empty() {
             self.notes.dropped(name, here);
             let texts: Vec<String> = choices.iter().map(ToString::to_string).collect();
@@ -424,38 +440,12 @@ impl Draft {
         let mut sentences: Vec<&str> = description.into_iter().collect();
         sentences.extend(self.remarks.iter().map(String::as_str));
         if !sentences.is_empty() {
-            self.schema
-                .insert("description".to_owned(), json!(join_sentences(&sentences)));
+            self.schema.insert(
+                "description".to_owned(),
+                json!(words::join_sentences(&sentences)),
+            );
         }
         self.schema
-    }
-}
-
-fn join_sentences(sentences: &[&str]) -> String {
-    let mut text = String::new();
-    for sentence in sentences {
-        if !text.is_empty() {
-            text.push_str(if text.ends_with(['.', '!', '?', ':']) {
-                " "
-            } else {
-                ". "
-            });
-        }
-        text.push_str(sentence.trim());
-    }
-    text
-}
-
-/// What the model needs to know of a keyword that is left out.
-fn remark(name: &str, value: &Value) -> Option<String> {
-    match name {
-        "format" => Some(format!("Format: {}.", value.as_str()?)),
-        "multipleOf" => Some(format!("Has to be a multiple of {value}.")),
-        "uniqueItems" => (value == &Value::Bool(true)).then(|| "No item twice.".to_owned()),
-        "additionalProperties" => value
-            .is_object()
-            .then(|| "Other members are allowed too.".to_owned()),
-        _ => None,
     }
 }
 
@@ -476,4 +466,8 @@ fn number(float: f64) -> Option<Number> {
         Some(integer) => Some(integer.into()),
         None => Number::from_f64(float),
     }
+}
+
+fn first_example(object: &Map<String, Value>) -> Option<&Value> {
+    object.get("examples")?.as_array()?.first()
 }

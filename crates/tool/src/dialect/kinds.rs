@@ -37,6 +37,51 @@ pub(super) fn kind_by_keywords(object: &Map<String, Value>) -> &'static str {
         .unwrap_or("string")
 }
 
+/// The types of a schema's choices, for one that names no type; empty where it has no choices.
+pub(super) fn kinds_of_choices(object: &Map<String, Value>) -> Vec<&'static str> {
+    let choices = match (object.get("enum"), object.get("const")) {
+        (_, Some(only)) => std::slice::from_ref(only),
+        (Some(choices), None) => choices.as_array().map_or(&[][..], Vec::as_slice),
+        (None, None) => &[],
+    };
+    let mut kinds: Vec<&str> = Vec::new();
+    for choice in choices {
+        let kind = match choice {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    if kinds.contains(&"number") {
+        kinds.retain(|kind| *kind != "integer");
+    }
+    kinds
+}
+
+pub(super) fn is_of_kind(value: &Value, kind: &str) -> bool {
+    match value {
+        Value::Null => kind == "null",
+        Value::Bool(_) => kind == "boolean",
+        Value::Number(number) => {
+            let is_whole = || {
+                let float = number.as_f64().and_then(crate::json::whole_number);
+                !number.is_f64() || float.is_some()
+            };
+            kind == "number" || (kind == "integer" && is_whole())
+        }
+        Value::String(_) => kind == "string",
+        Value::Array(_) => kind == "array",
+        Value::Object(_) => kind == "object",
+    }
+}
+
 /// The type that a keyword is about.
 fn type_of_keyword(keyword: &str) -> Option<&'static str> {
     match keyword {

@@ -6,7 +6,7 @@ mod kinds;
 mod openai;
 
 use crate::json;
-use crate::manifest::Manifest;
+use crate::manifest::Readable;
 use crate::problem::{Report, Severity};
 use crate::registry::Declarations;
 use serde_json::Value;
@@ -54,29 +54,27 @@ impl Notes {
     }
 }
 
-/// The four declarations of a tool. The report gets what cannot be said; `None` where that is an error.
-pub(crate) fn declare(manifest: &Manifest, report: &mut Report<'_>) -> Option<Declarations> {
+/// The four declarations of a tool. The report gets what cannot be said; `None` where that, or anything else about the
+/// tool, is an error.
+pub(crate) fn declare(manifest: &Readable, report: &mut Report<'_>) -> Option<Declarations> {
+    let parameters = manifest.parameters.as_ref()?;
     let mut openai_notes = Notes::default();
-    let openai_parameters = openai::parameters(&manifest.parameters, &mut openai_notes);
+    let openai_parameters = openai::parameters(parameters, &mut openai_notes);
     openai_notes.tell("OpenAI", report);
 
     let mut gemini_notes = Notes::default();
-    let gemini_parameters = gemini::parameters(&manifest.parameters, &mut gemini_notes);
+    let gemini_parameters = gemini::parameters(parameters, &mut gemini_notes);
     gemini_notes.tell("Gemini's native schema", report);
     if report.has_errors() {
         return None;
     }
-    let id = manifest.tool_id.as_str();
-    let description = manifest.description.as_str();
+    let id = manifest.tool_id.as_ref()?.as_str();
+    let description = manifest.description.as_deref()?;
     Some(Declarations {
         openai: raw(&openai::chat(id, description, &openai_parameters)),
         openai_realtime: raw(&openai::realtime(id, description, &openai_parameters)),
         gemini_native: raw(&gemini::native(id, description, gemini_parameters)),
-        gemini_json: raw(&gemini::schema_passed_through(
-            id,
-            description,
-            &manifest.parameters,
-        )),
+        gemini_json: raw(&gemini::schema_passed_through(id, description, parameters)),
     })
 }
 

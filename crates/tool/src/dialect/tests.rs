@@ -103,6 +103,130 @@ fn gemini_combinators_and_references() {
 }
 
 #[test]
+fn gemini_has_each_branch_say_what_stands_beside_the_branches() {
+    // An object of which one of two members has to be there.
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "description": "Either."}),
+        expect![[
+            r#"{"anyOf":[{"properties":{"a":{"type":"STRING"},"b":{"type":"INTEGER"}},"required":["a"],"type":"OBJECT"},{"properties":{"a":{"type":"STRING"},"b":{"type":"INTEGER"}},"required":["b"],"type":"OBJECT"}],"description":"Either."}"#
+        ]],
+    );
+    // Variants of one object; what both speak of is as strict as both.
+    check(
+        json!({"type": "object", "properties": {"kind": {"type": "string", "maxLength": 9}, "n": {"type": "integer", "minimum": 1}}, "required": ["kind"], "oneOf": [{"properties": {"kind": {"const": "x"}, "n": {"minimum": 5}}}, {"properties": {"kind": {"const": "y"}}, "required": ["n"]}, {"type": "string"}]}),
+        expect![[
+            r#"{"anyOf":[{"properties":{"kind":{"enum":["x"],"maxLength":9,"type":"STRING"},"n":{"minimum":5,"type":"INTEGER"}},"required":["kind"],"type":"OBJECT"},{"properties":{"kind":{"enum":["y"],"maxLength":9,"type":"STRING"},"n":{"minimum":1,"type":"INTEGER"}},"required":["n","kind"],"type":"OBJECT"}]}"#
+        ]],
+    );
+    check(
+        json!({"type": ["string", "null"], "maxLength": 5, "anyOf": [{"pattern": "^a"}, {"minLength": 2}, {"type": "null"}]}),
+        expect![[
+            r#"{"anyOf":[{"maxLength":5,"nullable":true,"pattern":"^a","type":"STRING"},{"maxLength":5,"minLength":2,"nullable":true,"type":"STRING"}],"nullable":true}"#
+        ]],
+    );
+    check(
+        json!({"anyOf": [{"type": "string"}, {"type": "integer"}], "oneOf": [{"minLength": 2}, {"minimum": 2}]}),
+        expect![[
+            r#"{"anyOf":[{"anyOf":[{"minLength":2,"type":"STRING"},{"type":"STRING"}]},{"anyOf":[{"type":"INTEGER"},{"minimum":2,"type":"INTEGER"}]}]}"#
+        ]],
+    );
+    check(
+        json!({"anyOf": [{"$ref": "#/$defs/word"}, {"type": "integer"}], "default": "x", "examples": [1], "title": "Word or number"}),
+        expect![[r#"
+            {"anyOf":[{"description":"One word.","maxLength":9,"type":"STRING"},{"type":"INTEGER"}],"description":"\"x\" if it is left out. For example 1."}
+            note default beside anyOf /parameters/properties/p/default 1
+            note examples beside anyOf /parameters/properties/p/examples 1
+            note title beside anyOf /parameters/properties/p/title 1"#]],
+    );
+    check(
+        json!({"anyOf": [{"$ref": "#/$defs/word"}, {"type": "null"}], "default": null, "examples": ["x"]}),
+        expect![[
+            r#"{"default":null,"description":"One word.","example":"x","maxLength":9,"nullable":true,"type":"STRING"}"#
+        ]],
+    );
+    check(
+        json!({"type": ["string", "integer"], "default": 3, "minimum": 1}),
+        expect![[r#"
+            {"anyOf":[{"type":"STRING"},{"minimum":1,"type":"INTEGER"}],"description":"3 if it is left out."}
+            note default beside anyOf /parameters/properties/p/default 1"#]],
+    );
+}
+
+#[test]
+fn gemini_keeps_every_value_of_a_choice_that_has_several_types() {
+    check(
+        json!({"enum": ["a", 1, 2, null]}),
+        expect![[r#"
+        {"anyOf":[{"enum":["a"],"nullable":true,"type":"STRING"},{"description":"One of 1, 2.","nullable":true,"type":"INTEGER"}],"nullable":true}
+        note enum /parameters/properties/p/enum 1"#]],
+    );
+    check(
+        json!({"type": ["string", "integer"], "enum": ["a", 1]}),
+        expect![[r#"
+            {"anyOf":[{"enum":["a"],"type":"STRING"},{"description":"Always 1.","type":"INTEGER"}]}
+            note enum /parameters/properties/p/enum 1"#]],
+    );
+    check(
+        json!({"type": "string", "enum": ["a", 1, null]}),
+        expect![[r#"{"enum":["a"],"type":"STRING"}"#]],
+    );
+    check(
+        json!({"const": null}),
+        expect![[r#"
+        {"description":"Always null.","type":"NULL"}
+        note const /parameters/properties/p/const 1"#]],
+    );
+}
+
+#[test]
+fn gemini_is_told_conditions_in_words() {
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "dependentRequired": {"a": ["b"]}, "patternProperties": {"^x-": {"type": "string"}}, "not": {"required": ["b"]}}),
+        expect![[r#"
+            {"description":"`a` needs b. Must not match {\"required\":[\"b\"]}. A member whose name matches `^x-` has to match {\"type\":\"string\"}.","properties":{"a":{"type":"STRING"},"b":{"type":"STRING"}},"type":"OBJECT"}
+            note dependentRequired /parameters/properties/p/dependentRequired 1
+            note not /parameters/properties/p/not 1
+            note patternProperties /parameters/properties/p/patternProperties 1"#]],
+    );
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "if": {"required": ["a"]}, "then": {"minProperties": 2}, "else": {"maxProperties": 1}}),
+        expect![[r#"
+            {"description":"If it matches {\"required\":[\"a\"]}, it has to match {\"minProperties\":2}; else {\"maxProperties\":1}.","properties":{"a":{"type":"STRING"}},"type":"OBJECT"}
+            note else /parameters/properties/p/else 1
+            note if /parameters/properties/p/if 1
+            note then /parameters/properties/p/then 1"#]],
+    );
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "if": {"required": ["a"]}, "else": {"maxProperties": 1}}),
+        expect![[r#"
+            {"description":"If it matches {\"required\":[\"a\"]} it may be anything; else it has to match {\"maxProperties\":1}.","properties":{"a":{"type":"STRING"}},"type":"OBJECT"}
+            note else /parameters/properties/p/else 1
+            note if /parameters/properties/p/if 1"#]],
+    );
+    check(
+        json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": false}),
+        expect![[r#"
+            {"description":"The items match, in this order, [{\"type\":\"string\"},{\"type\":\"integer\"}], and no more.","items":{"anyOf":[{"type":"STRING"},{"type":"INTEGER"}]},"type":"ARRAY"}
+            note prefixItems /parameters/properties/p/prefixItems 1"#]],
+    );
+    check(
+        json!({"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "integer"}, "contains": {"const": 3}, "minContains": 2}),
+        expect![[r#"
+            {"description":"At least 2 of the items match {\"const\":3}. The items match, in this order, [{\"type\":\"string\"}].","items":{"anyOf":[{"type":"INTEGER"},{"type":"STRING"}]},"type":"ARRAY"}
+            note contains /parameters/properties/p/contains 1
+            note minContains /parameters/properties/p/minContains 1
+            note prefixItems /parameters/properties/p/prefixItems 1"#]],
+    );
+    check(
+        json!({"type": "string", "not": {"enum": ["x".repeat(400)]}, "contentEncoding": "base64"}),
+        expect![[r#"
+            {"description":"Encoded as base64. Not every value of this form is allowed.","type":"STRING"}
+            note contentEncoding /parameters/properties/p/contentEncoding 1
+            note not /parameters/properties/p/not 1"#]],
+    );
+}
+
+#[test]
 fn gemini_says_in_words_what_it_has_no_keyword_for() {
     check(
         json!({"type": "string", "format": "email", "pattern": "@x"}),
@@ -129,7 +253,7 @@ fn gemini_says_in_words_what_it_has_no_keyword_for() {
     check(
         json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true, "contains": {"const": "a"}}),
         expect![[r#"
-            {"description":"No item twice.","items":{"type":"STRING"},"type":"ARRAY"}
+            {"description":"At least 1 of the items match {\"const\":\"a\"}. No item twice.","items":{"type":"STRING"},"type":"ARRAY"}
             note contains /parameters/properties/p/contains 1
             note uniqueItems /parameters/properties/p/uniqueItems 1"#]],
     );

@@ -1,6 +1,6 @@
 //! Reads the single fields of a `schema.json`, each with what is wrong about it. Knows no rule that spans two fields.
 
-use super::{Confirmation, brief, kind_of, schema};
+use super::{Confirmation, brief, kind_of, reference, schema};
 use crate::id::ToolId;
 use crate::kind::{Mode, RateLimit};
 use crate::problem::Report;
@@ -280,7 +280,9 @@ impl<'o> Fields<'o, '_, '_> {
         };
         let parameters = self.object.get("parameters");
         for (index, pointer) in pointers.iter().enumerate() {
-            if !parameters.is_some_and(|schema| schema::names_parameter(schema, pointer)) {
+            let is_unknown =
+                parameters.is_none_or(|schema| reference::parameter(schema, pointer).is_none());
+            if is_unknown {
                 self.report.error(
                     &format!("/sensitive/{index}"),
                     format!("`{}` names no parameter", brief(pointer)),

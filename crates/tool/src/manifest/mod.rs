@@ -2,6 +2,7 @@
 //! handlers.
 
 mod fields;
+pub(crate) mod reference;
 pub(crate) mod rules;
 pub(crate) mod schema;
 
@@ -89,8 +90,69 @@ const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
 const TEMPLATE_CHARACTERS_MAX: usize = 500;
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 
-/// Reads the text of a `schema.json`. `None` where an error kept a field from being read; the report has it.
-pub(crate) fn read(text: &str, report: &mut Report<'_>) -> Option<Manifest> {
+/// What of a `schema.json` could be read; the report says what is wrong with the rest.
+#[derive(Debug, Default)]
+pub(crate) struct Readable {
+    pub(crate) tool_id: Option<ToolId>,
+    pub(crate) version: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) category: Option<Category>,
+    pub(crate) side_effects: Option<SideEffects>,
+    pub(crate) idempotent: Option<bool>,
+    pub(crate) requires_confirmation: Option<bool>,
+    pub(crate) allowed_modes: Option<Vec<Mode>>,
+    pub(crate) latency_budget_ms: Option<u64>,
+    pub(crate) parameters: Option<Value>,
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) behavior: Option<Behavior>,
+    pub(crate) scheduling: Option<Scheduling>,
+    pub(crate) on_interrupt: Option<OnInterrupt>,
+    pub(crate) reach: Option<Reach>,
+    pub(crate) response_schema: Option<Value>,
+    pub(crate) confirmation: Option<Confirmation>,
+    pub(crate) rate_limit: Option<RateLimit>,
+    pub(crate) sensitive: Vec<String>,
+    pub(crate) status: Option<String>,
+}
+
+impl Readable {
+    /// `None` where a field that has to be there could not be read.
+    pub(crate) fn whole(self) -> Option<Manifest> {
+        let latency_budget_ms = self.latency_budget_ms?;
+        Some(Manifest {
+            tool_id: self.tool_id?,
+            version: self.version?,
+            description: self.description?,
+            category: self.category?,
+            side_effects: self.side_effects?,
+            idempotent: self.idempotent?,
+            requires_confirmation: self.requires_confirmation?,
+            allowed_modes: self.allowed_modes?,
+            latency_budget_ms,
+            timeout_ms: self
+                .timeout_ms
+                .unwrap_or_else(|| default_timeout_ms(latency_budget_ms)),
+            behavior: self.behavior.unwrap_or_default(),
+            scheduling: self.scheduling,
+            on_interrupt: self.on_interrupt.unwrap_or_default(),
+            reach: self.reach.unwrap_or_default(),
+            confirmation: self.confirmation,
+            rate_limit: self.rate_limit,
+            sensitive: self.sensitive,
+            status: self.status,
+            parameters: self.parameters?,
+            response_schema: self.response_schema,
+        })
+    }
+}
+
+/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `is_built_in` says whether a
+/// tool's handler is part of the program.
+pub(crate) fn read(
+    text: &str,
+    is_built_in: impl Fn(&str) -> bool,
+    report: &mut Report<'_>,
+) -> Readable {
     let value = match json::parse(text.as_bytes()) {
         Ok(value) => value,
         Err(error) => {
@@ -101,7 +163,7 @@ pub(crate) fn read(text: &str, report: &mut Report<'_>) -> Option<Manifest> {
                 format!("this is not valid JSON: {}", error.message),
                 "correct the JSON; comments and trailing commas are not part of it",
             );
-            return None;
+            return Readable::default();
         }
     };
     let Value::Object(object) = value else {
@@ -110,12 +172,12 @@ pub(crate) fn read(text: &str, report: &mut Report<'_>) -> Option<Manifest> {
             format!("schema.json holds {}, not an object", kind_of(&value)),
             "write an object with toolId, version, description and the other fields",
         );
-        return None;
+        return Readable::default();
     };
     report_unknown(&object, report);
-    let manifest = read_fields(&object, report)?;
-    rules::check(&manifest, object.contains_key("scheduling"), report);
-    Some(manifest)
+    let readable = read_fields(&object, report);
+    rules::check(&readable, &object, is_built_in, report);
+    readable
 }
 
 fn report_unknown(object: &Map<String, Value>, report: &mut Report<'_>) {
@@ -134,72 +196,50 @@ fn report_unknown(object: &Map<String, Value>, report: &mut Report<'_>) {
     }
 }
 
-fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Option<Manifest> {
+fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable {
     let mut fields = Fields { object, report };
-    let tool_id = fields.tool_id();
-    let version = fields.semantic_version();
-    let description = fields.text(
-        "description",
-        Presence::Required,
-        DESCRIPTION_CHARACTERS_MAX,
-    );
-    let category = fields.choice(
-        "category",
-        Presence::Required,
-        &["retrieval", "action", "utility"],
-    );
-    let side_effects = fields.choice(
-        "sideEffects",
-        Presence::Required,
-        &["none", "read_only", "writes"],
-    );
-    let idempotent = fields.boolean("idempotent");
-    let requires_confirmation = fields.boolean("requiresConfirmation");
-    let allowed_modes = fields.modes();
-    let latency_budget_ms = fields.positive("latencyBudgetMs", Presence::Required);
-    let parameters = fields.parameters();
-    let timeout_ms = fields.timeout_ms(TIMEOUT_MS);
-    let behavior = fields.choice(
-        "behavior",
-        Presence::Optional,
-        &["blocking", "non_blocking"],
-    );
-    let scheduling = fields.choice(
-        "scheduling",
-        Presence::Optional,
-        &["interrupt", "when_idle", "silent"],
-    );
-    let on_interrupt = fields.choice("onInterrupt", Presence::Optional, &["finish", "cancel"]);
-    let reach = fields.choice("reach", Presence::Optional, &["internal", "external"]);
-    let response_schema = fields.response_schema();
-    let confirmation = fields.confirmation(TEMPLATE_CHARACTERS_MAX);
-    let rate_limit = fields.rate_limit();
-    let sensitive = fields.sensitive();
-    let status = fields.text("status", Presence::Optional, TEMPLATE_CHARACTERS_MAX);
-
-    let latency_budget_ms = latency_budget_ms?;
-    Some(Manifest {
-        tool_id: tool_id?,
-        version: version?,
-        description: description?,
-        category: category?,
-        side_effects: side_effects?,
-        idempotent: idempotent?,
-        requires_confirmation: requires_confirmation?,
-        allowed_modes: allowed_modes?,
-        latency_budget_ms,
-        timeout_ms: timeout_ms.unwrap_or_else(|| default_timeout_ms(latency_budget_ms)),
-        behavior: behavior.unwrap_or_default(),
-        scheduling,
-        on_interrupt: on_interrupt.unwrap_or_default(),
-        reach: reach.unwrap_or_default(),
-        confirmation,
-        rate_limit,
-        sensitive,
-        status,
-        parameters: parameters?,
-        response_schema,
-    })
+    Readable {
+        tool_id: fields.tool_id(),
+        version: fields.semantic_version(),
+        description: fields.text(
+            "description",
+            Presence::Required,
+            DESCRIPTION_CHARACTERS_MAX,
+        ),
+        category: fields.choice(
+            "category",
+            Presence::Required,
+            &["retrieval", "action", "utility"],
+        ),
+        side_effects: fields.choice(
+            "sideEffects",
+            Presence::Required,
+            &["none", "read_only", "writes"],
+        ),
+        idempotent: fields.boolean("idempotent"),
+        requires_confirmation: fields.boolean("requiresConfirmation"),
+        allowed_modes: fields.modes(),
+        latency_budget_ms: fields.positive("latencyBudgetMs", Presence::Required),
+        parameters: fields.parameters(),
+        timeout_ms: fields.timeout_ms(TIMEOUT_MS),
+        behavior: fields.choice(
+            "behavior",
+            Presence::Optional,
+            &["blocking", "non_blocking"],
+        ),
+        scheduling: fields.choice(
+            "scheduling",
+            Presence::Optional,
+            &["interrupt", "when_idle", "silent"],
+        ),
+        on_interrupt: fields.choice("onInterrupt", Presence::Optional, &["finish", "cancel"]),
+        reach: fields.choice("reach", Presence::Optional, &["internal", "external"]),
+        response_schema: fields.response_schema(),
+        confirmation: fields.confirmation(TEMPLATE_CHARACTERS_MAX),
+        rate_limit: fields.rate_limit(),
+        sensitive: fields.sensitive(),
+        status: fields.text("status", Presence::Optional, TEMPLATE_CHARACTERS_MAX),
+    }
 }
 
 /// Ten times what a call should take, within what is allowed at all.

@@ -1,43 +1,109 @@
 //! The rules of a manifest that span several fields. Knows nothing of how the fields were read.
 
-use super::{Manifest, pointer, schema};
+use super::{Readable, brief, pointer, reference, schema};
 use crate::kind::{Behavior, Category, OnInterrupt, SideEffects};
 use crate::problem::{Report, Severity};
+use crate::registry::EXEMPT_FROM_EXTERNAL_CONTENT_RULE;
 use crate::template;
 use crate::validate::Validator;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// What `top_k` is clamped to, voice first: the budgets that the runtime has by default. What runs always satisfies its
 /// schema, so a clamped value has to be one that the schema allows.
-const TOP_K_CLAMPS: [u64; 2] = [3, 10];
+const TOP_K_CLAMPS: [i64; 2] = [3, 10];
 
-pub(super) fn check(manifest: &Manifest, scheduling_given: bool, report: &mut Report<'_>) {
-    check_kinds(manifest, scheduling_given, report);
-    if manifest.requires_confirmation {
-        check_names(&manifest.parameters, "/parameters", report);
-    }
-    if manifest.category == Category::Retrieval
-        && let Some(top_k) = schema::parameter(&manifest.parameters, "/top_k")
-    {
-        check_top_k(&manifest.parameters, top_k, report);
-    }
-    if let Some(confirmation) = &manifest.confirmation {
-        check_template(
-            &confirmation.preview,
-            "/confirmation/preview",
-            manifest,
-            report,
+/// Checks each rule whose fields could be read. `object` is what stands in the file.
+pub(super) fn check(
+    manifest: &Readable,
+    object: &Map<String, Value>,
+    is_built_in: impl Fn(&str) -> bool,
+    report: &mut Report<'_>,
+) {
+    check_kinds(manifest, report);
+    let is_blocking = match manifest.behavior {
+        Some(behavior) => behavior != Behavior::NonBlocking,
+        None => !object.contains_key("behavior"),
+    };
+    if object.contains_key("scheduling") && is_blocking {
+        report.error(
+            "/scheduling",
+            "`scheduling` means nothing without \"behavior\": \"non_blocking\"",
+            "remove it, or make the tool non_blocking",
         );
     }
-    if let Some(status) = &manifest.status {
-        check_template(status, "/status", manifest, report);
+    let is_exempt = manifest.tool_id.as_ref().is_some_and(|id| {
+        let id = id.as_str();
+        EXEMPT_FROM_EXTERNAL_CONTENT_RULE.contains(&id) && is_built_in(id)
+    });
+    if manifest.category == Some(Category::Action)
+        && manifest.side_effects == Some(SideEffects::Writes)
+        && manifest.requires_confirmation == Some(false)
+        && !is_exempt
+    {
+        report.at_pointer(
+            Severity::Warning,
+            "/requiresConfirmation",
+            "this action writes without asking the user",
+            "write true, unless the user would expect it to just happen",
+        );
+    }
+    if let Some(parameters) = &manifest.parameters {
+        check_parameters(manifest, parameters, report);
     }
 }
 
-fn check_kinds(manifest: &Manifest, scheduling_given: bool, report: &mut Report<'_>) {
-    let writes = manifest.side_effects == SideEffects::Writes;
-    let retrieval = manifest.category == Category::Retrieval;
-    if retrieval && !manifest.idempotent {
+fn check_parameters(manifest: &Readable, parameters: &Value, report: &mut Report<'_>) {
+    if manifest.requires_confirmation == Some(true) {
+        for (place, name) in confirmation_names(parameters) {
+            report.error(
+                &format!("/parameters{place}"),
+                format!("the parameter `{}` looks like a confirmation, and only the user can confirm", brief(&name)),
+                "remove it or give it another name; the user is asked by the runtime, and the handler runs only after a yes",
+            );
+        }
+    }
+    if manifest.category == Some(Category::Retrieval)
+        && let Some(top_k) = reference::parameter(parameters, "/top_k")
+    {
+        check_top_k(parameters, &top_k, report);
+    }
+    if let Some(confirmation) = &manifest.confirmation {
+        let place = "/confirmation/preview";
+        check_template(&confirmation.preview, place, parameters, report);
+    }
+    if let Some(status) = &manifest.status {
+        check_template(status, "/status", parameters, report);
+        for shown in template::shown(status, parameters) {
+            if manifest
+                .sensitive
+                .iter()
+                .any(|hidden| overlap(&shown, hidden))
+            {
+                report.at_pointer(
+                    Severity::Warning,
+                    "/status",
+                    format!("the status shows `{}`, which is sensitive", brief(&shown)),
+                    "leave it out of the phrase, or take it off the list `sensitive`",
+                );
+            }
+        }
+    }
+}
+
+/// Whether one of two JSON pointers leads to the other's value or into it. `*` stands for every item.
+fn overlap(left: &str, right: &str) -> bool {
+    let tokens =
+        |pointer: &str| -> Vec<String> { pointer.split('/').skip(1).map(str::to_owned).collect() };
+    tokens(left)
+        .iter()
+        .zip(&tokens(right))
+        .all(|(left, right)| left == right || left == "*" || right == "*")
+}
+
+fn check_kinds(manifest: &Readable, report: &mut Report<'_>) {
+    let writes = manifest.side_effects == Some(SideEffects::Writes);
+    let retrieval = manifest.category == Some(Category::Retrieval);
+    if retrieval && manifest.idempotent == Some(false) {
         report.error(
             "/idempotent",
             "a retrieval tool has to be idempotent",
@@ -51,81 +117,66 @@ fn check_kinds(manifest: &Manifest, scheduling_given: bool, report: &mut Report<
             "write \"none\" or \"read_only\", or choose another category",
         );
     }
-    if writes && manifest.on_interrupt == OnInterrupt::Cancel {
+    if writes && manifest.on_interrupt == Some(OnInterrupt::Cancel) {
         report.error(
             "/onInterrupt",
             "a tool that writes cannot be cancelled half-way",
             "write \"finish\", or leave it out",
         );
     }
-    if scheduling_given && manifest.behavior != Behavior::NonBlocking {
-        report.error(
-            "/scheduling",
-            "`scheduling` means nothing without \"behavior\": \"non_blocking\"",
-            "remove it, or make the tool non_blocking",
-        );
-    }
-    if manifest.category == Category::Action && writes && !manifest.requires_confirmation {
-        report.at_pointer(
-            Severity::Warning,
-            "/requiresConfirmation",
-            "this action writes without asking the user",
-            "write true, unless the user would expect it to just happen",
-        );
-    }
 }
 
-/// Reports parameters that look as if the model could confirm for the user.
-fn check_names(parameters: &Value, place: &str, report: &mut Report<'_>) {
-    let Some(object) = parameters.as_object() else {
-        return;
-    };
-    for (keyword, value) in object {
+/// The parameters that look as if the model could confirm for the user: the JSON pointer and the name of each.
+pub(crate) fn confirmation_names(parameters: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    gather_confirmation_names(parameters, "", &mut found);
+    found
+}
+
+fn gather_confirmation_names(schema: &Value, place: &str, found: &mut Vec<(String, String)>) {
+    for (keyword, value) in schema.as_object().into_iter().flatten() {
         let here = pointer(place, keyword);
         let name = keyword.as_str();
         if schema::SCHEMA_MAPS.contains(&name) {
             for (member, inner) in value.as_object().into_iter().flatten() {
                 let inner_place = pointer(&here, member);
                 if name == "properties" && is_confirmation(member) {
-                    report.error(
-                        &inner_place,
-                        format!("the parameter `{member}` looks like a confirmation, and only the user can confirm"),
-                        "remove it; the user is asked by the runtime, and the handler runs only after a yes",
-                    );
+                    found.push((inner_place.clone(), member.clone()));
                 }
-                check_names(inner, &inner_place, report);
+                gather_confirmation_names(inner, &inner_place, found);
             }
         } else if schema::SCHEMA_LISTS.contains(&name) {
             for (index, inner) in value.as_array().into_iter().flatten().enumerate() {
-                check_names(inner, &format!("{here}/{index}"), report);
+                gather_confirmation_names(inner, &format!("{here}/{index}"), found);
             }
         } else if schema::SCHEMAS.contains(&name) {
-            check_names(value, &here, report);
+            gather_confirmation_names(value, &here, found);
         }
     }
 }
 
-/// Whether a name says "confirmed" and nothing else: `confirmation_email` names a thing, `user_confirmed` does not.
+/// Whether a name says that something is confirmed: `confirm_delete`, `i_confirm` and `user_confirmation` do, while
+/// `confirmation_email` names a thing.
 fn is_confirmation(name: &str) -> bool {
-    const CORE: [&str; 8] = [
-        "confirm",
-        "confirmed",
-        "confirms",
-        "confirmation",
-        "approve",
-        "approved",
-        "approval",
-        "confirmationtoken",
-    ];
-    const AROUND: [&str; 22] = [
+    const DONE: [&str; 5] = ["confirm", "confirmed", "confirms", "approve", "approved"];
+    const NOUNS: [&str; 3] = ["confirmation", "approval", "confirmationtoken"];
+    const AROUND: [&str; 34] = [
         "is", "was", "has", "been", "user", "users", "by", "the", "to", "token", "id", "code",
         "key", "flag", "yes", "already", "pre", "auto", "force", "skip", "action", "explicit",
+        "at", "given", "received", "granted", "phrase", "word", "answer", "reply", "response",
+        "status", "text", "value",
     ];
     let words = words(name);
-    words.iter().any(|word| CORE.contains(&word.as_str()))
-        && words
-            .iter()
-            .all(|word| CORE.contains(&word.as_str()) || AROUND.contains(&word.as_str()))
+    let ends = [words.first(), words.last()];
+    let ends_in = |known: &[&str], end: Option<&String>| {
+        end.is_some_and(|word| known.contains(&word.as_str()))
+    };
+    let begins_with_noun = ends_in(&NOUNS, ends[0])
+        && words.iter().all(|word| {
+            let word = word.as_str();
+            NOUNS.contains(&word) || DONE.contains(&word) || AROUND.contains(&word)
+        });
+    ends.into_iter().any(|end| ends_in(&DONE, end)) || ends_in(&NOUNS, ends[1]) || begins_with_noun
 }
 
 /// The lower-case words of a name in snake, kebab or camel case.
@@ -149,46 +200,40 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-fn check_top_k(root: &Value, top_k: &Value, report: &mut Report<'_>) {
+/// The lowest and the highest number that the schemas allow, where they say so.
+fn bounds(parts: &[&Map<String, Value>]) -> (Option<f64>, Option<f64>) {
+    let numbers = |keyword: &'static str| {
+        parts
+            .iter()
+            .filter_map(move |part| part.get(keyword)?.as_f64())
+    };
+    (
+        numbers("minimum").reduce(f64::max),
+        numbers("maximum").reduce(f64::min),
+    )
+}
+
+fn check_top_k(root: &Value, top_k: &[&Map<String, Value>], report: &mut Report<'_>) {
     const PLACE: &str = "/parameters/properties/top_k";
-    if top_k.get("default").is_none() {
+    if !top_k.iter().any(|part| part.contains_key("default")) {
         report.error(
             PLACE,
             "a retrieval tool's `top_k` needs a default",
             "add one, such as \"default\": 5",
         );
     }
-    let minimum = top_k.get("minimum").and_then(Value::as_f64);
+    let (minimum, _) = bounds(top_k);
     let lowest_clamp = TOP_K_CLAMPS[0];
-    if minimum.is_some_and(|minimum| minimum > 3.0) {
+    if let Some(minimum) = minimum.filter(|minimum| *minimum > 3.0) {
         report.error(
             &format!("{PLACE}/minimum"),
-            format!(
-                "`top_k` may not go below {}, but voice clamps it to {lowest_clamp}",
-                minimum.unwrap_or_default()
-            ),
+            format!("`top_k` may not go below {minimum}, but voice clamps it to {lowest_clamp}"),
             format!("write a minimum of {lowest_clamp} or less"),
         );
         return;
     }
-    // The whole document judges, so that references work; other parameters may be missing.
-    let mut document = root.clone();
-    if let Some(object) = document.as_object_mut() {
-        object.remove("required");
-    }
-    let Ok(validator) = Validator::compile(&document) else {
-        return;
-    };
     for clamp in TOP_K_CLAMPS {
-        let allows_more = top_k
-            .get("maximum")
-            .and_then(Value::as_f64)
-            .is_none_or(|maximum| {
-                Value::from(clamp)
-                    .as_f64()
-                    .is_some_and(|clamp| maximum > clamp)
-            });
-        if allows_more && !validator.is_valid(&json!({"top_k": clamp})) {
+        if !allows_clamp(root, top_k, clamp) {
             report.error(
                 PLACE,
                 format!("`top_k` can be clamped to {clamp}, which its schema does not allow"),
@@ -198,8 +243,49 @@ fn check_top_k(root: &Value, top_k: &Value, report: &mut Report<'_>) {
     }
 }
 
-fn check_template(text: &str, place: &str, manifest: &Manifest, report: &mut Report<'_>) {
-    for problem in template::problems(text, &manifest.parameters) {
+/// Whether what is left after a clamp satisfies the schema. So it does where nothing above the clamp is allowed, because
+/// then nothing is clamped.
+fn allows_clamp(root: &Value, top_k: &[&Map<String, Value>], clamp: i64) -> bool {
+    let (_, maximum) = bounds(top_k);
+    if maximum.is_some_and(|maximum| {
+        Value::from(clamp)
+            .as_f64()
+            .is_some_and(|clamp| maximum <= clamp)
+    }) {
+        return true;
+    }
+    // The whole document judges, so that references work; other parameters may be missing.
+    let mut document = root.clone();
+    if let Some(object) = document.as_object_mut() {
+        object.remove("required");
+    }
+    // What does not compile is reported elsewhere.
+    Validator::compile(&document).map_or(true, |validator| {
+        validator.is_valid(&json!({"top_k": clamp}))
+    })
+}
+
+/// Why a tool with these parameters cannot have its `top_k` clamped to a number: the words that its schema has for it.
+/// `None` where it can, or has none.
+pub(crate) fn clamp_refusal(parameters: &Value, clamp: i64) -> Option<String> {
+    let top_k = reference::parameter(parameters, "/top_k")?;
+    if allows_clamp(parameters, &top_k, clamp) {
+        return None;
+    }
+    Some(match bounds(&top_k).0 {
+        Some(minimum)
+            if Value::from(clamp)
+                .as_f64()
+                .is_some_and(|clamp| clamp < minimum) =>
+        {
+            format!("its minimum is {minimum}")
+        }
+        Some(_) | None => format!("its schema does not allow {clamp}"),
+    })
+}
+
+fn check_template(text: &str, place: &str, parameters: &Value, report: &mut Report<'_>) {
+    for problem in template::problems(text, parameters) {
         report.error(
             place,
             problem,
@@ -213,7 +299,7 @@ mod tests {
     use super::is_confirmation;
 
     #[test]
-    fn names_that_only_say_confirmed_are_told_from_things() {
+    fn names_that_say_confirmed_are_told_from_things() {
         for (name, expected) in [
             ("confirm", true),
             ("confirmed", true),
@@ -222,7 +308,15 @@ mod tests {
             ("userConfirmed", true),
             ("is-approved", true),
             ("Confirm", true),
+            ("confirm_delete", true),
+            ("i_confirm", true),
+            ("confirmedAt", true),
+            ("deletion_approved", true),
+            ("delete_confirmation", true),
+            ("confirmation_phrase", true),
             ("confirmation_email", false),
+            ("confirmation_email_text", false),
+            ("unconfirmed", false),
             ("title", false),
             ("confirmable", false),
         ] {

@@ -1,8 +1,9 @@
 //! The rules for a tool's JSON Schemas beyond the meta-schema: known keywords and formats, references that stay inside,
 //! patterns that run in linear time, sizes, and defaults that keep their own promise. Knows nothing of providers.
 
+use super::reference::{default_of, resolve};
 use super::{brief, nearest, pointer};
-use crate::problem::{Report, Severity};
+use crate::problem::Report;
 use crate::validate::{self, Validator};
 use serde_json::{Map, Value, json};
 
@@ -104,60 +105,79 @@ pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) {
         root,
         report,
         count: 0,
-        sound: true,
+        wrong: Vec::new(),
         defaults: Vec::new(),
     };
     walk.schema(root, base.to_owned(), 1);
-    let (sound, defaults) = (walk.sound, std::mem::take(&mut walk.defaults));
-    if sound {
-        check_meaning(root, base, &defaults, report);
-    }
+    let (wrong, defaults) = (walk.wrong, walk.defaults);
+    check_meaning(root, base, wrong, &defaults, report);
 }
 
 /// What only the validator itself can tell: that keywords have values of their kinds, that everything compiles, and
-/// that the defaults satisfy their schemas.
-fn check_meaning(root: &Value, base: &str, defaults: &[(String, &Value)], report: &mut Report<'_>) {
-    let violations = validate::meta_violations(root);
-    for violation in &violations {
+/// that the defaults satisfy their schemas. `wrong` are the places that are reported already, of which it would only
+/// say the same in other words.
+fn check_meaning(
+    root: &Value,
+    base: &str,
+    mut wrong: Vec<String>,
+    defaults: &[(String, &Value)],
+    report: &mut Report<'_>,
+) {
+    for violation in validate::meta_violations(root) {
+        let place = format!("{base}{}", violation.pointer);
+        if wrong.iter().any(|known| lies_in(&place, known)) {
+            continue;
+        }
         report.error(
-            &format!("{base}{}", violation.pointer),
+            &place,
             format!("this is not JSON Schema 2020-12: {}", violation.message),
             "correct the keyword's value",
         );
+        wrong.push(place);
     }
-    if !violations.is_empty() {
-        return;
-    }
-    if let Err(error) = Validator::compile(root) {
+    if wrong.is_empty()
+        && let Err(error) = Validator::compile(root)
+    {
+        let place = format!("{base}{}", error.pointer);
         report.error(
-            &format!("{base}{}", error.pointer),
+            &place,
             format!("the schema does not compile: {}", error.message),
             "correct it",
         );
-        return;
+        wrong.push(place);
     }
     for (place, schema) in defaults {
-        check_default(root, schema, place, report);
+        check_default(root, schema, place, wrong.is_empty(), report);
     }
+}
+
+fn lies_in(place: &str, outer: &str) -> bool {
+    place
+        .strip_prefix(outer)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 struct Walk<'s, 'r, 't> {
     root: &'s Value,
     report: &'r mut Report<'t>,
     count: usize,
-    /// No error was found that would make the validator's own errors a mere echo.
-    sound: bool,
-    /// The subschemas that have a default, by their place in the file.
+    /// The places of what was reported.
+    wrong: Vec<String>,
+    /// The subschemas that have a default or inherit one, by their place in the file.
     defaults: Vec<(String, &'s Value)>,
 }
 
 impl<'s> Walk<'s, '_, '_> {
     fn error(&mut self, place: &str, message: String, cure: impl Into<String>) {
-        self.sound = false;
+        self.wrong.push(place.to_owned());
         self.report.error(place, message, cure);
     }
 
     fn schema(&mut self, schema: &'s Value, place: String, depth: usize) {
+        // Nobody who counts schemas counts `"additionalProperties": false`.
+        if schema.is_boolean() {
+            return;
+        }
         self.count += 1;
         if self.count == SUBSCHEMAS_MAX + 1 {
             let message = format!("there are over {SUBSCHEMAS_MAX} subschemas");
@@ -175,11 +195,14 @@ impl<'s> Walk<'s, '_, '_> {
             return;
         }
         let Some(object) = schema.as_object() else {
-            // A boolean schema is fine; anything else is the meta-schema's to report.
+            // What it is instead is the meta-schema's to report.
             return;
         };
         self.keywords(object, &place, depth);
-        if object.contains_key("default") {
+        // A default that is inherited and nothing else has been judged where it stands.
+        let narrows =
+            object.len() > 1 && (object.contains_key("$ref") || object.contains_key("allOf"));
+        if object.contains_key("default") || (narrows && default_of(self.root, schema).is_some()) {
             self.defaults.push((place.clone(), schema));
         }
         for (keyword, value) in object {
@@ -284,18 +307,29 @@ impl<'s> Walk<'s, '_, '_> {
     }
 }
 
-fn check_default(root: &Value, schema: &Value, place: &str, report: &mut Report<'_>) {
-    let Some(default) = schema.get("default") else {
+/// `is_sound` is whether nothing else is wrong with the whole schema.
+fn check_default(
+    root: &Value,
+    schema: &Value,
+    place: &str,
+    is_sound: bool,
+    report: &mut Report<'_>,
+) {
+    let Some(default) = default_of(root, schema) else {
         return;
     };
     let here = pointer(place, "default");
+    let text = schema.to_string();
     // References count from the root. So where there are any, the subschema is judged inside a copy of the root that
     // says nothing of arrays but this, and the default is wrapped in one.
-    let refers = serde_json::to_string(root).is_ok_and(|text| text.contains("\"$ref\""));
-    let (judge, value) = if refers {
+    let (judge, value) = if text.contains("\"$ref\"") {
+        let whole = root.to_string();
         let mut copy = Map::new();
         for keyword in SCHEMA_MAPS {
-            if let Some(schemas) = root.get(keyword) {
+            // What nobody refers to is left out: what is wrong there says nothing of this default.
+            let is_meant =
+                whole.contains(&format!("\"#/{keyword}/")) || whole.contains("\"$anchor\"");
+            if let Some(schemas) = root.get(keyword).filter(|_| is_meant) {
                 copy.insert(keyword.to_owned(), schemas.clone());
             }
         }
@@ -306,9 +340,10 @@ fn check_default(root: &Value, schema: &Value, place: &str, report: &mut Report<
     };
     let violations = match Validator::compile(&judge) {
         Ok(validator) => validator.violations(&value),
+        // What keeps it from being judged has been reported.
+        Err(_) if !is_sound => return,
         Err(error) => {
-            report.at_pointer(
-                Severity::Error,
+            report.error(
                 &here,
                 format!("the default cannot be checked: {}", error.message),
                 "put what its schema refers to under $defs",
@@ -323,81 +358,4 @@ fn check_default(root: &Value, schema: &Value, place: &str, report: &mut Report<
             "correct the default or the schema",
         );
     }
-}
-
-/// What a local reference names: `#`, a JSON pointer behind `#`, or an anchor.
-pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
-    let fragment = percent_decode(reference.strip_prefix('#')?)?;
-    let target = if fragment.is_empty() || fragment.starts_with('/') {
-        root.pointer(&fragment)?
-    } else {
-        find_anchor(root, &fragment)?
-    };
-    (target.is_object() || target.is_boolean()).then_some(target)
-}
-
-fn percent_decode(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
-fn find_anchor<'s>(value: &'s Value, anchor: &str) -> Option<&'s Value> {
-    match value {
-        Value::Object(object) => {
-            if object.get("$anchor").and_then(Value::as_str) == Some(anchor) {
-                return Some(value);
-            }
-            object.values().find_map(|inner| find_anchor(inner, anchor))
-        }
-        Value::Array(items) => items.iter().find_map(|inner| find_anchor(inner, anchor)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    }
-}
-
-/// The schema of the argument that a JSON pointer names, through properties and items. References are followed.
-pub(crate) fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<&'s Value> {
-    if !pointer.starts_with('/') {
-        return None;
-    }
-    let mut place = dereference(root, root)?;
-    for token in pointer.split('/').skip(1) {
-        let token = token.replace("~1", "/").replace("~0", "~");
-        let property = place
-            .get("properties")
-            .and_then(|properties| properties.get(&token));
-        let is_item = token == "*" || token.parse::<usize>().is_ok();
-        let next = property.or_else(|| place.get("items").filter(|_| is_item))?;
-        place = dereference(root, next)?;
-    }
-    Some(place)
-}
-
-pub(super) fn names_parameter(root: &Value, pointer: &str) -> bool {
-    parameter(root, pointer).is_some()
-}
-
-/// Follows references until there is none; `None` where they never end.
-fn dereference<'s>(root: &'s Value, schema: &'s Value) -> Option<&'s Value> {
-    let mut place = schema;
-    for _ in 0..NESTING_MAX {
-        match place.get("$ref").and_then(Value::as_str) {
-            Some(reference) => place = resolve(root, reference)?,
-            None => return Some(place),
-        }
-    }
-    None
 }

@@ -1,7 +1,9 @@
 //! The defaults that a schema declares, and putting them where a value leaves them out. Knows no other keyword.
 
 use crate::arguments::{Arguments, Kind, Place, order};
+use crate::manifest::reference;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// The defaults of one object schema and of what lies inside it, sorted by name.
@@ -9,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 pub(super) struct Defaults {
     own: Vec<(String, Arc<str>, Value)>,
     inner: Vec<(String, Defaults)>,
-    items: Option<Box<Defaults>>,
+    /// Of a list: its pointer, counted from the item of the list around it where there is one, and what its items have.
+    items: Option<(Arc<str>, Box<Defaults>)>,
     /// What the first call left out, of the outermost object. Most others leave out the same, and share the list.
     usual: OnceLock<Arc<[Arc<str>]>>,
 }
@@ -20,11 +23,14 @@ struct Applied<'d> {
     /// So many are those that the usual list begins with.
     alike: usize,
     own: Vec<Arc<str>>,
+    /// The lists that we are in, and at which item.
+    within: Vec<(Arc<str>, usize)>,
 }
 
 impl Applied<'_> {
     fn push(&mut self, pointer: &Arc<str>) {
-        let is_usual = self.own.is_empty()
+        let is_usual = self.within.is_empty()
+            && self.own.is_empty()
             && self
                 .usual
                 .get(self.alike)
@@ -36,13 +42,78 @@ impl Applied<'_> {
         if self.own.is_empty() {
             self.own.extend_from_slice(&self.usual[..self.alike]);
         }
-        self.own.push(pointer.clone());
+        if self.within.is_empty() {
+            self.own.push(pointer.clone());
+            return;
+        }
+        let mut whole = String::new();
+        for (list, item) in &self.within {
+            whole.push_str(&format!("{list}/{item}"));
+        }
+        whole.push_str(pointer);
+        self.own.push(whole.into());
+    }
+}
+
+/// Values are looked into so deep: a schema that refers to itself has no end.
+const DEPTH_MAX: usize = 64;
+/// So many subschemas are looked at once references are written out, which is as many as the compiler lets pass.
+const SCHEMAS_MAX: usize = 4_000;
+
+/// Gathers the defaults of a document.
+struct Search<'s> {
+    root: &'s Value,
+    /// So many subschemas may still be looked at.
+    left: usize,
+}
+
+impl<'s> Search<'s> {
+    /// The defaults inside of a value with these schemas: an own one goes before one that is referred to.
+    fn inside(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Defaults {
+        let mut defaults = Defaults::default();
+        let parts = reference::parts(self.root, schemas);
+        if depth > DEPTH_MAX || parts.len() > self.left {
+            return defaults;
+        }
+        self.left -= parts.len();
+        let mut properties: BTreeMap<&'s str, Vec<&'s Value>> = BTreeMap::new();
+        for part in &parts {
+            let here = part.get("properties").and_then(Value::as_object);
+            for (name, property) in here.into_iter().flatten() {
+                properties.entry(name).or_default().push(property);
+            }
+        }
+        for (name, schemas) in properties {
+            let inner_pointer = crate::manifest::pointer(pointer, name);
+            let inner = self.inside(&schemas, &inner_pointer, depth + 1);
+            if !inner.is_empty() {
+                defaults.inner.push((name.to_owned(), inner));
+            }
+            let default = reference::parts(self.root, &schemas)
+                .into_iter()
+                .find_map(|part| part.get("default"));
+            if let Some(default) = default {
+                defaults
+                    .own
+                    .push((name.to_owned(), inner_pointer.into(), default.clone()));
+            }
+        }
+        let items: Vec<&Value> = parts.iter().filter_map(|part| part.get("items")).collect();
+        if !items.is_empty() {
+            let inner = self.inside(&items, "", depth + 1);
+            defaults.items = (!inner.is_empty()).then(|| (pointer.into(), Box::new(inner)));
+        }
+        defaults
     }
 }
 
 impl Defaults {
     pub(super) fn of(schema: &Value) -> Self {
-        Self::inside(schema, "")
+        let mut search = Search {
+            root: schema,
+            left: SCHEMAS_MAX,
+        };
+        search.inside(&[schema], "", 0)
     }
 
     /// Fills them in and returns their pointers.
@@ -52,6 +123,7 @@ impl Defaults {
             usual: usual.map_or(&[], |usual| usual),
             alike: 0,
             own: Vec::new(),
+            within: Vec::new(),
         };
         self.apply_to_object(arguments, None, &mut applied);
         let Applied { alike, own, .. } = applied;
@@ -67,29 +139,6 @@ impl Defaults {
                 own
             }
         }
-    }
-
-    fn inside(schema: &Value, pointer: &str) -> Self {
-        let mut defaults = Self::default();
-        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-            for (name, property) in properties {
-                let inner_pointer = crate::manifest::pointer(pointer, name);
-                let inner = Self::inside(property, &inner_pointer);
-                if !inner.is_empty() {
-                    defaults.inner.push((name.clone(), inner));
-                }
-                if let Some(default) = property.get("default") {
-                    defaults
-                        .own
-                        .push((name.clone(), inner_pointer.into(), default.clone()));
-                }
-            }
-        }
-        if let Some(items) = schema.get("items") {
-            let inner = Self::inside(items, &format!("{pointer}/*"));
-            defaults.items = (!inner.is_empty()).then(|| Box::new(inner));
-        }
-        defaults
     }
 
     fn is_empty(&self) -> bool {
@@ -127,12 +176,19 @@ impl Defaults {
         match arguments.kind(place) {
             Kind::Object => self.apply_to_object(arguments, Some(place), applied),
             Kind::Array => {
-                let Some(inner) = &self.items else { return };
+                let Some((pointer, inner)) = &self.items else {
+                    return;
+                };
+                applied.within.push((pointer.clone(), 0));
                 let mut next = arguments.first_of(Some(place));
                 while let Some(item) = next {
                     inner.apply_to(arguments, item, applied);
                     next = arguments.member(item).1;
+                    if let Some((_, index)) = applied.within.last_mut() {
+                        *index += 1;
+                    }
                 }
+                applied.within.pop();
             }
             Kind::Scalar => {}
         }

@@ -2,7 +2,7 @@
 //! except for names, and those shortened.
 
 use super::Violation;
-use crate::manifest::{brief, pointer, schema};
+use crate::manifest::{brief, pointer, reference};
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
@@ -151,7 +151,7 @@ fn allowed_names(root: &Value, schema_path: &str) -> Vec<String> {
             return Vec::new();
         };
         place = match next.as_str().filter(|_| token == "$ref") {
-            Some(reference) => schema::resolve(root, reference).unwrap_or(next),
+            Some(reference) => reference::resolve(root, reference).unwrap_or(next),
             None => next,
         };
     }

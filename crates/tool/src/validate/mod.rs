@@ -16,12 +16,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// The formats that are asserted.
-pub(crate) const FORMATS: [&str; 17] = [
+pub(crate) const FORMATS: [&str; 19] = [
     "date",
     "date-time",
     "duration",
     "email",
     "hostname",
+    "idn-email",
+    "idn-hostname",
     "ipv4",
     "ipv6",
     "iri",
@@ -147,6 +149,8 @@ fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
         .with_pattern_options(jsonschema::PatternOptions::regex())
+        .with_format("idn-email", formats::is_international_email)
+        .with_format("idn-hostname", formats::is_international_host)
         .offline()
         .build(schema)
         .map_err(|error| SchemaError {

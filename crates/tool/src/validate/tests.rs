@@ -98,8 +98,89 @@ fn defaults_fill_gaps_at_every_depth_and_say_where() {
     let applied: Vec<&str> = applied.iter().map(AsRef::as_ref).collect();
     assert_eq!(
         applied,
-        ["/filters", "/limit", "/filters/lang", "/list/*/n"]
+        ["/filters", "/limit", "/filters/lang", "/list/0/n"]
     );
+}
+
+#[test]
+fn defaults_in_lists_are_named_by_their_place_in_every_call() {
+    let validator = Validator::compile(&json!({"properties": {
+        "rows": {"items": {"properties": {"n": {"default": 1}, "cells": {"items": {"properties": {"m": {"default": 2}}}}}}},
+        "z": {"default": 3},
+    }}))
+    .unwrap();
+    for (given, expected) in [
+        (
+            json!({"rows": [{}, {"n": 1, "cells": [{"m": 1}, {}]}]}),
+            vec!["/z", "/rows/0/n", "/rows/1/cells/1/m"],
+        ),
+        (json!({"rows": [{"n": 1}, {}]}), vec!["/z", "/rows/1/n"]),
+        (json!({"rows": [{"n": 1}]}), vec!["/z"]),
+        (
+            json!({"rows": [{}, {"n": 1, "cells": [{"m": 1}, {}]}]}),
+            vec!["/z", "/rows/0/n", "/rows/1/cells/1/m"],
+        ),
+    ] {
+        let mut arguments = Arguments::from(given.as_object().unwrap().clone());
+        let applied = validator.apply_defaults(&mut arguments);
+        let applied: Vec<&str> = applied.iter().map(AsRef::as_ref).collect();
+        assert_eq!(applied, expected, "{given}");
+    }
+}
+
+#[test]
+fn defaults_are_found_behind_references_and_an_own_one_goes_first() {
+    let validator = Validator::compile(&json!({"type": "object", "properties": {
+        "a": {"$ref": "#/$defs/k"},
+        "b": {"$ref": "#/$defs/k", "default": 4},
+        "c": {"allOf": [{"type": "integer"}, {"$ref": "#/$defs/k"}]},
+        "d": {"$ref": "#/$defs/object"},
+        "e": {"anyOf": [{"type": "integer", "default": 1}]},
+    }, "$defs": {
+        "k": {"type": "integer", "default": 2},
+        "object": {"type": "object", "properties": {"inner": {"$ref": "#/$defs/k"}}},
+    }}))
+    .unwrap();
+    let mut arguments = Arguments::from(json!({"d": {}}).as_object().unwrap().clone());
+    let applied = validator.apply_defaults(&mut arguments);
+    assert_eq!(
+        arguments.to_value(),
+        json!({"a": 2, "b": 4, "c": 2, "d": {"inner": 2}})
+    );
+    assert_eq!(applied.len(), 4);
+}
+
+#[test]
+fn references_without_end_have_defaults_that_end() {
+    let validator = Validator::compile(&json!({"$ref": "#/$defs/tree", "$defs": {"tree": {"properties": {
+        "n": {"default": 1}, "left": {"$ref": "#/$defs/tree"}, "right": {"$ref": "#/$defs/tree"},
+    }}}}))
+    .unwrap();
+    let mut arguments = Arguments::from(json!({"left": {}}).as_object().unwrap().clone());
+    validator.apply_defaults(&mut arguments);
+    assert_eq!(arguments.to_value(), json!({"n": 1, "left": {"n": 1}}));
+}
+
+#[test]
+fn international_names_are_formats_of_their_own() {
+    let valid = |format: &str, text: &str| {
+        Validator::compile(&json!({"type": "string", "format": format}))
+            .unwrap()
+            .is_valid(&json!(text))
+    };
+    for (format, text, expected) in [
+        ("idn-email", "frå@örebro.example", true),
+        ("idn-email", "a@x.org", true),
+        ("idn-email", "a b@x.org", false),
+        ("idn-email", "nobody", false),
+        ("idn-email", "@x.org", false),
+        ("idn-hostname", "пример.example", true),
+        ("idn-hostname", "-x.example", false),
+        ("idn-hostname", "a..b", false),
+        ("idn-hostname", "a b", false),
+    ] {
+        assert_eq!(valid(format, text), expected, "{format} {text}");
+    }
 }
 
 #[test]

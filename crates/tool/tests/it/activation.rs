@@ -5,7 +5,7 @@ use expect_test::expect;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_tool::artifact::{ActivationError, Artifact, Script, ScriptLoader, Tightening};
+use windlass_tool::artifact::{ActivationError, Artifact, Clamp, Script, ScriptLoader, Tightening};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
@@ -128,6 +128,51 @@ fn the_configuration_may_tighten_a_tool() {
             window_ms: 10
         })
     );
+}
+
+#[test]
+fn a_tool_that_the_configuration_has_ask_takes_no_confirmation_from_the_model() {
+    let error = activate(
+        json!({"/parameters/properties/options": {"type": "object", "properties": {"confirm_delete": {"type": "boolean"}}}}),
+        Tightening {
+            requires_confirmation: Some(true),
+            ..Tightening::default()
+        },
+    )
+    .unwrap_err();
+    expect!["the configuration has the tool some_tool ask the user first, and its parameter confirm_delete looks like a confirmation, which only the user can give; give the parameter another name, or leave requires_confirmation out"].assert_eq(&error.to_string());
+}
+
+#[test]
+fn a_clamp_leaves_what_the_schema_allows() {
+    let registry = |top_k: serde_json::Value| {
+        let changes = json!({"/category": "retrieval", "/parameters/properties/top_k": top_k});
+        activate(changes, Tightening::default()).unwrap()
+    };
+    let clamps = |voice, text| {
+        [
+            Clamp {
+                mode: Mode::Voice,
+                key: "voice.limits.turn.top_k_max",
+                top_k_max: voice,
+            },
+            Clamp {
+                mode: Mode::Text,
+                key: "text.limits.turn.top_k_max",
+                top_k_max: text,
+            },
+        ]
+    };
+    let three = registry(json!({"type": "integer", "minimum": 3, "maximum": 10, "default": 5}));
+    assert!(three.check_clamps(&clamps(3, 10)).is_ok());
+    // Nothing above 20 is allowed, so that a clamp to 20 changes nothing.
+    assert!(three.check_clamps(&clamps(3, 20)).is_ok());
+    let error = three.check_clamps(&clamps(1, 10)).unwrap_err();
+    expect!["voice.limits.turn.top_k_max = 1 would clamp `top_k` of the tool some_tool to a number that its schema forbids: its minimum is 3; raise the limit, or have the tool's schema.json allow 1"].assert_eq(&error.to_string());
+    let fives = registry(json!({"enum": [3, 5, 10, 20], "default": 5}));
+    assert!(fives.check_clamps(&clamps(3, 5)).is_ok());
+    let error = fives.check_clamps(&clamps(3, 7)).unwrap_err();
+    expect!["text.limits.turn.top_k_max = 7 would clamp `top_k` of the tool some_tool to a number that its schema forbids: its schema does not allow 7; raise the limit, or have the tool's schema.json allow 7"].assert_eq(&error.to_string());
 }
 
 #[test]

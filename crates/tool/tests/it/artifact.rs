@@ -390,6 +390,41 @@ fn an_artifact_that_cannot_be_written_leaves_the_old_one() {
     assert!(write_artifact(&artifact, Path::new("/")).is_err());
 }
 
+/// A pipe stands for everything that is no file: a device in its place would be gone.
+#[cfg(unix)]
+#[test]
+fn an_artifact_takes_the_place_of_regular_files_alone_and_links_are_followed() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let folder = two_tools();
+    let artifact = build(&folder);
+    let root = folder.root.path();
+    let pipe = root.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let to_pipe = root.join("to-pipe");
+    symlink("pipe", &to_pipe).unwrap();
+    for path in [&pipe, &to_pipe] {
+        let error = write_artifact(&artifact, path).unwrap_err().to_string();
+        assert!(error.contains("is no regular file"), "{error}");
+    }
+    assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+
+    std::fs::create_dir(root.join("kept")).unwrap();
+    for (link, target) in [("a.json", "kept/a.json"), ("b.json", "a.json")] {
+        symlink(target, root.join(link)).unwrap();
+        write_artifact(&artifact, &root.join(link)).unwrap();
+        assert!(root.join(link).is_symlink());
+        assert!(
+            std::fs::symlink_metadata(root.join("kept/a.json"))
+                .unwrap()
+                .is_file()
+        );
+        assert!(Artifact::load(&root.join(link)).is_ok());
+    }
+    symlink("round.json", root.join("round.json")).unwrap();
+    assert!(write_artifact(&artifact, &root.join("round.json")).is_err());
+}
+
 /// An example of the guide may use the words of the file; sessions are told the program's.
 #[test]
 fn the_programs_words_stand_in_place_of_a_schemas_own() {

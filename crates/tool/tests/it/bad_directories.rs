@@ -190,9 +190,11 @@ fn symbolic_links_are_refused() {
             let guide = folder.tools().join("some-tool/guide.md");
             std::fs::remove_file(&guide).unwrap();
             symlink("/etc/passwd", guide).unwrap();
+            symlink("/etc/passwd", folder.tools().join("some-tool/notes.md")).unwrap();
         },
         expect![[r#"
             tools/other-tool: error: this is a symbolic link (put the directory itself here; what a link leads to can change unseen)
+            tools/some-tool/notes.md: error: this is a symbolic link (put the file itself here; what a link leads to can change unseen)
             tools/some-tool/guide.md: error: this is a symbolic link (put the file itself here; what a link leads to can change unseen)"#]],
     );
 }
@@ -229,6 +231,83 @@ fn a_tool_has_exactly_one_handler() {
             "tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or begin the directory's name with _ to leave it out)"
         ],
     );
+}
+
+#[test]
+fn other_handlers_beside_a_handler_are_refused() {
+    check(
+        |folder| {
+            folder
+                .tool("some-tool", &manifest("some_tool"))
+                .file("some-tool/handler.mjs", "")
+                .file("some-tool/handler.py", "")
+                .file("some-tool/handler.test.js", "")
+                .file("some-tool/handlers.md", "");
+        },
+        expect![[r#"
+            tools/some-tool/handler.mjs: error: a tool has one handler: built in, or handler.js (remove the file, or give it another name if it is no handler)
+            tools/some-tool/handler.py: error: a tool has one handler: built in, or handler.js (remove the file, or give it another name if it is no handler)"#]],
+    );
+}
+
+#[test]
+fn a_handler_is_a_function_in_a_file_that_closes_what_it_opens() {
+    for (source, expected) in [
+        (
+            "export const execute = 3;\n",
+            expect![
+                "tools/some-tool/handler.js: error: what the file exports as `execute` is no function (write `export async function execute({ args, context }) { … }`)"
+            ],
+        ),
+        (
+            "// One\nexport async function execute({ args }) {\n  return { ok: true;\n}\n",
+            expect![
+                "tools/some-tool/handler.js:2: error: the `{` of this line is never closed (close what is opened there; nothing of the file runs as it is)"
+            ],
+        ),
+        (
+            "export const a = 1, execute = async () => ({ ok: true });\n",
+            expect![[r#""#]],
+        ),
+    ] {
+        check(
+            |folder| {
+                folder
+                    .tool("some-tool", &manifest("some_tool"))
+                    .file("some-tool/handler.js", source);
+            },
+            expected,
+        );
+    }
+}
+
+#[test]
+fn examples_are_checked_under_every_heading_that_is_about_examples() {
+    for (heading, checked) in [
+        ("## Examples ##", true),
+        ("## Usage Examples", true),
+        ("## Example", true),
+        ("### Example 2: with guests", true),
+        ("## Examples:", true),
+        ("## Bad examples", false),
+        ("## Example response", false),
+        ("## Exemplary", false),
+        ("# Example sentences", false),
+    ] {
+        let folder = Folder::new();
+        folder.tool("some-tool", &manifest("some_tool")).file(
+            "some-tool/guide.md",
+            format!("{GUIDE}\n{heading}\n\n### More\n\n```json\n{{\"title\": 5}}\n```\n"),
+        );
+        let problems = folder.problems();
+        // A heading of the same level ends them.
+        let expected = checked && !heading.starts_with("###");
+        assert_eq!(
+            problems.contains("the example breaks"),
+            expected,
+            "{heading}: {problems}"
+        );
+    }
 }
 
 #[test]
@@ -297,6 +376,18 @@ fn the_older_pair_of_documents_needs_its_seven_sections() {
             expect![
                 "tools/some-tool/doc.md:12:2: error: the example breaks the tool's parameters at /title: must be a string (correct the example or the parameters; models copy what they read here)"
             ],
+        ),
+        // What shows what the tool answers is no example of arguments, and what is no JSON cannot be judged.
+        (
+            whole.replace(
+                "{\"title\": 5}\n```\n",
+                "{\"title\": \"Tea\"}\n```\n\n**Response:**\n\n```json\n{\"ok\": true}\n```\n### Two\n```json\n{\"title\": \"x\"} // short\n```\n### Three\n```json\n{\"ok\": true}\n```\n",
+            ),
+            expect![[r#"
+                tools/some-tool/doc.md:17: warning: the example shows a response, so it is not checked (nothing to do, or write a guide.md, where examples are arguments)
+                tools/some-tool/doc.md:22:16: warning: the example is not valid JSON: trailing characters (correct it, or leave the word json off its fence)
+                tools/some-tool/doc.md:26:1: error: the example breaks the tool's parameters at /title: `title` is required (correct the example or the parameters; models copy what they read here)
+                tools/some-tool/doc.md:26:2: error: the example breaks the tool's parameters at /ok: there is no argument named `ok` (correct the example or the parameters; models copy what they read here)"#]],
         ),
         (
             "# T\n\n## Summary\n\n## Examples\n".to_owned(),

@@ -9,4 +9,6 @@ mod bad_directories;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod lints;
+#[cfg(test)]
 mod manifests;

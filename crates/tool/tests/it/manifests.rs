@@ -79,7 +79,7 @@ fn optional_fields_are_taken_when_they_are_right() {
             "/timeoutMs": 5_000, "/behavior": "non_blocking", "/scheduling": "silent", "/onInterrupt": "cancel",
             "/reach": "external", "/responseSchema": {"type": "object"}, "/sensitive": ["/title", "/attendees/0"],
             "/confirmation": {"preview": "Create {title} with {attendees.length} guests"},
-            "/rateLimit": {"calls": 3, "windowMs": 1_000}, "/status": "Creating {title}",
+            "/rateLimit": {"calls": 3, "windowMs": 1_000}, "/status": "Creating for {attendees.length}",
         }),
         expect![""],
     );
@@ -132,8 +132,8 @@ fn a_tool_that_is_confirmed_has_no_parameter_that_says_so() {
             "/parameters/properties/confirmation_email": {"type": "string"}, "/parameters/properties/options": nested,
         }),
         expect![[r#"
-            tools/some-tool/schema.json:23:7: error: the parameter `confirmation_token` looks like a confirmation, and only the user can confirm (remove it; the user is asked by the runtime, and the handler runs only after a yes)
-            tools/some-tool/schema.json:28:11: error: the parameter `isConfirmed` looks like a confirmation, and only the user can confirm (remove it; the user is asked by the runtime, and the handler runs only after a yes)"#]],
+            tools/some-tool/schema.json:23:7: error: the parameter `confirmation_token` looks like a confirmation, and only the user can confirm (remove it or give it another name; the user is asked by the runtime, and the handler runs only after a yes)
+            tools/some-tool/schema.json:28:11: error: the parameter `isConfirmed` looks like a confirmation, and only the user can confirm (remove it or give it another name; the user is asked by the runtime, and the handler runs only after a yes)"#]],
     );
     check(
         json!({"/parameters/properties/confirmed": {"type": "boolean"}}),
@@ -184,7 +184,7 @@ fn schemas_say_only_what_json_schema_knows() {
     check_parameter(
         json!({"type": "string", "format": "e-mail"}),
         expect![
-            "tools/some-tool/schema.json:21:9: error: there is no format `e-mail` (use one of date, date-time, duration, email, hostname, ipv4, ipv6, iri, iri-reference, json-pointer, regex, relative-json-pointer, time, uri, uri-reference, uri-template, uuid)"
+            "tools/some-tool/schema.json:21:9: error: there is no format `e-mail` (use one of date, date-time, duration, email, hostname, idn-email, idn-hostname, ipv4, ipv6, iri, iri-reference, json-pointer, regex, relative-json-pointer, time, uri, uri-reference, uri-template, uuid)"
         ],
     );
     check_parameter(
@@ -318,7 +318,7 @@ fn schemas_have_limits() {
     check_parameter(
         json!({"type": "object", "properties": many}),
         expect![
-            "tools/some-tool/schema.json:2017:11: error: there are over 2000 subschemas (make the schema simpler)"
+            "tools/some-tool/schema.json:2018:11: error: there are over 2000 subschemas (make the schema simpler)"
         ],
     );
     check_parameter(

@@ -1,0 +1,169 @@
+//! What Gemini's schema has no word for is written out: references, `allOf`, and what stands beside `anyOf`. Knows which
+//! of two rules is the stricter one, where there is a stricter one.
+
+use super::{Conversion, INLINED_MAX};
+use crate::dialect::kinds::kinds_of;
+use crate::manifest::{pointer, reference};
+use serde_json::{Map, Value, json};
+
+impl Conversion<'_, '_> {
+    /// The schema with its references and `allOf` replaced by what they bring. `None` for a reference that leads back
+    /// into itself, which is an error.
+    pub(super) fn inline(
+        &mut self,
+        object: &Map<String, Value>,
+        place: &str,
+    ) -> Option<Map<String, Value>> {
+        self.inlined += 1;
+        if self.inlined > INLINED_MAX {
+            // Said once; what is left is cut off without another word.
+            if self.inlined == INLINED_MAX + 1 {
+                self.notes.error(
+                    place,
+                    format!("with its references written out, the schema has over {INLINED_MAX} subschemas"),
+                    "refer to less; Gemini's native schema has no references",
+                );
+            }
+            return None;
+        }
+        let mut merged = object.clone();
+        if let Some(Value::String(reference)) = merged.remove("$ref") {
+            if self.open_references.contains(&reference) || reference == "#" {
+                self.notes.error(
+                    &pointer(place, "$ref"),
+                    format!("the schema refers to itself through `{reference}`, which Gemini's native schema cannot express"),
+                    "unroll it to the depth that you need",
+                );
+                return None;
+            }
+            let target = reference::resolve(self.root, &reference)?
+                .as_object()?
+                .clone();
+            self.open_references.push(reference);
+            let target = self.inline(&target, place)?;
+            self.merge(&mut merged, &target, place);
+        }
+        if let Some(Value::Array(parts)) = merged.remove("allOf") {
+            for part in parts.iter().filter_map(Value::as_object) {
+                let part = self.inline(part, place)?;
+                self.merge(&mut merged, &part, place);
+            }
+        }
+        Some(merged)
+    }
+
+    /// Adds what `other` says to `schema`, so that both hold. Where they disagree the stricter one counts; where neither
+    /// is, the schema's own.
+    pub(super) fn merge(
+        &mut self,
+        schema: &mut Map<String, Value>,
+        other: &Map<String, Value>,
+        place: &str,
+    ) {
+        for (keyword, value) in other {
+            let Some(mine) = schema.get_mut(keyword) else {
+                schema.insert(keyword.clone(), value.clone());
+                continue;
+            };
+            if mine == value {
+                continue;
+            }
+            match (keyword.as_str(), mine, value) {
+                ("properties", Value::Object(mine), Value::Object(theirs)) => {
+                    for (name, property) in theirs {
+                        let here = pointer(&pointer(place, keyword), name);
+                        match (mine.get_mut(name), property) {
+                            (Some(Value::Object(mine)), Value::Object(property)) => {
+                                self.merge(mine, property, &here);
+                            }
+                            // `false` is as strict as can be, and `true` says nothing.
+                            (Some(mine), property) => {
+                                if property == &Value::Bool(false) || mine == &Value::Bool(true) {
+                                    *mine = property.clone();
+                                }
+                            }
+                            (None, _) => {
+                                mine.insert(name.clone(), property.clone());
+                            }
+                        }
+                    }
+                }
+                ("required", Value::Array(mine), Value::Array(theirs)) => {
+                    let missing: Vec<Value> = theirs
+                        .iter()
+                        .filter(|name| !mine.contains(name))
+                        .cloned()
+                        .collect();
+                    mine.extend(missing);
+                }
+                ("enum", Value::Array(mine), Value::Array(theirs)) => {
+                    mine.retain(|choice| theirs.contains(choice));
+                }
+                (name, mine, theirs) if is_stricter(name, theirs, mine) => *mine = theirs.clone(),
+                (name, mine, theirs) if is_stricter(name, mine, theirs) => {}
+                ("description" | "title" | "default" | "examples" | "$defs", _, _) => {}
+                _ => self
+                    .notes
+                    .dropped(&format!("{keyword} twice for one value"), place),
+            }
+        }
+    }
+}
+
+/// Whether one bound allows less than the other.
+fn is_stricter(keyword: &str, bound: &Value, other: &Value) -> bool {
+    let (Some(bound), Some(other)) = (bound.as_f64(), other.as_f64()) else {
+        return keyword == "additionalProperties" && bound == &Value::Bool(false)
+            || keyword == "uniqueItems" && bound == &Value::Bool(true);
+    };
+    match keyword {
+        "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties"
+        | "minContains" => bound > other,
+        "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties"
+        | "maxContains" => bound < other,
+        _ => false,
+    }
+}
+
+pub(super) fn without(object: &Map<String, Value>, keywords: &[&str]) -> Map<String, Value> {
+    let mut object = object.clone();
+    object.retain(|keyword, _| !keywords.contains(&keyword.as_str()));
+    object
+}
+
+/// Leaves a branch those types that what stands beside the branches allows, too; `false` where there is none.
+pub(super) fn narrow_kinds(branch: &mut Map<String, Value>, kinds: &[&str]) -> bool {
+    if kinds.is_empty() {
+        return true;
+    }
+    let own = kinds_of(branch);
+    let both: Vec<&str> = if own.is_empty() {
+        kinds.to_vec()
+    } else {
+        let is_shared =
+            |kind: &str| kinds.contains(&kind) || (kind == "integer" && kinds.contains(&"number"));
+        let mut both: Vec<&str> = own.iter().copied().filter(|kind| is_shared(kind)).collect();
+        // A number that has to be whole as well.
+        if own.contains(&"number") && kinds.contains(&"integer") && !both.contains(&"integer") {
+            both.push("integer");
+        }
+        both
+    };
+    let narrowed = match both.as_slice() {
+        [] => return false,
+        [only] => json!(only),
+        several => json!(several),
+    };
+    branch.insert("type".to_owned(), narrowed);
+    true
+}
+
+/// Whether a schema allows `null` and nothing else.
+pub(super) fn is_null_alone(schema: &Map<String, Value>) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "null")
+        || schema.get("const") == Some(&Value::Null)
+        || schema
+            .get("enum")
+            .and_then(Value::as_array)
+            .is_some_and(|choices| !choices.is_empty() && choices.iter().all(Value::is_null))
+}

@@ -1,0 +1,122 @@
+//! What a schema says of a value, wherever it says it: in its own words, behind a `$ref`, or in an `allOf`. Knows the
+//! document alone; reports nothing.
+
+use serde_json::{Map, Value};
+
+/// References that lead to references are followed so far.
+const DEPTH_MAX: usize = 16;
+/// So many schemas may speak of one value; more do not pass the limits of a whole schema.
+const PARTS_MAX: usize = 256;
+
+/// What a local reference names: `#`, a JSON pointer behind `#`, or an anchor.
+pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+    let fragment = percent_decode(reference.strip_prefix('#')?)?;
+    let target = if fragment.is_empty() || fragment.starts_with('/') {
+        root.pointer(&fragment)?
+    } else {
+        find_anchor(root, &fragment)?
+    };
+    (target.is_object() || target.is_boolean()).then_some(target)
+}
+
+fn percent_decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'%' {
+            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn find_anchor<'s>(value: &'s Value, anchor: &str) -> Option<&'s Value> {
+    match value {
+        Value::Object(object) => {
+            if object.get("$anchor").and_then(Value::as_str) == Some(anchor) {
+                return Some(value);
+            }
+            object.values().find_map(|inner| find_anchor(inner, anchor))
+        }
+        Value::Array(items) => items.iter().find_map(|inner| find_anchor(inner, anchor)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// Everything that always holds for a value with these schemas, the schemas' own words before what they refer to.
+/// References that lead in a circle are followed a few times and then left.
+pub(crate) fn parts<'s>(root: &'s Value, schemas: &[&'s Value]) -> Vec<&'s Map<String, Value>> {
+    let mut parts = Vec::with_capacity(schemas.len());
+    for schema in schemas {
+        gather(root, schema, 0, &mut parts);
+    }
+    parts
+}
+
+fn gather<'s>(
+    root: &'s Value,
+    schema: &'s Value,
+    depth: usize,
+    parts: &mut Vec<&'s Map<String, Value>>,
+) {
+    let Some(object) = schema.as_object() else {
+        return;
+    };
+    let is_known = || parts.iter().any(|part| std::ptr::eq(*part, object));
+    if depth > DEPTH_MAX || parts.len() >= PARTS_MAX || is_known() {
+        return;
+    }
+    parts.push(object);
+    if let Some(target) = object
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|reference| resolve(root, reference))
+    {
+        gather(root, target, depth + 1, parts);
+    }
+    if let Some(Value::Array(all)) = object.get("allOf") {
+        for part in all {
+            gather(root, part, depth + 1, parts);
+        }
+    }
+}
+
+/// The default of a schema: its own, else the first behind its reference or in its `allOf`.
+pub(crate) fn default_of<'s>(root: &'s Value, schema: &'s Value) -> Option<&'s Value> {
+    parts(root, &[schema])
+        .into_iter()
+        .find_map(|part| part.get("default"))
+}
+
+/// Everything that holds for the argument that a JSON pointer names, through properties and items. `None` where there
+/// is no such argument.
+pub(crate) fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<Vec<&'s Map<String, Value>>> {
+    if !pointer.starts_with('/') {
+        return None;
+    }
+    let mut schemas = vec![root];
+    for token in pointer.split('/').skip(1) {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        let is_item = token == "*" || token.parse::<usize>().is_ok();
+        let here = parts(root, &schemas);
+        schemas = here
+            .iter()
+            .filter_map(|part| part.get("properties")?.get(&token))
+            .collect();
+        if schemas.is_empty() && is_item {
+            schemas = here.iter().filter_map(|part| part.get("items")).collect();
+        }
+        if schemas.is_empty() {
+            return None;
+        }
+    }
+    Some(parts(root, &schemas))
+}
