@@ -1,5 +1,6 @@
 //! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
+use crate::chat::conversation::Conversation;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::clock;
 use crate::provider::Settings;
@@ -8,6 +9,7 @@ use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::{ContextTokens, Metrics};
@@ -17,7 +19,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, ModelProfile};
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
-use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::id::{ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 
 /// Everything that a session is made of.
@@ -82,8 +84,10 @@ impl Drop for Lease {
 }
 
 impl Host for VoiceHost {
-    fn start(&self, client_id: &ClientId, mut start: Start) -> Result<Admission, Refusal> {
-        let (user_id, world) = self.world.of_user(client_id, start.user_id.as_deref());
+    fn start(&self, caller: &Caller, mut start: Start) -> Result<Admission, Refusal> {
+        let (user_id, world) = self
+            .world
+            .of_user(&caller.client_id, start.user_id.as_deref());
         self.refuse_blocked(&user_id, world.as_ref())?;
         let session_id = ids::session_id().map_err(|error| broken(&error))?;
         let conversation_id = match start.conversation_id.take() {
@@ -100,7 +104,7 @@ impl Host for VoiceHost {
                 message: "this conversation has a voice session already; end that one first"
                     .to_owned(),
             })?;
-        let (history, pending_request) = self.handed_over(client_id, &conversation_id, &mut start);
+        let (history, pending_request) = self.handed_over(caller, &conversation_id, &mut start);
         let system_instruction = tools.instruction();
         self.report_context(&session_id, tools, &system_instruction);
         Ok(Admission {
@@ -122,6 +126,23 @@ impl Host for VoiceHost {
             lease: Box::new(lease),
         })
     }
+
+    fn admit(&self, caller: &Caller, conversation: &ConversationId) -> Result<(), Refusal> {
+        let known = self.find(conversation);
+        match known.is_none_or(|known| known.admits(&caller.client_id)) {
+            true => Ok(()),
+            false => Err(Refusal::Error {
+                code: ErrorCode::ForeignConversation,
+                message:
+                    "this conversation belongs to another client; begin one with an id of its own"
+                        .to_owned(),
+            }),
+        }
+    }
+
+    fn user(&self, caller: &Caller, named: &str) -> UserId {
+        self.world.of_user(&caller.client_id, Some(named)).0
+    }
 }
 
 impl VoiceHost {
@@ -129,25 +150,20 @@ impl VoiceHost {
     /// client's.
     fn handed_over(
         &self,
-        client_id: &ClientId,
+        caller: &Caller,
         id: &ConversationId,
         start: &mut Start,
     ) -> (Vec<HistoryEntry>, Option<String>) {
         let told = std::mem::take(&mut start.history);
         let asked = start.pending_request.take().map(|asked| asked.into_inner());
-        let found = self.text.find_now(id, self.world.store.as_ref());
-        let found = found.unwrap_or_else(|error| {
-            tracing::error!(%error, "a voice session knows nothing of its conversation");
-            None
-        });
-        let conversation = found.unwrap_or_else(|| {
-            let (conversation, is_new) = self.text.open(id, Some(client_id));
+        let conversation = self.find(id).unwrap_or_else(|| {
+            let (conversation, is_new) = self.text.open(id, caller.keeper());
             if is_new {
                 conversation.seed(&told);
             }
             conversation
         });
-        if !conversation.admits(client_id) {
+        if !conversation.admits(&caller.client_id) {
             return (told, asked);
         }
         let said = conversation.said();
@@ -156,6 +172,14 @@ impl VoiceHost {
             history,
             asked.or_else(|| conversation.take_pending_request()),
         )
+    }
+
+    fn find(&self, id: &ConversationId) -> Option<Arc<Conversation>> {
+        let found = self.text.find_now(id, self.world.store.as_ref());
+        found.unwrap_or_else(|error| {
+            tracing::error!(%error, "a voice session knows nothing of its conversation");
+            None
+        })
     }
 
     fn refuse_blocked(&self, user_id: &UserId, world: &dyn World) -> Result<(), Refusal> {

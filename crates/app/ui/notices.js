@@ -82,7 +82,7 @@ export const ERROR_NOTICES = {
     title: "The server is being restarted",
     text: "Start again in a moment.",
   },
-  session_active: {
+  SESSION_ACTIVE: {
     title: "This conversation is open elsewhere",
     text: "Another window or device is in this conversation. Close it there, or begin a new one here.",
   },

@@ -329,7 +329,7 @@ export class Session {
     const known = Object.hasOwn(ERROR_NOTICES, code) ? ERROR_NOTICES[code] : null;
     const title = known?.title ?? "Something went wrong";
     const text = known?.text ?? textOf(message);
-    if (this.#connection.state !== "live" || code === "provider_auth" || code === "session_active") {
+    if (this.#connection.state !== "live" || code === "provider_auth" || code === "SESSION_ACTIVE") {
       this.#view.notices.show("error", { tone: "warning", title, text });
       this.#end({ title: "The session could not begin", text: "" });
       return;

@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod call_driver;
+pub mod caller;
 pub mod client_key;
 pub mod client_protocol;
 pub mod codec;

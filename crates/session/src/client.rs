@@ -136,7 +136,10 @@ pub enum ErrorCode {
     /// Something other than `start` came first.
     NotStarted,
     /// A second `start`, or a second voice session of the conversation.
+    #[serde(rename = "SESSION_ACTIVE")]
     SessionActive,
+    /// The conversation is another client's.
+    ForeignConversation,
     /// A message is over its limit.
     TooLarge,
     /// Audio that is no whole number of samples.
@@ -167,7 +170,8 @@ impl ErrorCode {
             Self::UnknownType => "unknown_type",
             Self::ResumeRefused => "resume_refused",
             Self::NotStarted => "not_started",
-            Self::SessionActive => "session_active",
+            Self::SessionActive => "SESSION_ACTIVE",
+            Self::ForeignConversation => "foreign_conversation",
             Self::TooLarge => "too_large",
             Self::BadAudio => "bad_audio",
             Self::AudioOverflow => "audio_overflow",

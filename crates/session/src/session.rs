@@ -223,6 +223,11 @@ impl Session {
         self.calls.last_number()
     }
 
+    /// The number of the last turn that began; zero before the first.
+    pub fn last_turn(&self) -> u64 {
+        self.turns.last_number()
+    }
+
     /// What the user was asked, answered or not: the call of each question, and the hash of its token.
     pub fn questions(&self) -> impl Iterator<Item = (CallNumber, TokenHash)> {
         self.confirmations.iter()

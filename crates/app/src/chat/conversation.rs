@@ -19,6 +19,8 @@ const RECORDS_MAX: usize = 8;
 const RECORDED_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of what was said that a conversation hands to its next session, and of what waits to be stored.
 const SAID_BYTES_MAX: usize = 32 * 1024;
+/// Questions to the user whose tokens speak for whoever shows them.
+const ASKED_MAX: usize = 64;
 
 pub(crate) struct Conversation {
     pub(crate) id: ConversationId,
@@ -47,6 +49,8 @@ struct State {
     ended: Option<(UserId, Ended)>,
     /// Its id has just been made, and no session has begun under it.
     is_new: bool,
+    /// The hashes of the tokens that its client was given.
+    asked: VecDeque<[u8; 32]>,
 }
 
 /// What was said, within its bound; the oldest goes first.
@@ -99,6 +103,9 @@ impl Conversation {
     pub(crate) fn kept(id: ConversationId, kept: Kept, archive: Archive) -> Self {
         let conversation = Self::new(id, kept.owner, archive);
         let mut state = conversation.lock();
+        if let Some((_, ended)) = &kept.ended {
+            state.asked = ended.questions.iter().map(|(hash, _)| *hash).collect();
+        }
         state.ended = kept.ended;
         for entry in kept.entries {
             for said in entry.said {
@@ -116,6 +123,25 @@ impl Conversation {
     /// Whether this client may go on with it.
     pub(crate) fn admits(&self, client: &ClientId) -> bool {
         self.owner.as_ref().is_none_or(|owner| owner == client)
+    }
+
+    /// The client that alone may go on with it, where there is one.
+    pub(crate) fn owner(&self) -> Option<&ClientId> {
+        self.owner.as_ref()
+    }
+
+    /// Its user is asked something, and whoever shows this token may answer.
+    pub(crate) fn has_asked(&self, token_hash: [u8; 32]) {
+        let mut state = self.lock();
+        if state.asked.len() >= ASKED_MAX {
+            state.asked.pop_front();
+        }
+        state.asked.push_back(token_hash);
+    }
+
+    /// Whether its user was given the token of this hash.
+    pub(crate) fn knows_token(&self, token_hash: &[u8; 32]) -> bool {
+        self.lock().asked.contains(token_hash)
     }
 
     pub(crate) fn touch(&self) {
@@ -166,12 +192,16 @@ impl Conversation {
 
     /// Finds the turn that a message has, or begins one, in one step: of two that bring the same message at once, one
     /// begins its turn and the other listens to it.
-    pub(crate) fn claim(&self, delivery: Delivery) -> Claim {
+    pub(crate) fn claim(&self, mut delivery: Delivery) -> Claim {
         let mut state = self.lock();
         if let Some(message) = delivery.message.as_deref().filter(|_| !delivery.again)
             && let Some(record) = state.turn_of(message)
         {
-            return Claim::Known(record.reader());
+            if !delivery.waits {
+                return Claim::Known(record.reader());
+            }
+            // Whoever brings the message once more is to hear that turn, and not what comes of this one.
+            delivery.message = None;
         }
         let running = state.running();
         if !delivery.waits && running.is_some_and(|running| running.has_readers()) {
@@ -183,7 +213,7 @@ impl Conversation {
         Claim::New(record, writer, reader)
     }
 
-    /// A turn that never ran: its message may be sent again.
+    /// A turn that never ran, or that has no answer: its message may be sent again.
     pub(crate) fn disclaim(&self, record: &Arc<TurnRecord>) {
         let mut state = self.lock();
         state

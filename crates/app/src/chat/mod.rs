@@ -2,8 +2,9 @@
 //! knows neither HTTP nor a model's protocol.
 
 pub(crate) mod archive;
-mod conversation;
+pub(crate) mod conversation;
 pub(crate) mod conversations;
+mod delivery;
 pub(crate) mod picture;
 pub(crate) mod record;
 pub(crate) mod request;
@@ -15,14 +16,16 @@ use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use conversation::{Claim, Conversation, Delivery};
 use conversations::Conversations;
+use delivery::{approval_key, speaker, wanted};
 use record::TurnReader;
-use request::{ChatRequest, Wish};
+use request::ChatRequest;
 use sink::ChatSink;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use windlass_provider::log::Entry;
 use windlass_runtime::call_driver::Shared;
+use windlass_runtime::caller::Caller;
 use windlass_runtime::effects::Ended;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::text::ui_stream::UiStream;
@@ -51,14 +54,6 @@ pub(crate) struct ChatHost {
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
     pub(crate) conversations: Arc<Conversations>,
-}
-
-/// Who asks.
-#[derive(Clone)]
-pub(crate) struct Caller {
-    pub(crate) client_id: ClientId,
-    /// The client keeps its id, so that a conversation can be its own.
-    pub(crate) is_known: bool,
 }
 
 /// Why there is no turn.
@@ -126,19 +121,18 @@ impl ChatHost {
         let id = ConversationId::new(conversation);
         let known = self.conversations.find(&id).await.map_err(unavailable)?;
         let conversation = known.ok_or(ChatRefusal::Unknown)?;
-        if !conversation.admits(&caller.client_id) {
-            return Err(ChatRefusal::Foreign);
-        }
+        let token_hash = ids::token_hash(token.expose());
         let maker = SessionMaker {
             user_id,
-            client_id: caller.client_id.clone(),
+            client_id: speaker(&conversation, caller, &token_hash)?,
             world,
         };
         let input = TurnInput::Confirm {
-            token_hash: ids::token_hash(token.expose()),
+            token_hash,
             approved,
         };
         let delivery = Delivery {
+            message: Some(approval_key(&token_hash)),
             waits: true,
             ..Delivery::default()
         };
@@ -168,8 +162,7 @@ impl ChatHost {
         caller: &Caller,
         earlier: &[HistoryEntry],
     ) -> Arc<Conversation> {
-        let owner = caller.is_known.then_some(&caller.client_id);
-        let (conversation, is_new) = self.conversations.open(id, owner);
+        let (conversation, is_new) = self.conversations.open(id, caller.keeper());
         if is_new {
             conversation.seed(earlier);
         }
@@ -201,6 +194,8 @@ impl ChatHost {
             conversation: conversation.clone(),
             stream: UiStream::new(writer, message_id, continues),
             answer,
+            answers_nothing: false,
+            has_changed: false,
         };
         let host = self.clone();
         tokio::spawn(async move {
@@ -214,9 +209,11 @@ impl ChatHost {
                 .run_turn(&conversation, maker, input, &mut sink, given_up.as_mut())
                 .await;
             // Before the client hears that nothing follows: whoever asks the store afterwards finds the turn.
-            match ended {
-                Some(ended) => conversation.keep_turn(&record, ended),
-                None => conversation.disclaim(&record),
+            if ended.is_none() || sink.answers_nothing {
+                conversation.disclaim(&record);
+            }
+            if let Some(ended) = ended {
+                conversation.keep_turn(&record, ended);
             }
             // The record is over, and whatever a call still does is looked after without it.
             drop(sink);
@@ -418,36 +415,6 @@ struct SessionMaker {
     user_id: UserId,
     client_id: ClientId,
     world: Arc<dyn World>,
-}
-
-/// What a wish is to the conversation, and to its session.
-fn wanted(wish: Wish) -> (Delivery, TurnInput) {
-    match wish {
-        Wish::Say {
-            message,
-            input,
-            again,
-        } => {
-            let delivery = Delivery {
-                message,
-                again,
-                waits: false,
-            };
-            let input = match again {
-                true => TurnInput::Again(input),
-                false => TurnInput::User(input),
-            };
-            (delivery, input)
-        }
-        Wish::Approve { token, approved } => {
-            let token_hash = ids::token_hash(token.expose());
-            let input = TurnInput::Confirm {
-                token_hash,
-                approved,
-            };
-            (Delivery::default(), input)
-        }
-    }
 }
 
 /// Ends a stream of which nothing came.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_runtime::effects::{Beside, Ended};
 use windlass_runtime::text::ui_stream::UiStream;
-use windlass_runtime::text::{TurnEnd, TurnSink};
+use windlass_runtime::text::{FinishReason, TurnEnd, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_tool::envelope::ToolResponse;
@@ -20,6 +20,10 @@ pub(super) struct ChatSink {
     pub(super) stream: UiStream<TurnWriter>,
     /// Who waits for what came of a confirmation.
     pub(super) answer: Option<oneshot::Sender<Arc<ToolResponse>>>,
+    /// What is written is no answer that its message is to get again.
+    pub(super) answers_nothing: bool,
+    /// A call that changes something has begun, which a message that is sent again must not begin once more.
+    pub(super) has_changed: bool,
 }
 
 impl TurnSink for ChatSink {
@@ -28,20 +32,26 @@ impl TurnSink for ChatSink {
     }
 
     fn client(&mut self, update: &ClientUpdate) {
-        if let ClientUpdate::ConfirmationResult { response, .. } = update
-            && let Some(answer) = self.answer.take()
-        {
-            // Whoever asked may have left.
-            let _ = answer.send(response.expose().clone());
+        if let ClientUpdate::ConfirmationResult { call, response } = update {
+            // A token of nobody's.
+            self.answers_nothing |= call.is_none();
+            if let Some(answer) = self.answer.take() {
+                // Whoever asked may have left.
+                let _ = answer.send(response.expose().clone());
+            }
         }
         self.stream.client(update);
     }
 
     fn event(&mut self, event: &SessionEvent) {
+        if let SessionEvent::CallStarted(started) = event {
+            self.has_changed |= started.tool().writes();
+        }
         self.stream.event(event);
     }
 
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
+        self.conversation.has_asked(question.token_hash);
         self.stream.asks(question, token);
     }
 
@@ -55,6 +65,8 @@ impl TurnSink for ChatSink {
 
     /// The voice session may begin as soon as the client has read of it, so it finds its request before that.
     fn finished(&mut self, end: &TurnEnd) {
+        let is_broken = matches!(end.reason, FinishReason::Cancelled | FinishReason::Failed);
+        self.answers_nothing |= is_broken && !self.has_changed;
         if let Some(message) = &end.voice_session_start {
             let pending = message.get("pendingRequest").and_then(Value::as_str);
             self.conversation.ask_by_voice(pending.map(str::to_owned));

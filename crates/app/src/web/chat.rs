@@ -5,7 +5,7 @@ use super::client::client;
 use super::voice::busy;
 use super::{State, typed};
 use crate::chat::record::TurnReader;
-use crate::chat::{Answering, Caller, ChatRefusal, request};
+use crate::chat::{Answering, ChatRefusal, request};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::extract::State as Extract;
@@ -18,9 +18,10 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
+use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
 use windlass_runtime::text::ui_stream;
 use windlass_tool::envelope::ToolResponse;
@@ -31,6 +32,9 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The conversation, for clients that let the server choose its id.
 const CONVERSATION_HEADER: HeaderName = HeaderName::from_static("x-windlass-conversation");
+
+/// Bytes of one of this server's own refusals.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// What a request to a text endpoint has in common with every other.
 pub(super) struct Entrance {
@@ -88,16 +92,20 @@ pub(super) async fn confirm(
 ) -> Response<Body> {
     let entrance = match Entrance::of(&state, request).await {
         Ok(entrance) => entrance,
-        Err(refused) => return refused,
+        Err(refused) => return as_confirmation(refused).await,
     };
     let response = match crate::body::object::<Confirmation>(&entrance.body) {
         Err(problem) => {
             let problem = format!("the body is no answer to a request for approval: {problem}");
-            error(StatusCode::BAD_REQUEST, "bad_message", &problem)
+            as_confirmation(error(StatusCode::BAD_REQUEST, "bad_message", &problem)).await
         }
         Ok(said) => match consent(&state, &entrance.caller, said).await {
             Ok(response) => confirmed(&response),
-            Err(refusal) => refused(&refusal),
+            Err(ChatRefusal::Blocked(block)) => {
+                let farewell = &block.farewell_message;
+                as_confirmation(error(StatusCode::FORBIDDEN, "blocked", farewell)).await
+            }
+            Err(refusal) => as_confirmation(refused(&refusal)).await,
         },
     };
     entrance.finish(response)
@@ -116,7 +124,7 @@ async fn consent(
     } = said;
     let hash = ids::token_hash(token.expose());
     let id = ConversationId::new(conversation_id.as_str());
-    if let Some(answered) = state.voice.confirm(&caller.client_id, &id, hash, approved)
+    if let Some(answered) = state.voice.confirm(caller, &id, hash, approved)
         && let Ok(response) = answered.await
     {
         return Ok(response);
@@ -128,12 +136,30 @@ async fn consent(
 
 /// The status is that of the call's error, where it has one.
 fn confirmed(response: &ToolResponse) -> Response<Body> {
-    let error = response.error_type();
-    let status = error.map_or(200, |error| error.facts().http_status);
-    let body = json!({"ok": response.is_ok(), "response": response}).to_string();
-    let mut answer = typed("application/json", body);
+    let error_type = response.error_type();
+    let status = error_type.map_or(200, |error| error.facts().http_status);
+    let error = response
+        .error()
+        .map(|error| json!({"code": error.error_type.code(), "message": error.message}));
+    let body = json!({"ok": response.is_ok(), "response": response, "error": error});
+    let mut answer = typed("application/json", body.to_string());
     *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     answer
+}
+
+/// An error in the form of every answer to a confirmation.
+async fn as_confirmation(refused: Response<Body>) -> Response<Body> {
+    let (head, body) = refused.into_parts();
+    let bytes = to_bytes(body, REFUSAL_BYTES_MAX).await.unwrap_or_default();
+    let body = match serde_json::from_slice::<Map<String, Value>>(&bytes) {
+        Ok(mut fields) => {
+            fields.insert("ok".to_owned(), false.into());
+            fields.insert("response".to_owned(), Value::Null);
+            Body::from(Value::Object(fields).to_string())
+        }
+        Err(_) => Body::from(bytes),
+    };
+    Response::from_parts(head, body)
 }
 
 impl Entrance {
@@ -171,7 +197,7 @@ impl Entrance {
         if state.is_draining() {
             return Err(busy("the server is shutting down"));
         }
-        let (client_id, cookie) = client(state, headers, is_secure).map_err(|problem| {
+        let (caller, cookie) = client(state, headers, is_secure).map_err(|problem| {
             tracing::error!(%problem, "no client id could be minted");
             error(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -187,10 +213,7 @@ impl Entrance {
             error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &problem)
         })?;
         Ok(Self {
-            caller: Caller {
-                client_id,
-                is_known: cookie.is_none() || origin.is_some(),
-            },
+            caller,
             body,
             cookie,
             origin,

@@ -2,27 +2,27 @@
 
 use super::State;
 use crate::users;
-use http::header::COOKIE;
+use http::header::{COOKIE, ORIGIN};
 use http::{HeaderMap, HeaderValue};
-use windlass_tool::id::ClientId;
+use windlass_runtime::caller::{Acquaintance, Caller};
 
 const COOKIE_NAME: &str = "windlass_client";
 /// 400 days, the longest that browsers keep a cookie.
 const COOKIE_SECONDS: u32 = 34_560_000;
 
 /// The user whom the proxy has named, or the id that this server signed for the client, or a new one with the cookie that
-/// carries it.
+/// carries it. Browsers are known by their origin.
 pub(super) fn client(
     state: &State,
     headers: &HeaderMap,
     is_secure: bool,
-) -> Result<(ClientId, Option<HeaderValue>), String> {
+) -> Result<(Caller, Option<HeaderValue>), String> {
     if let Some(client_id) = users::signed_in(headers, state.user_header.as_ref()) {
-        return Ok((client_id, None));
+        return Ok((Caller::known(client_id), None));
     }
     let known = cookies(headers).find_map(|text| state.client_key.verify(text));
     if let Some(client_id) = known {
-        return Ok((client_id, None));
+        return Ok((Caller::known(client_id), None));
     }
     let minted = state.client_key.mint().map_err(|error| error.to_string())?;
     let secure = if is_secure { "; Secure" } else { "" };
@@ -31,7 +31,15 @@ pub(super) fn client(
         minted.text
     );
     let cookie = HeaderValue::from_str(&cookie).map_err(|error| error.to_string())?;
-    Ok((minted.client_id, Some(cookie)))
+    let acquaintance = match headers.contains_key(ORIGIN) {
+        true => Acquaintance::Kept,
+        false => Acquaintance::Passing,
+    };
+    let caller = Caller {
+        client_id: minted.client_id,
+        acquaintance,
+    };
+    Ok((caller, Some(cookie)))
 }
 
 fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {

@@ -30,7 +30,7 @@ pub(super) async fn connect(
     let Ok(place) = state.places.clone().try_acquire_owned() else {
         return busy("the server has as many sessions as it can hold; try again later");
     };
-    let (client_id, cookie) = match client(&state, request.headers(), is_secure) {
+    let (caller, cookie) = match client(&state, request.headers(), is_secure) {
         Ok(client) => client,
         Err(problem) => {
             tracing::error!(%problem, "no client id could be minted");
@@ -52,7 +52,7 @@ pub(super) async fn connect(
             .serve(Connection {
                 stream: Box::new(stream),
                 already_read,
-                client_id,
+                caller,
             })
             .await;
     });

@@ -162,7 +162,7 @@ fn call_messages() -> Vec<Value> {
             call_id: CallNumber(1),
             tool: "kb_search",
             args: Cow::Owned(arguments.as_object().unwrap().clone().into()),
-            status: Some("Searching for designer of Fram"),
+            status: "Searching for designer of Fram".into(),
         }),
         written(&ServerMessage::ToolProgress {
             call_id: CallNumber(1),
@@ -229,6 +229,7 @@ fn every_error_code_is_explained() {
         ErrorCode::NotStarted,
         ErrorCode::ResumeRefused,
         ErrorCode::SessionActive,
+        ErrorCode::ForeignConversation,
         ErrorCode::TooLarge,
         ErrorCode::BadAudio,
         ErrorCode::AudioOverflow,

@@ -303,6 +303,10 @@ async fn consent_can_be_given_without_a_stream() {
     let listed = post(&chat.address, "/api/confirm", list.as_bytes());
     assert_eq!(listed.status, 400, "{}", listed.body);
     assert!(listed.body.contains("no object"), "{}", listed.body);
+    let refused: Value = serde_json::from_str(&confirm("c", &json!("made-up")).body).unwrap();
+    assert_eq!(refused["ok"], false, "{refused}");
+    assert_eq!(refused["error"]["code"], "CONFIRMATION_EXPIRED");
+    assert!(refused["response"]["error"]["message"].is_string());
     let done = confirm("c", &request["token"]);
     let said: Value = serde_json::from_str(&done.body).unwrap();
     assert_eq!((done.status, &said["ok"]), (200, &json!(true)), "{said}");

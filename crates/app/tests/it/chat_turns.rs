@@ -76,8 +76,17 @@ async fn what_a_voice_session_asks_can_be_answered_over_http_by_its_client() {
         let body = json!({"conversationId": "v", "token": token, "approved": true}).to_string();
         post_with(&chat.address, "/api/confirm", headers, body.as_bytes())
     };
-    assert_eq!(confirm(&[], &token).status, 403, "somebody else");
+    let met = post_with(
+        &chat.address,
+        "/api/chat",
+        &[("Origin", &origin)],
+        hello.as_bytes(),
+    );
+    let stranger = met.header("set-cookie").unwrap();
+    let theirs = [("Cookie", stranger.split(';').next().unwrap())];
+    assert_eq!(confirm(&theirs, &token).status, 403, "somebody else");
     assert_eq!(confirm(&mine, &json!("made-up")).status, 410);
+    assert_eq!(confirm(&[], &json!("made-up")).status, 410);
     for _ in 0..2 {
         let done = confirm(&mine, &token);
         let said: Value = serde_json::from_str(&done.body).unwrap();

@@ -80,7 +80,7 @@ async fn a_conversation_has_one_voice_session_and_the_next_when_that_has_ended()
     let (mut first, _) = VoiceClient::start(&address, begin.clone()).await;
     let mut second = VoiceClient::connect(&address, &[]).await.unwrap();
     second.send(begin.clone()).await;
-    assert_eq!(second.expect("error").await["code"], "session_active");
+    assert_eq!(second.expect("error").await["code"], "SESSION_ACTIVE");
     first.send(json!({"type": "stop"})).await;
     first.expect_close().await;
     drop(first);

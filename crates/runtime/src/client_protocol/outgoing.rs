@@ -51,8 +51,7 @@ pub enum ServerMessage<'a> {
         call_id: CallNumber,
         tool: &'a str,
         args: Cow<'a, Arguments>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        status: Option<&'a str>,
+        status: Cow<'a, str>,
     },
     ToolProgress {
         #[serde(serialize_with = "call_name")]
@@ -277,7 +276,10 @@ fn call_started(started: &CallStarted) -> ServerMessage<'_> {
         call_id: started.call(),
         tool: started.tool().id.as_str(),
         args: without_sensitive(started.arguments().expose(), &started.tool().sensitive),
-        status: started.status.as_deref(),
+        status: match &started.status {
+            Some(status) => Cow::Borrowed(status),
+            None => Cow::Owned(format!("Running {}", started.tool().id)),
+        },
     }
 }
 

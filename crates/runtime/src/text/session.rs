@@ -70,7 +70,6 @@ pub struct TextSession {
 /// What the core has said since the turn began, as far as the driver acts on it.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    pub(super) turn: u64,
     /// Words have gone to the user.
     pub(super) has_words: bool,
     /// All calls of the last message are settled.
@@ -290,10 +289,8 @@ impl TextSession {
             Output::SendModel(command) => self.tell_model(command),
             Output::SendClient(update) => self.tell_client(update, sink),
             Output::Event(event) => {
-                match &event {
-                    SessionEvent::TurnStarted { turn } => self.flow.turn = *turn,
-                    SessionEvent::Usage(usage) => add(&mut self.flow.usage, usage),
-                    _ => {}
+                if let SessionEvent::Usage(usage) = &event {
+                    add(&mut self.flow.usage, usage);
                 }
                 sink.event(&event);
             }

@@ -68,7 +68,7 @@ impl TextSession {
         let end = TurnEnd {
             reason,
             usage: self.flow.usage,
-            turn: self.flow.turn,
+            turn: self.core.last_turn(),
             voice_session_start: self.flow.voice_session_start.take(),
         };
         sink.finished(&end);

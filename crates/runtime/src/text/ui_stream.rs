@@ -3,9 +3,11 @@
 //!
 //! The format is that of the npm package `ai`, version 7, `src/ui-message-stream/ui-message-chunks.ts`.
 
+mod chunk;
+
 use super::{FinishReason, TurnEnd, TurnSink};
 use crate::redaction::without_sensitive;
-use serde::Serialize;
+use chunk::{Chunk, write_event};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
@@ -23,6 +25,9 @@ pub const HEADERS: [(&str, &str); 3] = [
     ("cache-control", "no-cache"),
     ("x-accel-buffering", "no"),
 ];
+
+/// Said where the user answers what was answered already, so that a turn never ends without words.
+const ANSWERED_BEFORE: &str = "This was answered before. Nothing more was done.";
 
 /// Takes what is ready to go out and leaves the buffer empty.
 pub trait Outlet: Send {
@@ -47,74 +52,10 @@ pub struct UiStream<O> {
     shown: Vec<CallNumber>,
     /// Calls that need the user's consent and about which the user was not asked yet, each with what it is told.
     unasked: Vec<(CallNumber, String)>,
-}
-
-#[derive(Serialize)]
-#[serde(
-    tag = "type",
-    rename_all = "kebab-case",
-    rename_all_fields = "camelCase"
-)]
-enum Chunk<'a> {
-    Start {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        message_id: Option<&'a str>,
-    },
-    StartStep,
-    FinishStep,
-    TextStart {
-        id: &'a str,
-    },
-    TextEnd {
-        id: &'a str,
-    },
-    ToolInputAvailable {
-        tool_call_id: &'a str,
-        tool_name: &'a str,
-        input: Cow<'a, Arguments>,
-        dynamic: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        title: Option<&'a str>,
-    },
-    ToolOutputAvailable {
-        tool_call_id: &'a str,
-        output: &'a Value,
-        dynamic: bool,
-    },
-    ToolOutputDenied {
-        tool_call_id: &'a str,
-    },
-    ToolApprovalRequest {
-        approval_id: &'a str,
-        tool_call_id: &'a str,
-    },
-    ToolOutputError {
-        tool_call_id: &'a str,
-        error_text: String,
-        dynamic: bool,
-    },
-    SourceUrl {
-        source_id: &'a str,
-        url: &'a str,
-        title: &'a str,
-    },
-    SourceDocument {
-        source_id: &'a str,
-        media_type: &'a str,
-        title: &'a str,
-    },
-    File {
-        url: &'a str,
-        media_type: &'a str,
-    },
-    Error {
-        error_text: &'a str,
-    },
-    Abort,
-    Finish {
-        finish_reason: &'a str,
-        message_metadata: Value,
-    },
+    /// Calls whose end is written.
+    ended: Vec<CallNumber>,
+    /// What was written came of an earlier answer of the user's.
+    is_repeated: bool,
 }
 
 impl<O: Outlet> UiStream<O> {
@@ -133,10 +74,14 @@ impl<O: Outlet> UiStream<O> {
             awaits_approval: false,
             shown: Vec::new(),
             unasked: Vec::new(),
+            ended: Vec::new(),
+            is_repeated: false,
         }
     }
 
+    /// Nothing comes before the chunk that begins the message.
     fn chunk(&mut self, chunk: &Chunk<'_>) {
+        self.begin();
         write_event(&mut self.bytes, chunk);
     }
 
@@ -231,15 +176,16 @@ impl<O: Outlet> UiStream<O> {
             (Some(arguments), Some(tool)) => without_sensitive(arguments.expose(), &tool.sensitive),
             _ => Cow::Borrowed(&no_arguments),
         };
-        let error = record.error_type();
-        let tool_call_id = Self::call_id(record.call());
-        if error == Some(ErrorType::ConfirmationDeclined) {
-            return self.chunk(&Chunk::ToolOutputDenied {
-                tool_call_id: &tool_call_id,
-            });
+        if record.error_type() != Some(ErrorType::ConfirmationDeclined) {
+            self.show_call(record.call(), record.tool_name(), arguments, None);
         }
-        self.show_call(record.call(), record.tool_name(), arguments, None);
-        match &record.response.expose().outcome {
+        self.outcome(record.call(), &record.response.expose().outcome);
+    }
+
+    /// What came of a call, once.
+    fn outcome(&mut self, call: CallNumber, outcome: &Outcome) {
+        let tool_call_id = Self::call_id(call);
+        match outcome {
             Outcome::Success { data, .. } => {
                 let output: &Value = data.as_deref().unwrap_or(&Value::Null);
                 self.chunk(&Chunk::ToolOutputAvailable {
@@ -248,11 +194,16 @@ impl<O: Outlet> UiStream<O> {
                     dynamic: true,
                 });
             }
+            Outcome::Failure(error) if error.error_type == ErrorType::ConfirmationDeclined => {
+                self.chunk(&Chunk::ToolOutputDenied {
+                    tool_call_id: &tool_call_id,
+                });
+            }
             Outcome::Failure(error) => {
                 let error_text = format!("{}: {}", error.error_type.code(), error.message);
                 if error.error_type == ErrorType::ConfirmationRequired {
                     // The question follows, and is what the client is to show.
-                    return self.unasked.push((record.call(), error_text));
+                    return self.unasked.push((call, error_text));
                 }
                 self.chunk(&Chunk::ToolOutputError {
                     tool_call_id: &tool_call_id,
@@ -261,6 +212,7 @@ impl<O: Outlet> UiStream<O> {
                 });
             }
         }
+        self.ended.push(call);
     }
 
     fn sources(&mut self, citations: &[Citation]) {
@@ -289,13 +241,6 @@ impl<O: Outlet> UiStream<O> {
             write_event(&mut self.bytes, &Chunk::File { url, media_type });
         }
     }
-}
-
-fn write_event(bytes: &mut Vec<u8>, chunk: &impl Serialize) {
-    bytes.extend_from_slice(b"data: ");
-    serde_json::to_writer(&mut *bytes, chunk)
-        .expect("chunks hold no map with keys other than strings, and memory takes them");
-    bytes.extend_from_slice(b"\n\n");
 }
 
 /// A whole stream that says one thing of the server's own, as data for programs and in words for people.
@@ -372,8 +317,16 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                     error_text: message,
                 });
             }
-            // The call's own end says what came of it.
-            ClientUpdate::ConfirmationResult { call: Some(_), .. } => {}
+            // The call's own end says what came of it, where it ends here.
+            ClientUpdate::ConfirmationResult {
+                call: Some(call),
+                response,
+            } => {
+                if !self.ended.contains(call) {
+                    self.outcome(*call, &response.expose().outcome);
+                    self.is_repeated = true;
+                }
+            }
             // What the user typed is known to the client, and the rest is said by the stream's own form.
             ClientUpdate::Transcript { .. }
             | ClientUpdate::ModelGenerating
@@ -447,6 +400,9 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 error_text,
                 dynamic: true,
             });
+        }
+        if self.is_repeated && self.texts == 0 {
+            self.words(ANSWERED_BEFORE);
         }
         self.end_step();
         if let Some(message) = &end.voice_session_start {

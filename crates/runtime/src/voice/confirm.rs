@@ -2,12 +2,13 @@
 //! how what comes of it finds back. Knows no HTTP.
 
 use super::VoiceService;
+use crate::caller::Caller;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_session::client::ClientUpdate;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallNumber, ClientId, ConversationId};
+use windlass_tool::id::{CallNumber, ConversationId};
 
 /// Answers of one session that wait for what comes of them; the oldest is let go.
 const WAITING_MAX: usize = 64;
@@ -24,16 +25,16 @@ pub(super) struct Answer {
 pub type Answered = oneshot::Receiver<Arc<ToolResponse>>;
 
 impl VoiceService {
-    /// Gives an answer to the session that a conversation has now, in the name of its own client. `None` where it has none, or
-    /// one of somebody else's.
+    /// Gives an answer to the session that a conversation has now. The token of the question says who may give it; `None`
+    /// where there is no session, or where the caller shows that it is another client than the session's.
     pub fn confirm(
         &self,
-        client_id: &ClientId,
+        caller: &Caller,
         conversation: &ConversationId,
         token_hash: [u8; 32],
         approved: bool,
     ) -> Option<Answered> {
-        let door = self.doors.of_conversation(client_id, conversation)?;
+        let door = self.doors.of_conversation(caller, conversation)?;
         let (reply, answered) = oneshot::channel();
         door.answer(Answer {
             token_hash,

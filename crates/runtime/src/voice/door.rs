@@ -4,10 +4,11 @@
 use super::VoiceService;
 use super::client_side::ClientSide;
 use super::confirm::Answer;
+use crate::caller::Caller;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
-use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::id::{ConversationId, SessionId, UserId};
 
 /// Answers to confirmation requests that wait for their session.
 const ANSWERS_MAX: usize = 64;
@@ -15,7 +16,7 @@ const ANSWERS_MAX: usize = 64;
 /// Who may come in, and for which conversation.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
-    pub(super) client_id: ClientId,
+    pub(super) caller: Caller,
     pub(super) user_id: UserId,
     pub(super) conversation_id: ConversationId,
 }
@@ -188,12 +189,12 @@ impl Doors {
     pub(super) fn take(
         &self,
         token_hash: &[u8; 32],
-        user_id: Option<&str>,
+        user_id: Option<&UserId>,
         conversation_id: Option<&str>,
     ) -> Option<Arc<Door>> {
         let doors = &mut self.lock().by_token;
         let owner = &doors.get(token_hash)?.owner;
-        let is_theirs = user_id.is_none_or(|id| id == owner.user_id.as_str())
+        let is_theirs = user_id.is_none_or(|id| *id == owner.user_id)
             && conversation_id.is_none_or(|id| id == owner.conversation_id.as_str());
         if is_theirs {
             doors.remove(token_hash)
@@ -202,27 +203,37 @@ impl Doors {
         }
     }
 
-    /// The door of the session that a conversation has now, where it is this client's.
+    /// The door of the session that a conversation has now, where the caller has not shown to be another client.
     pub(super) fn of_conversation(
         &self,
-        client_id: &ClientId,
+        caller: &Caller,
         conversation_id: &ConversationId,
     ) -> Option<Arc<Door>> {
         let known = self.lock();
         let is_theirs = |door: &&Arc<Door>| {
-            door.owner.conversation_id == *conversation_id && door.owner.client_id == *client_id
+            door.owner.conversation_id == *conversation_id
+                && !caller.is_other_than(&door.owner.caller.client_id)
         };
         known.by_token.values().find(is_theirs).cloned()
     }
 
     /// Makes room for a new session of a conversation, where its own client has left the one before. Changes that one still
     /// makes stay its own until they have ended: see [`windlass_session::under_way`].
-    pub(super) fn clear(&self, client_id: &ClientId, user_id: Option<&str>, conversation_id: &str) {
+    pub(super) fn clear(
+        &self,
+        caller: &Caller,
+        user_id: Option<&UserId>,
+        conversation_id: &ConversationId,
+    ) {
         let left = self.lock().by_token.values().find_map(|door| {
             let owner = &door.owner;
-            let is_theirs = owner.client_id == *client_id
-                || user_id.is_some_and(|id| id == owner.user_id.as_str());
-            (owner.conversation_id.as_str() == conversation_id && is_theirs).then(|| door.clone())
+            let is_theirs = match user_id {
+                Some(user_id) => *user_id == owner.user_id,
+                // Whoever knows the conversation of a client that keeps no id may go on with it.
+                None => owner.caller.keeper().is_none(),
+            };
+            let is_theirs = is_theirs || owner.caller.client_id == caller.client_id;
+            (owner.conversation_id == *conversation_id && is_theirs).then(|| door.clone())
         });
         if let Some(door) = left.filter(|door| door.close()) {
             door.release();

@@ -9,6 +9,7 @@ use super::restart::TakingUp;
 use super::running::Running;
 use super::timer::{ShutdownWatch, Timer};
 use super::{Connection, VoiceService, unix_ms};
+use crate::caller::Caller;
 use crate::client_protocol::{AudioMode, ClientMessage, ServerMessage, parse};
 use crate::ids::token_hash;
 use crate::pump::Microphone;
@@ -21,11 +22,10 @@ use tokio::time::Instant;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::event::EndReason;
 use windlass_tool::envelope::rfc3339;
-use windlass_tool::id::ClientId;
 
 pub(super) struct Driver {
     service: Arc<VoiceService>,
-    client_id: ClientId,
+    caller: Caller,
     client: ClientSide,
     stage: Stage,
     timer: Timer,
@@ -63,7 +63,7 @@ impl Driver {
             connection.already_read,
         )?;
         Ok(Self {
-            client_id: connection.client_id,
+            caller: connection.caller,
             client: ClientSide::new(socket, now),
             stage: Stage::AwaitingStart {
                 until: now + settings.start_timeout,
@@ -79,7 +79,7 @@ impl Driver {
     /// Serves the client to its end.
     pub(super) async fn run(mut self) {
         self.client.say(&ServerMessage::Connected {
-            client_id: self.client_id.as_str(),
+            client_id: self.caller.client_id.as_str(),
             timestamp: rfc3339(unix_ms()),
         });
         if let Some(reading) = self.client.socket().already_read() {

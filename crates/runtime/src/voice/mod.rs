@@ -17,6 +17,7 @@ mod tokens;
 pub use confirm::Answered;
 
 use crate::call_driver::Shared;
+use crate::caller::Caller;
 use crate::client_protocol::{self, Start};
 use crate::codec::LiveProvider;
 use crate::pump::AudioLimits;
@@ -28,7 +29,7 @@ use tokio::sync::watch;
 use windlass_session::client::ErrorCode;
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
-use windlass_tool::id::ClientId;
+use windlass_tool::id::{ConversationId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// Limits of voice sessions. The defaults are the documented ones.
@@ -100,7 +101,17 @@ impl VoiceSettings {
 /// Decides what session a client gets.
 pub trait Host: Send + Sync {
     /// Called once per connection, on its task, so it must not block for long.
-    fn start(&self, client_id: &ClientId, start: Start) -> Result<Admission, Refusal>;
+    fn start(&self, caller: &Caller, start: Start) -> Result<Admission, Refusal>;
+
+    /// Whether a caller may go on with a conversation at all, before anything is done for it. Called as `start` is.
+    fn admit(&self, _caller: &Caller, _conversation: &ConversationId) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// The user for whom a caller speaks that names one.
+    fn user(&self, _caller: &Caller, named: &str) -> UserId {
+        UserId::new(named)
+    }
 }
 
 /// A session as a client gets it.
@@ -134,7 +145,7 @@ pub struct Connection {
     pub stream: Box<dyn Stream>,
     /// What the upgrade read beyond its own end.
     pub already_read: Vec<u8>,
-    pub client_id: ClientId,
+    pub caller: Caller,
 }
 
 /// Serves voice sessions until it is told to shut down.

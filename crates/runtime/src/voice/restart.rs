@@ -1,9 +1,10 @@
 //! Sessions whose process has ended: what each leaves in the store, and how a client that holds its token goes on in another.
-//! Whoever shows a token gets nothing by it unless it is the same client, for the same user.
+//! The token speaks for whoever shows it, but for one who names another user or shows to be another client.
 
 use super::door::Living;
 use super::tokens::Tokens;
 use super::{Admission, Refusal, VoiceService, unix_ms};
+use crate::caller::{Acquaintance, Caller};
 use crate::client_protocol::Start;
 use crate::effects::{Left, TakeOver, known_question, ledger_entry};
 use crate::subscriber::SessionIdentity;
@@ -20,13 +21,15 @@ use windlass_tool::sensitive::Sensitive;
 /// What the store keeps of a session.
 #[derive(Serialize, Deserialize)]
 struct Body<'a> {
-    /// Who alone may take it up.
+    /// Whose it is.
     client_id: ClientId,
     snapshot: std::borrow::Cow<'a, Snapshot>,
 }
 
 /// A session that goes on in another.
 pub(super) struct TakenUp {
+    /// As the session that it left knew it.
+    pub(super) caller: Caller,
     pub(super) admission: Admission,
     pub(super) before: Before,
 }
@@ -77,7 +80,7 @@ fn stored(
 /// transaction. Until that is done, the token stays what it was.
 pub(super) async fn take_up(
     service: Arc<VoiceService>,
-    client_id: ClientId,
+    caller: Caller,
     token: [u8; 32],
     start: Start,
 ) -> Result<TakenUp, Refusal> {
@@ -88,22 +91,30 @@ pub(super) async fn take_up(
     if service.doors.knows(&found.session_id) {
         return Err(unknown());
     }
-    let named = |named: &Option<String>, own: &str| named.as_deref().is_none_or(|name| name == own);
-    let is_theirs = named(&start.user_id, found.user_id.as_str())
-        && named(&start.conversation_id, found.conversation_id.as_str());
     let body: Body<'_> = serde_json::from_slice(found.body.expose()).map_err(|_| unknown())?;
+    let is_theirs = is_theirs(&service, &caller, &start, &found);
     let mut snapshot = body.snapshot.into_owned();
-    if !is_theirs || body.client_id != client_id || !snapshot.is_current() {
+    if !is_theirs || caller.is_other_than(&body.client_id) || !snapshot.is_current() {
         return Err(unknown());
     }
+    let caller = match caller.client_id == body.client_id {
+        true => caller,
+        // It has shown nothing but the token, which was this client's.
+        false => Caller {
+            client_id: body.client_id,
+            acquaintance: Acquaintance::Passing,
+        },
+    };
+    let is_nameless = found.user_id.as_str() == caller.client_id.as_str();
     let start = Start {
+        user_id: (!is_nameless).then(|| found.user_id.to_string()),
         conversation_id: Some(found.conversation_id.to_string()),
         history: snapshot.history.clone(),
         pending_request: snapshot.pending_request.clone(),
         resume: None,
         ..start
     };
-    let mut admission = service.host.start(&client_id, start)?;
+    let mut admission = service.host.start(&caller, start)?;
     if admission.session.user_id != found.user_id {
         return Err(unknown());
     }
@@ -112,7 +123,7 @@ pub(super) async fn take_up(
     admission.session.history.clone_from(&snapshot.history);
     let session = &admission.session;
     let identity = SessionIdentity {
-        client_id,
+        client_id: caller.client_id.clone(),
         session_id: session.session_id.clone(),
         user_id: session.user_id.clone(),
         conversation_id: session.conversation_id.clone(),
@@ -137,7 +148,24 @@ pub(super) async fn take_up(
         tokens,
         living,
     };
-    Ok(TakenUp { admission, before })
+    Ok(TakenUp {
+        caller,
+        admission,
+        before,
+    })
+}
+
+/// Whether a session is the one that its user and conversation are named of, as far as they are.
+fn is_theirs(
+    service: &VoiceService,
+    caller: &Caller,
+    start: &Start,
+    found: &windlass_store::Snapshot,
+) -> bool {
+    let named = start.user_id.as_deref();
+    let conversation = start.conversation_id.as_deref();
+    named.is_none_or(|named| service.host.user(caller, named) == found.user_id)
+        && conversation.is_none_or(|id| id == found.conversation_id.as_str())
 }
 
 fn restored(snapshot: Snapshot, left: Left) -> Restored {

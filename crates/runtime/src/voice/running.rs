@@ -13,6 +13,7 @@ use super::saving::Saving;
 use super::tokens::Tokens;
 use super::{Admission, VoiceService};
 use crate::call_driver::CallDriver;
+use crate::caller::Caller;
 use crate::client_protocol::{ServerMessage, of_event, of_question, of_update};
 use crate::codec::LiveProvider;
 use crate::journal::RecordedSession;
@@ -29,7 +30,6 @@ use windlass_session::io::{Input, Output};
 use windlass_session::model::ModelEvent;
 use windlass_session::snapshot::is_worth_saving;
 use windlass_session::time::Timestamp;
-use windlass_tool::id::ClientId;
 
 /// How long a connection that has been used long enough may wait for a quiet moment.
 const RENEWAL_PATIENCE: Duration = Duration::from_secs(3 * 60);
@@ -59,7 +59,7 @@ impl Running {
     /// Begins a session, or goes on with one whose process has ended: the client is told, and the provider is called.
     pub(super) fn begin(
         service: Arc<VoiceService>,
-        client_id: ClientId,
+        caller: Caller,
         admission: Admission,
         before: Option<Before>,
         client: &mut ClientSide,
@@ -67,14 +67,14 @@ impl Running {
     ) -> Box<Self> {
         let session = admission.session;
         let identity = SessionIdentity {
-            client_id,
+            client_id: caller.client_id.clone(),
             session_id: session.session_id.clone(),
             user_id: session.user_id.clone(),
             conversation_id: session.conversation_id.clone(),
             mode: session.mode,
         };
         let owner = Owner {
-            client_id: identity.client_id.clone(),
+            caller,
             user_id: session.user_id.clone(),
             conversation_id: session.conversation_id.clone(),
         };

@@ -241,7 +241,7 @@ async fn a_token_opens_once_and_for_nobody_else() {
     ] {
         refused(&stage, "client-1", start).await;
     }
-    let mut client = stage.client_called("client-1").await;
+    let mut client = stage.client_without_id().await;
     client.send(resume("resume-me")).await;
     client.until("started").await;
     refused(&stage, "client-1", resume("resume-me")).await;

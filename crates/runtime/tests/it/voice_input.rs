@@ -51,7 +51,7 @@ async fn a_bad_message_in_a_session_is_answered_and_survived() {
         (Message::text(r#"{"type":"text"}"#), "bad_message"),
         (Message::text(r#"{"type":"text","text":7}"#), "bad_message"),
         (Message::text(r#"{"type":"confirm"}"#), "bad_message"),
-        (Message::text(r#"{"type":"start"}"#), "session_active"),
+        (Message::text(r#"{"type":"start"}"#), "SESSION_ACTIVE"),
         (binary(641), "bad_audio"),
         (binary(64 * 1024 + 1), "too_large"),
         (Message::text("x".repeat((1 << 20) + 1)), "too_large"),
@@ -149,6 +149,6 @@ async fn a_conversation_that_is_in_voice_already_is_refused() {
     })
     .await;
     stage.client.send(json!({ "type": "start" })).await;
-    assert_eq!(stage.client.until("error").await["code"], "session_active");
+    assert_eq!(stage.client.until("error").await["code"], "SESSION_ACTIVE");
     assert_eq!(stage.client.rest().await, [json!({ "close": 1008 })]);
 }

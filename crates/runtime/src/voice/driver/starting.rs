@@ -2,6 +2,7 @@
 //! taken up again.
 
 use super::{Driver, Stage};
+use crate::caller::Caller;
 use crate::client_protocol::{AudioMode, ServerMessage, Start};
 use crate::ids::token_hash;
 use crate::voice::restart::{self, Before, TakenUp};
@@ -10,6 +11,7 @@ use crate::voice::{Admission, Refusal};
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 use windlass_session::client::ErrorCode;
+use windlass_tool::id::{ConversationId, UserId};
 
 impl Driver {
     pub(super) fn start(&mut self, start: Start, now: Instant) {
@@ -22,36 +24,52 @@ impl Driver {
             let hash = token_hash(token.expose());
             return self.resume(hash, start, now);
         }
-        if let Some(conversation_id) = &start.conversation_id {
-            let user_id = start.user_id.as_deref();
-            self.service
-                .doors
-                .clear(&self.client_id, user_id, conversation_id);
-        }
-        match self.service.host.start(&self.client_id, start) {
-            Ok(admission) => self.begin(admission, None, audio, now),
+        match self
+            .make_room(&start)
+            .and_then(|()| self.service.host.start(&self.caller, start))
+        {
+            Ok(admission) => self.begin(self.caller.clone(), admission, None, audio, now),
             Err(refusal) => self.refuse(refusal, now),
         }
     }
 
+    /// Ends the session that the conversation has had, where its client has left it and begins anew.
+    fn make_room(&self, start: &Start) -> Result<(), Refusal> {
+        let Some(conversation_id) = &start.conversation_id else {
+            return Ok(());
+        };
+        let conversation_id = ConversationId::new(conversation_id.as_str());
+        self.service.host.admit(&self.caller, &conversation_id)?;
+        let user_id = self.named_user(start);
+        let doors = &self.service.doors;
+        doors.clear(&self.caller, user_id.as_ref(), &conversation_id);
+        Ok(())
+    }
+
+    /// The user whom the client names, as sessions have it.
+    fn named_user(&self, start: &Start) -> Option<UserId> {
+        let named = start.user_id.as_deref();
+        named.map(|named| self.service.host.user(&self.caller, named))
+    }
+
     /// The session runs in this process, or what it left is in the store.
     fn resume(&mut self, token_hash: [u8; 32], start: Start, now: Instant) {
-        let (user_id, conversation_id) =
-            (start.user_id.as_deref(), start.conversation_id.as_deref());
+        let user_id = self.named_user(&start);
         let audio = start.audio;
-        let door = self
-            .service
-            .doors
-            .take(&token_hash, user_id, conversation_id);
+        let door = self.service.doors.take(
+            &token_hash,
+            user_id.as_ref(),
+            start.conversation_id.as_deref(),
+        );
         if let Some(door) = door {
             self.client.audio = audio;
             self.resumed = Some(door);
             return;
         }
-        let (service, client_id) = (self.service.clone(), self.client_id.clone());
+        let (service, caller) = (self.service.clone(), self.caller.clone());
         self.stage = Stage::TakingUp {
             until: now + self.service.settings.start_timeout,
-            work: Box::pin(restart::take_up(service, client_id, token_hash, start)),
+            work: Box::pin(restart::take_up(service, caller, token_hash, start)),
             audio,
         };
     }
@@ -70,8 +88,12 @@ impl Driver {
             return false;
         };
         match taken_up {
-            Ok(TakenUp { admission, before }) => {
-                self.begin(admission, Some(before), audio, now);
+            Ok(TakenUp {
+                caller,
+                admission,
+                before,
+            }) => {
+                self.begin(caller, admission, Some(before), audio, now);
                 if let Some(reading) = self.client.socket().already_read() {
                     self.read(reading, now);
                 }
@@ -90,6 +112,7 @@ impl Driver {
 
     fn begin(
         &mut self,
+        caller: Caller,
         admission: Admission,
         before: Option<Before>,
         audio: AudioMode,
@@ -98,7 +121,7 @@ impl Driver {
         self.client.audio = audio;
         self.stage = Stage::Running(Running::begin(
             self.service.clone(),
-            self.client_id.clone(),
+            caller,
             admission,
             before,
             &mut self.client,

@@ -13,6 +13,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Message, protocol};
 use windlass_provider::gemini_live::{DeclaredTools, SpeechDetection};
 use windlass_provider::openai_realtime;
+use windlass_runtime::caller::{Acquaintance, Caller};
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::codec::{LiveProvider, OpenRequest, Opening};
 use windlass_runtime::effects::EffectStore;
@@ -204,7 +205,7 @@ struct OneSession {
 }
 
 impl Host for OneSession {
-    fn start(&self, _: &ClientId, start: Start) -> Result<Admission, Refusal> {
+    fn start(&self, _: &Caller, start: Start) -> Result<Admission, Refusal> {
         if let Some(refusal) = &self.start_refusal {
             return Err(refusal.clone());
         }
@@ -307,7 +308,7 @@ impl Stage {
         let connection = Connection {
             stream: Box::new(ours),
             already_read: Vec::new(),
-            client_id: ClientId::new("client-1"),
+            caller: Caller::known(ClientId::new("client-1")),
         };
         let served = tokio::spawn(service.clone().serve(connection));
         Self {
@@ -326,11 +327,24 @@ impl Stage {
     }
 
     pub(crate) async fn client_called(&self, id: &str) -> Peer {
+        self.connected(Caller::known(ClientId::new(id))).await
+    }
+
+    /// A client that has shown nothing, and was given an id.
+    pub(crate) async fn client_without_id(&self) -> Peer {
+        self.connected(Caller {
+            client_id: ClientId::new("client-passing"),
+            acquaintance: Acquaintance::Passing,
+        })
+        .await
+    }
+
+    async fn connected(&self, caller: Caller) -> Peer {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
             stream: Box::new(ours),
             already_read: Vec::new(),
-            client_id: ClientId::new(id),
+            caller,
         };
         tokio::spawn(self.service.clone().serve(connection));
         Peer::over(theirs, protocol::Role::Client).await

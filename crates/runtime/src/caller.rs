@@ -1,0 +1,45 @@
+//! Who is at the other end of a request or a connection, and how the server came to know it. Knows no cookie and no proxy.
+
+use windlass_tool::id::ClientId;
+
+/// How far a client's id can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquaintance {
+    /// The client has shown it, signed by this server, or a proxy has vouched for it.
+    Shown,
+    /// It was made for a browser, which will show it from now on.
+    Kept,
+    /// It was made for a program, which may never show it.
+    Passing,
+}
+
+/// A client, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub client_id: ClientId,
+    pub acquaintance: Acquaintance,
+}
+
+impl Caller {
+    /// One whose id is beyond doubt.
+    pub fn known(client_id: ClientId) -> Self {
+        Self {
+            client_id,
+            acquaintance: Acquaintance::Shown,
+        }
+    }
+
+    /// The client that something can belong to; `None` where whoever knows its id may go on with it.
+    pub fn keeper(&self) -> Option<&ClientId> {
+        match self.acquaintance {
+            Acquaintance::Shown | Acquaintance::Kept => Some(&self.client_id),
+            Acquaintance::Passing => None,
+        }
+    }
+
+    /// Whether it has shown to be somebody else than this client. Who has shown nothing may be anybody, so that a secret has
+    /// to speak for it.
+    pub fn is_other_than(&self, client_id: &ClientId) -> bool {
+        self.acquaintance == Acquaintance::Shown && self.client_id != *client_id
+    }
+}
