@@ -116,8 +116,12 @@ test('consent is asked for and given as the SDK does it', async () => {
     assert.ok(before, 'the model says what it waits for');
     Object.assign(call(), { state: 'approval-responded', approval: { ...call().approval, approved } });
     assert.ok(lastAssistantMessageIsCompleteWithApprovalResponses({ messages: [asked, message] }));
+    const answered = structuredClone(message);
     const after = await chat([asked, message], { ...options, message });
     assert.equal(after.id, message.id, 'the message goes on');
+    assert.equal(after.metadata.turn, 1);
+    const again = await chat([asked, answered], { ...options, message: answered });
+    assert.deepEqual(again.parts, after.parts, 'an answer that is sent again gets the same');
     const outcome = after.parts.find(({ type }) => type === 'dynamic-tool');
     assert.equal(outcome.state, approved ? 'output-available' : 'output-denied');
     assert.equal(after.parts.some(({ type }) => type === 'data-voice-session-start'), approved);

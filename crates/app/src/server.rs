@@ -8,11 +8,12 @@ use crate::chat::picture::PictureLimits;
 use crate::clock;
 use crate::failure::Failure;
 use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report, open_database};
+use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::text_provider;
-use crate::toolbox::{Toolbox, ToolboxError, Workshop};
+use crate::toolbox::{Toolbox, ToolboxError};
 use crate::voice_host::{Conversations, VoiceHost};
-use crate::watch::{self, Watch};
+use crate::watch::{KnowledgeChanges, Watch};
 use crate::web::exchange::Received;
 use crate::web::origin::OriginRule;
 use crate::web::{self, Info, State, TextInfo, listener};
@@ -128,14 +129,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let choice = Choice::of(&config.provider)?;
     let store = open_store(&config)?;
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
-    let (knowledge, refresher) = serve_knowledge(&config).await?;
-    let workshop = Arc::new(Workshop {
-        knowledge: knowledge.clone(),
-        profile: provider::profile_of(&config),
-        handlers: setup.handlers,
-        config: config.clone(),
-    });
-    let toolbox = workshop.open().map_err(report)?;
+    let tools = LiveTools::open(&config, setup.handlers).await?;
+    let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
     let (listener, address) = listen(&config).await?;
     let (over, is_over) = channel::channel(false);
@@ -143,16 +138,23 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         knowledge: knowledge.clone(),
         store: store.clone(),
     };
-    let toolbox = Arc::new(ArcSwap::from_pointee(toolbox));
     let records = Records::open(&config, store)?;
     let conversations = hold_conversations(&config, &records, is_over.clone());
     let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone()];
     let shared = records.shared(metrics.clone(), watching);
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
-    let chat = chat(&config, settings, &toolbox, &world, &shared, &conversations);
+    let chat = chat(
+        &config,
+        settings,
+        &toolbox,
+        &world,
+        &shared,
+        &conversations,
+        &metrics,
+    );
     let host = Arc::new(VoiceHost {
         toolbox,
-        profile: workshop.profile.clone(),
+        profile: tools.workshop.profile.clone(),
         provider: provider::settings(&config, choice, is_over.clone()).await?,
         limits: Arc::new(config.voice.limits.clone()),
         world,
@@ -160,10 +162,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         conversations: Arc::new(Conversations::default()),
         text: conversations,
     });
-    let watch = match setup.watch {
-        true => Some(watch::start(workshop, host.clone()).map_err(Failure::of)?),
-        false => None,
-    };
+    let (watch, refresher) = tools.follow(&host, setup.watch)?;
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
     let state = Arc::new(State {
         info: info(&config, choice, chat.is_some()),
@@ -214,6 +213,7 @@ fn chat(
     world: &SharedWorld,
     shared: &Shared,
     conversations: &Arc<TextConversations>,
+    metrics: &Arc<Metrics>,
 ) -> Option<Arc<ChatHost>> {
     settings.map(|settings| {
         Arc::new(ChatHost {
@@ -223,6 +223,7 @@ fn chat(
             world: world.clone(),
             shared: shared.clone(),
             conversations: conversations.clone(),
+            metrics: metrics.clone(),
         })
     })
 }
@@ -335,31 +336,12 @@ pub(crate) fn report(error: ToolboxError) -> Failure {
     Failure::of(error)
 }
 
-/// The base as it can be searched at once, and what completes it and keeps it current.
-async fn serve_knowledge(config: &Config) -> Result<(Arc<LiveKnowledge>, Refresher), Failure> {
-    let maker = Maker::new(config, Audience::Users)?;
-    if let Some(address) = &config.knowledge.postgres {
-        let (live, refresher) = open_database(address.sensitive(), &maker).await?;
-        return Ok((Arc::new(live), refresher));
-    }
-    let (base, report) = maker.make(Embedding::AtHand, &mut |_| ()).await?;
-    log_report(&maker, &base, &report);
-    if report.missing > 0 {
-        tracing::info!(
-            missing = report.missing,
-            "passages are embedded while the server runs; until then words find their records"
-        );
-    }
-    let live = Arc::new(LiveKnowledge::new(base));
-    let refresher = Refresher::start(maker, live.clone(), &report, config.knowledge.watch);
-    Ok((live, refresher.map_err(Failure::of)?))
-}
-
 /// The base for one call on the command line, with the vectors that are at hand.
 pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Failure> {
     let maker = Maker::new(config, Audience::Users)?;
     if let Some(address) = &config.knowledge.postgres {
-        let (live, _) = open_database(address.sensitive(), &maker).await?;
+        let changes = KnowledgeChanges::unheard();
+        let (live, _) = open_database(address.sensitive(), &maker, changes).await?;
         return Ok(live);
     }
     let (base, report) = maker.make(Embedding::AtHand, &mut |_| ()).await?;

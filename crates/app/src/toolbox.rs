@@ -100,6 +100,11 @@ impl Workshop {
     /// The tools as they are now, compiled first where the artifact is missing, is not what was written, or is of other
     /// sources.
     pub(crate) fn open(&self) -> Result<Toolbox, ToolboxError> {
+        let artifact = self.artifact()?;
+        self.activate(artifact)
+    }
+
+    pub(crate) fn artifact(&self) -> Result<Artifact, ToolboxError> {
         let path = self.artifact_path();
         let builtin: BTreeSet<ToolId> = self.handlers.keys().cloned().collect();
         let tools = &self.config.folders.tools;
@@ -110,17 +115,16 @@ impl Workshop {
             build_timestamp: "",
             vocabularies: &self.knowledge.vocabularies(),
         };
-        let artifact = match Artifact::load(&path) {
-            Ok(artifact) if compile::is_current(&artifact, &source) => artifact,
-            Ok(_) => self.build()?,
-            Err(LoadError::Missing { .. }) => self.build()?,
+        match Artifact::load(&path) {
+            Ok(artifact) if compile::is_current(&artifact, &source) => Ok(artifact),
+            Ok(_) => self.build(),
+            Err(LoadError::Missing { .. }) => self.build(),
             Err(error) if error.is_cured_by_building() => {
                 tracing::warn!(%error, "the tools are built again");
-                self.build()?
+                self.build()
             }
-            Err(error) => return Err(error.into()),
-        };
-        self.activate(artifact)
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Compiles and writes the artifact.

@@ -3,8 +3,9 @@
 use crate::chat::conversation::Conversation;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::clock;
+use crate::context;
 use crate::provider::Settings;
-use crate::toolbox::{ModeTools, Toolbox};
+use crate::toolbox::Toolbox;
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::ids::{self, NoRandomness};
-use windlass_runtime::metrics::{ContextTokens, Metrics};
+use windlass_runtime::metrics::Metrics;
 use windlass_runtime::voice::{Admission, Host, Refusal};
 use windlass_session::client::ErrorCode;
 use windlass_session::limits::Limits;
@@ -106,7 +107,9 @@ impl Host for VoiceHost {
             })?;
         let (history, pending_request) = self.handed_over(caller, &conversation_id, &mut start);
         let system_instruction = tools.instruction();
-        self.report_context(&session_id, tools, &system_instruction);
+        let estimate = tools.estimate(&system_instruction);
+        let window = self.profile.context_tokens_max;
+        context::report(&session_id, &estimate, window, &self.metrics);
         Ok(Admission {
             session: SessionConfig {
                 session_id,
@@ -197,26 +200,6 @@ impl VoiceHost {
                 Err(internal())
             }
         }
-    }
-
-    fn report_context(&self, session: &SessionId, tools: &ModeTools, instruction: &str) {
-        let estimate = tools.estimate(instruction);
-        let window = self.profile.context_tokens_max;
-        tracing::info!(
-            %session,
-            session_init_tokens = estimate.session_init_tokens,
-            system_prompt_tokens = estimate.system_prompt_tokens,
-            tool_decl_tokens = estimate.tool_decl_tokens,
-            "tokens that prompt and tools take, estimated"
-        );
-        if estimate.crowds(window) {
-            tracing::warn!(%session, window, "prompt and tools take over 90 % of the model's window");
-        }
-        self.metrics.context(ContextTokens {
-            session_init_tokens: estimate.session_init_tokens,
-            system_prompt_tokens: estimate.system_prompt_tokens,
-            tool_decl_tokens: estimate.tool_decl_tokens,
-        });
     }
 }
 

@@ -1,12 +1,14 @@
-//! Watches the tools folder in development and builds the tools again when something in it changes. Sessions that run keep
-//! the tools that they have.
+//! Builds the tools again while the server runs: when the words change that they take from the knowledge base, and in
+//! development when something in their folder changes. Sessions that run keep the tools that they have.
 
 use crate::toolbox::{ToolboxError, Workshop};
 use crate::voice_host::VoiceHost;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use windlass_tool::compile::Vocabularies;
 use windlass_tool::problem::Severity;
 
 /// Editors write a file in several steps; building waits until they have been quiet for this long.
@@ -19,18 +21,83 @@ pub(crate) struct WatchError {
     cause: notify::Error,
 }
 
+/// What may make other tools of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Folder,
+    Knowledge,
+}
+
+/// Says that another base is served now, and nothing once nobody listens any more.
+#[derive(Clone, Debug)]
+pub(crate) struct KnowledgeChanges(Sender<Change>);
+
+impl KnowledgeChanges {
+    pub(crate) fn tell(&self) {
+        // Without a receiver the server is gone.
+        let _ = self.0.send(Change::Knowledge);
+    }
+
+    /// Those of a base that nobody serves.
+    pub(crate) fn unheard() -> Self {
+        Self(channel().0)
+    }
+}
+
+/// Hears of changes. Ends when everybody is gone who tells of any.
+pub(crate) struct Changes {
+    sender: Sender<Change>,
+    receiver: Receiver<Change>,
+}
+
 /// Watches until it is dropped.
 pub(crate) struct Watch {
     _watcher: RecommendedWatcher,
 }
 
-pub(crate) fn start(workshop: Arc<Workshop>, host: Arc<VoiceHost>) -> Result<Watch, WatchError> {
-    let folder = workshop.config.folders.tools.clone();
-    let refuse = |cause| WatchError {
-        folder: folder.display().to_string(),
-        cause,
-    };
-    let (sender, changes) = channel();
+impl Changes {
+    pub(crate) fn new() -> Self {
+        let (sender, receiver) = channel();
+        Self { sender, receiver }
+    }
+
+    pub(crate) fn of_knowledge(&self) -> KnowledgeChanges {
+        KnowledgeChanges(self.sender.clone())
+    }
+
+    /// Takes changes up from now on. `served` are the words with which the host's tools were built.
+    pub(crate) fn follow(
+        self,
+        workshop: Arc<Workshop>,
+        host: Arc<VoiceHost>,
+        served: Vocabularies,
+        is_watching: bool,
+    ) -> Result<Option<Watch>, WatchError> {
+        let folder = workshop.config.folders.tools.clone();
+        let refuse = |cause| WatchError {
+            folder: folder.display().to_string(),
+            cause,
+        };
+        let watch = match is_watching {
+            true => Some(watch(&folder, self.sender.clone()).map_err(refuse)?),
+            false => None,
+        };
+        let receiver = self.receiver;
+        drop(self.sender);
+        let rebuilder = Rebuilder {
+            workshop,
+            host,
+            served,
+        };
+        std::thread::Builder::new()
+            .name("tools".to_owned())
+            .spawn(move || rebuilder.run(&receiver))
+            .map_err(|error| refuse(notify::Error::io(error)))?;
+        Ok(watch)
+    }
+}
+
+fn watch(folder: &Path, sender: Sender<Change>) -> notify::Result<Watch> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         let is_change = !matches!(
             event,
@@ -41,56 +108,64 @@ pub(crate) fn start(workshop: Arc<Workshop>, host: Arc<VoiceHost>) -> Result<Wat
         );
         if is_change {
             // Without a receiver the server is gone, and so will be the watch.
-            let _ = sender.send(());
+            let _ = sender.send(Change::Folder);
         }
-    })
-    .map_err(refuse)?;
-    watcher
-        .watch(&folder, RecursiveMode::Recursive)
-        .map_err(refuse)?;
-    std::thread::Builder::new()
-        .name("watch".to_owned())
-        .spawn(move || rebuild_on(&changes, &workshop, &host))
-        .map_err(|error| refuse(notify::Error::io(error)))?;
+    })?;
+    watcher.watch(folder, RecursiveMode::Recursive)?;
     tracing::info!(folder = %folder.display(), "tools are built again when they change");
     Ok(Watch { _watcher: watcher })
 }
 
-fn rebuild_on(changes: &Receiver<()>, workshop: &Workshop, host: &VoiceHost) {
-    while changes.recv().is_ok() {
-        loop {
-            match changes.recv_timeout(QUIET) {
-                Ok(()) => {}
-                Err(RecvTimeoutError::Timeout) => break,
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-        rebuild(workshop, host);
-    }
+struct Rebuilder {
+    workshop: Arc<Workshop>,
+    host: Arc<VoiceHost>,
+    /// The words of the knowledge base that the tools have now.
+    served: Vocabularies,
 }
 
-fn rebuild(workshop: &Workshop, host: &VoiceHost) {
-    match workshop.open() {
-        Ok(toolbox) => {
-            let version = toolbox.version.clone();
-            if host.toolbox.load().version == version {
-                return;
-            }
-            host.toolbox.store(Arc::new(toolbox));
-            tracing::info!(%version, "new sessions have new tools");
-            host.conversations.report_older_than(&version);
-        }
-        Err(error) => {
-            if let ToolboxError::Compile { problems, .. } = &error {
-                for problem in problems {
-                    match problem.severity {
-                        Severity::Error => tracing::error!("{problem}"),
-                        Severity::Warning => tracing::warn!("{problem}"),
-                        Severity::Note => tracing::debug!("{problem}"),
-                    }
+impl Rebuilder {
+    fn run(mut self, changes: &Receiver<Change>) {
+        while let Ok(first) = changes.recv() {
+            let mut is_folder = first == Change::Folder;
+            loop {
+                match changes.recv_timeout(QUIET) {
+                    Ok(next) => is_folder |= next == Change::Folder,
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
-            tracing::error!(%error, "the tools stay as they were");
+            let words = self.workshop.knowledge.vocabularies();
+            // Most changes of records leave their types and namespaces as they were.
+            if is_folder || words != self.served {
+                self.served = words;
+                self.rebuild();
+            }
+        }
+    }
+
+    fn rebuild(&self) {
+        match self.workshop.open() {
+            Ok(toolbox) => {
+                let version = toolbox.version.clone();
+                if self.host.toolbox.load().version == version {
+                    return;
+                }
+                self.host.toolbox.store(Arc::new(toolbox));
+                tracing::info!(%version, "new sessions have new tools");
+                self.host.conversations.report_older_than(&version);
+            }
+            Err(error) => {
+                if let ToolboxError::Compile { problems, .. } = &error {
+                    for problem in problems {
+                        match problem.severity {
+                            Severity::Error => tracing::error!("{problem}"),
+                            Severity::Warning => tracing::warn!("{problem}"),
+                            Severity::Note => tracing::debug!("{problem}"),
+                        }
+                    }
+                }
+                tracing::error!(%error, "the tools stay as they were");
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::{Continued, Input, Output};
-use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Step, texts_of};
+use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Step, settings_of, texts_of};
 use windlass_session::model::ModelEvent;
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::snapshot::Restored;
@@ -121,6 +121,7 @@ impl RecordedSession {
             let header = Header {
                 version: JOURNAL_VERSION,
                 registry_version: config.registry.version().to_string(),
+                tools: settings_of(&config.registry),
                 session: config,
                 outputs: texts_of(&out[before..]),
             };

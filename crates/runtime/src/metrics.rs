@@ -60,7 +60,7 @@ struct ToolCounts {
     cancelled: u64,
     duplicates: u64,
     errors: BTreeMap<ErrorType, u64>,
-    /// Calls that took longer than the tool's own budget.
+    /// Calls that took longer than the tool's own budget, or were refused because the turn's was spent.
     budget_violations: u64,
     response_characters: Samples,
     latency_ms: Samples,
@@ -162,7 +162,8 @@ impl Counted {
             None => tool.succeeded += 1,
             Some(error_type) => *tool.errors.entry(error_type).or_default() += 1,
         }
-        if latency_budget_ms.is_some_and(|budget_ms| duration_ms > budget_ms) {
+        let is_late = latency_budget_ms.is_some_and(|budget_ms| duration_ms > budget_ms);
+        if is_late || response.error_type() == Some(ErrorType::BudgetExceeded) {
             tool.budget_violations += 1;
         }
         tool.response_characters.add(characters);

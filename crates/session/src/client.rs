@@ -156,6 +156,8 @@ pub enum ErrorCode {
     ToolLoop,
     /// The model does not take this kind of input.
     Unsupported,
+    /// The user is not served until a time.
+    Blocked,
     /// The server is shutting down.
     ShuttingDown,
     /// More than the server takes at a time.
@@ -180,6 +182,7 @@ impl ErrorCode {
             Self::ProviderSilent => "provider_silent",
             Self::ToolLoop => "tool_loop",
             Self::Unsupported => "unsupported",
+            Self::Blocked => "blocked",
             Self::ShuttingDown => "shutting_down",
             Self::Overloaded => "overloaded",
             Self::Internal => "internal",

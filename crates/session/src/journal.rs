@@ -5,7 +5,9 @@ use crate::io::{Input, Output};
 use crate::session::{Session, SessionConfig};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_tool::artifact::Tightening;
 use windlass_tool::registry::Registry;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
@@ -34,6 +36,9 @@ pub enum Line {
 pub struct Header {
     pub version: u32,
     pub registry_version: String,
+    /// What the configuration had made of each tool, by its id. Without, nothing is known of it.
+    #[serde(default)]
+    pub tools: BTreeMap<String, Tightening>,
     /// Without its registry. The clock's reading at timestamp zero is in it.
     pub session: SessionConfig,
     /// What came out before the first input.
@@ -47,6 +52,20 @@ pub struct Step {
     pub input: Input,
     /// Empty in a partial journal.
     pub outputs: Vec<String>,
+}
+
+/// What of tools the configuration may have changed, as they are.
+pub fn settings_of(registry: &Registry) -> BTreeMap<String, Tightening> {
+    let settings = registry.tools().map(|tool| {
+        let tightening = Tightening {
+            requires_confirmation: Some(tool.requires_confirmation),
+            allowed_modes: Some(tool.allowed_modes.clone()),
+            timeout_ms: Some(tool.timeout_ms),
+            rate_limit: tool.rate_limit,
+        };
+        (tool.id.to_string(), tightening)
+    });
+    settings.collect()
 }
 
 /// Outputs as a journal holds them: enough to tell two apart, in words that a person can read. What is wrapped as

@@ -11,6 +11,7 @@ pub(crate) mod request;
 mod sink;
 
 use crate::clock;
+use crate::context;
 use crate::toolbox::{ModeTools, Toolbox};
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
@@ -28,6 +29,8 @@ use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::effects::Ended;
 use windlass_runtime::ids::{self, NoRandomness};
+use windlass_runtime::metrics::Metrics;
+use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{
     FinishReason, Past, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput, TurnSink,
@@ -54,6 +57,7 @@ pub(crate) struct ChatHost {
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
     pub(crate) conversations: Arc<Conversations>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// Why there is no turn.
@@ -308,10 +312,20 @@ impl ChatHost {
         past: Past,
     ) -> Result<TextSession, NoRandomness> {
         let settings = self.settings.clone();
-        let profile = settings.models[0].profile.clone();
+        let model = &settings.models[0];
+        let profile = model.profile.clone();
+        let session_id = ids::session_id()?;
+        let declarations = tools.text_declared.text(&model.protocol);
+        let estimate = ContextEstimate::of(&tools.instruction(), declarations);
+        context::report(
+            &session_id,
+            &estimate,
+            profile.context_tokens_max,
+            &self.metrics,
+        );
         Ok(TextSession::begin(TextRequest {
             session: SessionConfig {
-                session_id: ids::session_id()?,
+                session_id,
                 user_id: maker.user_id,
                 conversation_id,
                 mode: Mode::Text,

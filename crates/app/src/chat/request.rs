@@ -122,7 +122,15 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
         };
         return Ok((wish, body.messages.len()));
     }
-    let again = body.trigger.as_deref() == Some("regenerate-message");
+    let again = match body.trigger.as_deref() {
+        None | Some("submit-message") => false,
+        Some("regenerate-message") => true,
+        Some(_) => {
+            return Err(BadRequest(
+                "the trigger is neither submit-message nor regenerate-message".to_owned(),
+            ));
+        }
+    };
     if let Some(last) = body.messages.last()
         && last.role == "assistant"
         && !again

@@ -3,15 +3,19 @@
 
 use super::{ReplayArguments, flags, load_config};
 use crate::failure::Failure;
+use crate::knowledge::LiveKnowledge;
 use crate::printer::Printer;
-use crate::toolbox::Workshop;
+use crate::toolbox::{ARTIFACT_FILE, Workshop};
 use crate::{provider, server};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
+use windlass_knowledge::KnowledgeBase;
 use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Replay, Step};
 use windlass_session::time::Timestamp;
+use windlass_tool::artifact::Artifact;
+use windlass_tool::id::ToolId;
 use windlass_tool::registry::Registry;
 
 /// Bytes of one line; a longer one is none of ours.
@@ -46,16 +50,51 @@ fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry
         .enable_all()
         .build()
         .map_err(Failure::of)?;
-    // What the tools of the knowledge base take depends on what is in it.
-    let knowledge = runtime.block_on(server::open_knowledge(&config))?;
-    let workshop = Workshop {
+    let recorded = |artifact: &Artifact| artifact.version() == header.registry_version;
+    let at_hand = Artifact::load(&config.folders.data.join(ARTIFACT_FILE));
+    let at_hand = at_hand.ok().filter(recorded);
+    // What the tools of the knowledge base take depends on what is in it, where they have to be built.
+    let knowledge = match at_hand {
+        Some(_) => nothing()?,
+        None => runtime
+            .block_on(server::open_knowledge(&config))
+            .or_else(|failure| without_words(&failure))?,
+    };
+    let mut workshop = Workshop {
         knowledge: Arc::new(knowledge),
         handlers: windlass_handlers::builtin(),
         profile: provider::profile_of(&config),
-        config,
+        config: config.clone(),
     };
-    let toolbox = workshop.open().map_err(server::report)?;
+    let artifact = match at_hand {
+        Some(artifact) => artifact,
+        None => workshop.artifact().map_err(server::report)?,
+    };
+    if recorded(&artifact) && !header.tools.is_empty() {
+        // They are the same tools, so that the session's own settings fit.
+        let mut config = (*config).clone();
+        let own = |id: &ToolId| Some((id.clone(), header.tools.get(id.as_str())?.clone()));
+        config.tools = artifact.tool_ids().filter_map(own).collect();
+        workshop.config = Arc::new(config);
+    }
+    let toolbox = workshop.activate(artifact).map_err(server::report)?;
     Ok(toolbox.of(header.session.mode).registry.clone())
+}
+
+/// The tools are built without the words of a base that cannot be opened.
+fn without_words(failure: &Failure) -> Result<LiveKnowledge, Failure> {
+    if let Failure::Failed(problem) | Failure::Usage(problem) = failure {
+        Printer.problem(&format!(
+            "windlass: {problem}; the tools are built without its types and namespaces"
+        ));
+    }
+    nothing()
+}
+
+/// A knowledge base without records.
+fn nothing() -> Result<LiveKnowledge, Failure> {
+    let base = KnowledgeBase::from_records(Vec::new()).map_err(Failure::of)?;
+    Ok(LiveKnowledge::new(base))
 }
 
 fn compare(

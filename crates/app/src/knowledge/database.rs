@@ -10,6 +10,7 @@ pub(crate) use without_postgres::{open, publish};
 mod with_postgres {
     use crate::failure::Failure;
     use crate::knowledge::{LiveKnowledge, Maker, Refresher};
+    use crate::watch::KnowledgeChanges;
     use std::time::{Duration, Instant};
     use tokio::task::JoinHandle;
     use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
@@ -32,6 +33,7 @@ mod with_postgres {
     pub(crate) async fn open(
         address: Sensitive<String>,
         maker: &Maker,
+        changes: KnowledgeChanges,
     ) -> Result<(LiveKnowledge, Refresher), Failure> {
         let settings = PostgresSettings::new(address);
         let base = PostgresBase::open(&settings, &maker.options().await?)
@@ -44,14 +46,14 @@ mod with_postgres {
             model = stats.model,
             "knowledge base in PostgreSQL"
         );
-        let _polling = Polling(tokio::spawn(keep_current(base.clone())));
+        let _polling = Polling(tokio::spawn(keep_current(base.clone(), changes)));
         Ok((
             LiveKnowledge::Postgres(base),
             Refresher::Database { _polling },
         ))
     }
 
-    async fn keep_current(base: PostgresBase) {
+    async fn keep_current(base: PostgresBase, changes: KnowledgeChanges) {
         let mut is_down = false;
         loop {
             tokio::time::sleep(BETWEEN).await;
@@ -62,6 +64,7 @@ mod with_postgres {
                     }
                     if is_new {
                         tracing::info!("what was written into the knowledge base is taken up");
+                        changes.tell();
                     }
                     is_down = false;
                 }
@@ -109,6 +112,7 @@ mod with_postgres {
 mod without_postgres {
     use crate::failure::Failure;
     use crate::knowledge::{LiveKnowledge, Maker, Refresher};
+    use crate::watch::KnowledgeChanges;
     use windlass_knowledge::{KnowledgeBase, Progress};
     use windlass_tool::sensitive::Sensitive;
 
@@ -122,6 +126,7 @@ mod without_postgres {
     pub(crate) async fn open(
         _address: Sensitive<String>,
         _maker: &Maker,
+        _changes: KnowledgeChanges,
     ) -> Result<(LiveKnowledge, Refresher), Failure> {
         Err(refuse())
     }

@@ -3,6 +3,7 @@
 
 use super::{LiveKnowledge, Maker, log_report};
 use crate::failure::Failure;
+use crate::watch::KnowledgeChanges;
 use notify::event::ModifyKind;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::cell::Cell;
@@ -50,6 +51,7 @@ impl Refresher {
         live: Arc<LiveKnowledge>,
         report: &IngestReport,
         is_watching: bool,
+        changed: KnowledgeChanges,
     ) -> Result<Self, WatchError> {
         let (sender, changes) = unbounded_channel();
         let refuse = |cause| WatchError {
@@ -69,6 +71,7 @@ impl Refresher {
             live,
             watch: watch.as_ref().map(Arc::downgrade).unwrap_or_default(),
             is_empty_said: Cell::new(false),
+            changed,
         };
         std::thread::Builder::new()
             .name("knowledge".to_owned())
@@ -140,6 +143,8 @@ struct Keeper {
     watch: Weak<FolderWatch>,
     /// Whether the log has it that the folder is empty.
     is_empty_said: Cell<bool>,
+    /// Hears of every base that is served.
+    changed: KnowledgeChanges,
 }
 
 /// Whether vectors are missing, or passages were cut that the next start should not have to cut again.
@@ -213,6 +218,7 @@ impl Keeper {
             Ok((base, report)) => {
                 log_report(&self.maker, &base, &report);
                 self.live.replace(base);
+                self.changed.tell();
                 match is_incomplete(&report) {
                     false => Next::Wait,
                     true => Next::Embed,
@@ -252,6 +258,7 @@ impl Keeper {
                 let (passages, embedded) = (report.passages, report.embedded);
                 tracing::info!(passages, embedded, "the knowledge base finds by meaning");
                 self.live.replace(base);
+                self.changed.tell();
                 Next::Wait
             }
             Err(failure) => self.failed(&failure),

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
 use windlass_runtime::text::ui_stream;
+use windlass_session::client::ErrorCode;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::handler::Block;
@@ -103,7 +104,8 @@ pub(super) async fn confirm(
             Ok(response) => confirmed(&response),
             Err(ChatRefusal::Blocked(block)) => {
                 let farewell = &block.farewell_message;
-                as_confirmation(error(StatusCode::FORBIDDEN, "blocked", farewell)).await
+                let code = ErrorCode::Blocked.as_str();
+                as_confirmation(error(StatusCode::FORBIDDEN, code, farewell)).await
             }
             Err(refusal) => as_confirmation(refused(&refusal)).await,
         },

@@ -274,8 +274,8 @@ fn images_of(content: &Value, limits: PictureLimits) -> Result<Vec<Image>, Strin
 fn refused(refusal: &ChatRefusal) -> Response<Body> {
     match refusal {
         ChatRefusal::Blocked(block) => failure(
-            StatusCode::TOO_MANY_REQUESTS,
-            ErrorCode::Overloaded,
+            StatusCode::FORBIDDEN,
+            ErrorCode::Blocked,
             &block.farewell_message,
         ),
         ChatRefusal::Foreign | ChatRefusal::Busy | ChatRefusal::Unknown | ChatRefusal::Internal => {

@@ -238,6 +238,7 @@ fn every_error_code_is_explained() {
         ErrorCode::ProviderSilent,
         ErrorCode::ToolLoop,
         ErrorCode::Unsupported,
+        ErrorCode::Blocked,
         ErrorCode::ShuttingDown,
         ErrorCode::Overloaded,
         ErrorCode::Internal,

@@ -2,7 +2,7 @@
 //! what pages of other origins may read.
 
 use crate::chat::{chat, chat_with, chunks, echo, question, user, words};
-use crate::support::http::{Answer, post, post_with, request};
+use crate::support::http::{Answer, get, post, post_with, request};
 use crate::support::model_server::{Gate, ModelServer, Says};
 use crate::support::program;
 use crate::support::voice_client::VoiceClient;
@@ -361,4 +361,31 @@ fn a_terminal_asks_every_question_that_an_approval_leads_to() {
     let alone = run(&["Search."], "");
     assert_eq!(alone.code, 0, "{:?}", alone.problems);
     assert_eq!(alone.output.matches("may the agent").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chats_context_and_spent_budgets_are_in_the_metrics() {
+    let rule = |last: &Value| match last["content"].to_string().contains("BUDGET_EXCEEDED") {
+        true => Says::Words("That is all."),
+        false => Says::Calls("kb_search", json!({"query": "Fram"})),
+    };
+    let chat = chat(rule, &[("text.limits.turn.retrieval_calls_max", "1")]).await;
+    let answer = chat.ask(&json!({"message": "Search."}));
+    assert_eq!(words(&answer), "That is all.");
+    let metrics: Value = serde_json::from_str(&get(&chat.address, "/metrics").body).unwrap();
+    let context = &metrics["context"];
+    for part in ["sessionInitTokens", "systemPromptTokens", "toolDeclTokens"] {
+        assert!(context[part].as_u64().unwrap() > 100, "{part} in {context}");
+    }
+    let search = &metrics["tools"]["kb_search"];
+    assert_eq!(search["budgetViolations"], 1, "{search}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_that_nobody_knows_is_refused() {
+    let chat = chat(echo, &[]).await;
+    for (trigger, status) in [("submit-message", 200), ("resubmit", 400)] {
+        let body = json!({"id": "c", "trigger": trigger, "messages": [user("a", "Who?")]});
+        assert_eq!(chat.ask(&body).status, status, "{trigger}");
+    }
 }

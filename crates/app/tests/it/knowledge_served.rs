@@ -1,5 +1,6 @@
 //! The knowledge base in a server that runs: changes are taken up, namespaces keep their readers, pictures are shown.
 
+use crate::chat::{chat, echo};
 use crate::knowledge::{HULL, place};
 use crate::support::http::get;
 use crate::support::program::{Running, command};
@@ -7,7 +8,11 @@ use crate::support::voice_client::VoiceClient;
 use crate::support::{config, root};
 use serde_json::json;
 use std::fs;
+use std::time::{Duration, Instant};
 use windlass_app::server::{Setup, start};
+
+/// How long what must come may take; only a broken server takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_server_takes_up_what_changes_in_the_folder() {
@@ -39,6 +44,34 @@ fn a_server_takes_up_what_changes_in_the_folder() {
     server.expect_log("knowledge base read records=1");
     fs::remove_file(records.join("sails.md")).unwrap();
     server.expect_log("knowledge base read records=1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_conversations_are_told_of_types_and_namespaces_that_are_new() {
+    let folder = place(None);
+    let records = folder.path().join("kb");
+    let path = records.display().to_string();
+    let chat = chat(echo, &[("folders.knowledge", &path)]).await;
+    let declared = || {
+        chat.ask(&json!({"message": "Who?"}));
+        let tools = chat.model.seen().pop().unwrap()["tools"].clone();
+        let mut tools = tools.as_array().unwrap().iter();
+        let search = tools.find(|tool| tool["function"]["name"] == "kb_search");
+        let parameters = &search.unwrap()["function"]["parameters"]["properties"];
+        (
+            parameters["filters"]["properties"]["type"]["enum"].clone(),
+            parameters["namespace"]["enum"].clone(),
+        )
+    };
+    assert_eq!(declared(), (json!(["doc"]), json!(["public"])));
+    fs::create_dir_all(records.join("crew/ship")).unwrap();
+    let ship = HULL.replace("doc", "ship").replace("The hull", "Gjøa");
+    fs::write(records.join("crew/ship/gjoa.md"), ship).unwrap();
+    let begun = Instant::now();
+    while declared() != (json!(["doc", "ship"]), json!(["crew", "public"])) {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", declared());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Also one of the same name, which is another folder, is watched from then on.

@@ -1,7 +1,7 @@
 //! Voice sessions over real sockets, against the demo model behind the real protocol.
 
 use crate::support::config;
-use crate::support::http::get;
+use crate::support::http::{get, post_with};
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -142,6 +142,11 @@ async fn a_blocked_user_is_told_until_when_also_after_a_restart_and_under_anothe
         assert!(told["durationSeconds"].as_u64().unwrap() <= 3600);
         client.expect_close().await;
     }
+    let question = json!({"messages": [{"role": "user", "content": "Hello."}]}).to_string();
+    let path = "/v1/chat/completions";
+    let refused = post_with(&address, path, &headers, question.as_bytes());
+    assert_eq!(refused.status, 403, "{}", refused.body);
+    assert!(refused.body.contains("\"blocked\""), "{}", refused.body);
     let (_, _) = VoiceClient::start(&address, json!({"type": "start", "userId": "kind"})).await;
 }
 

@@ -235,16 +235,22 @@ fn id(text: Option<String>, name: &str) -> Result<Option<String>, Rejection> {
 }
 
 fn decode_audio(data: &str) -> Result<Vec<u8>, Rejection> {
+    let too_long = || Rejection {
+        code: ErrorCode::TooLarge,
+        message: format!("audio has more than {AUDIO_BYTES_MAX} bytes"),
+    };
     if data.len() / 4 * 3 > AUDIO_BYTES_MAX + 3 {
-        return Err(Rejection {
-            code: ErrorCode::TooLarge,
-            message: format!("audio has more than {AUDIO_BYTES_MAX} bytes"),
-        });
+        return Err(too_long());
     }
-    base64_simd::forgiving_decode_to_vec(data.as_bytes()).map_err(|_| Rejection {
+    let audio = base64_simd::forgiving_decode_to_vec(data.as_bytes()).map_err(|_| Rejection {
         code: ErrorCode::BadAudio,
         message: "the audio's data is not base64".to_owned(),
-    })
+    })?;
+    // Padding makes the text as long as that of one or two bytes more.
+    match audio.len() > AUDIO_BYTES_MAX {
+        true => Err(too_long()),
+        false => Ok(audio),
+    }
 }
 
 fn image(image: &ImageBody<'_>) -> Result<ClientMessage, Rejection> {
@@ -339,6 +345,8 @@ mod tests {
     fn what_is_no_message_is_refused_by_its_kind() {
         let long_id = format!(r#"{{"type":"start","userId":"{}"}}"#, "a".repeat(129));
         let long_audio = format!(r#"{{"type":"audio","data":"{}"}}"#, "A".repeat(90_000));
+        // One whole sample over the limit.
+        let longer_audio = format!(r#"{{"type":"audio","data":"{}"}}"#, "A".repeat(87_384));
         for (text, code) in [
             ("", ErrorCode::BadMessage),
             ("hello", ErrorCode::BadMessage),
@@ -367,6 +375,7 @@ mod tests {
             (r#"{"type":""}"#, ErrorCode::UnknownType),
             (r#"{"type":"audio","data":"!"}"#, ErrorCode::BadAudio),
             (&long_audio, ErrorCode::TooLarge),
+            (&longer_audio, ErrorCode::TooLarge),
             (
                 r#"{"type":"image","mimeType":"image/svg+xml","data":""}"#,
                 ErrorCode::Unsupported,

@@ -201,7 +201,7 @@ fn tools(text: &mut String, counted: &Counted) {
         text,
         name,
         "counter",
-        "Calls slower than the tool's own budget.",
+        "Calls slower than the tool's own budget, or refused because the turn's was spent.",
     );
     for (tool, counts) in &counted.tools {
         let violations = counts.budget_violations;

@@ -10,7 +10,7 @@ use super::running::Running;
 use super::timer::{ShutdownWatch, Timer};
 use super::{Connection, VoiceService, unix_ms};
 use crate::caller::Caller;
-use crate::client_protocol::{AudioMode, ClientMessage, ServerMessage, parse};
+use crate::client_protocol::{AudioMode, ClientMessage, ServerMessage, TEXT_BYTES_MAX, parse};
 use crate::ids::token_hash;
 use crate::pump::Microphone;
 use crate::transport::websocket::{Message, Reading, Role, Socket};
@@ -218,12 +218,15 @@ impl Driver {
             Message::Pong => {}
             Message::TooLarge { is_binary } => {
                 let limits = self.service.settings.client_socket.messages;
-                let (kind, limit) = if is_binary {
-                    ("audio", limits.binary_bytes_max)
+                let message = if is_binary {
+                    let limit = limits.binary_bytes_max;
+                    format!("audio messages may have at most {limit} bytes")
                 } else {
-                    ("text", limits.text_bytes_max)
+                    let with_image = limits.text_bytes_max;
+                    format!(
+                        "text messages may have at most {TEXT_BYTES_MAX} bytes, and those with an image {with_image}"
+                    )
                 };
-                let message = format!("{kind} messages may have at most {limit} bytes");
                 self.bad_message(ErrorCode::TooLarge, message);
             }
         }

@@ -8,7 +8,7 @@ use crate::kind::{Category, Mode, RateLimit};
 use crate::manifest::{Manifest, nearest, rules};
 use crate::registry::{Registry, Tool};
 use crate::validate::Validator;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Script<'a> {
 }
 
 /// What the configuration says of one tool. It may make a tool stricter and never looser.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tightening {
     pub requires_confirmation: Option<bool>,

@@ -13,6 +13,7 @@ use super::{Format, flags, load_config};
 use crate::failure::Failure;
 use crate::knowledge::{Audience, LiveKnowledge, Maker, open_database};
 use crate::printer::Printer;
+use crate::watch::KnowledgeChanges;
 use arguments::{
     GetArguments, IndexArguments, KbCommand, ModelAddArguments, ModelCommand, Place,
     SearchArguments, StatsArguments,
@@ -84,7 +85,11 @@ impl Bench {
     fn knowledge(&self) -> Result<LiveKnowledge, Failure> {
         match &self.config.knowledge.postgres {
             Some(address) => {
-                let opening = open_database(address.sensitive(), &self.maker);
+                let opening = open_database(
+                    address.sensitive(),
+                    &self.maker,
+                    KnowledgeChanges::unheard(),
+                );
                 self.runtime.block_on(opening).map(|(base, _)| base)
             }
             None => self.at_hand().map(LiveKnowledge::new),

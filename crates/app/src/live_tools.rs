@@ -1,0 +1,89 @@
+//! The tools and the knowledge base of a server, opened together, because tools take words from the base, and kept current
+//! while it runs. Knows no session.
+
+use crate::failure::Failure;
+use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report, open_database};
+use crate::provider;
+use crate::server::report;
+use crate::toolbox::{Handlers, Toolbox, Workshop};
+use crate::voice_host::VoiceHost;
+use crate::watch::{Changes, KnowledgeChanges, Watch};
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use windlass_knowledge::Embedding;
+use windlass_runtime::config::Config;
+use windlass_tool::compile::Vocabularies;
+
+/// The tools and the knowledge base of a server, before anybody uses them.
+pub(crate) struct LiveTools {
+    pub(crate) knowledge: Arc<LiveKnowledge>,
+    refresher: Refresher,
+    pub(crate) workshop: Arc<Workshop>,
+    pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
+    changes: Changes,
+    /// Of the knowledge base, as the tools have them.
+    words: Vocabularies,
+}
+
+impl LiveTools {
+    pub(crate) async fn open(config: &Arc<Config>, handlers: Handlers) -> Result<Self, Failure> {
+        let changes = Changes::new();
+        let (knowledge, refresher) = serve_knowledge(config, changes.of_knowledge()).await?;
+        let words = knowledge.vocabularies();
+        let workshop = Workshop {
+            knowledge: knowledge.clone(),
+            profile: provider::profile_of(config),
+            handlers,
+            config: config.clone(),
+        };
+        let toolbox = workshop.open().map_err(report)?;
+        Ok(Self {
+            knowledge,
+            refresher,
+            workshop: Arc::new(workshop),
+            toolbox: Arc::new(ArcSwap::from_pointee(toolbox)),
+            changes,
+            words,
+        })
+    }
+
+    /// Keeps them current for the host's sessions, for as long as what this returns is held.
+    pub(crate) fn follow(
+        self,
+        host: &Arc<VoiceHost>,
+        is_watching: bool,
+    ) -> Result<(Option<Watch>, Refresher), Failure> {
+        let (changes, host) = (self.changes, host.clone());
+        let watch = changes.follow(self.workshop, host, self.words, is_watching);
+        Ok((watch.map_err(Failure::of)?, self.refresher))
+    }
+}
+
+/// The base as it can be searched at once, and what completes it and keeps it current.
+async fn serve_knowledge(
+    config: &Config,
+    changes: KnowledgeChanges,
+) -> Result<(Arc<LiveKnowledge>, Refresher), Failure> {
+    let maker = Maker::new(config, Audience::Users)?;
+    if let Some(address) = &config.knowledge.postgres {
+        let (live, refresher) = open_database(address.sensitive(), &maker, changes).await?;
+        return Ok((Arc::new(live), refresher));
+    }
+    let (base, report) = maker.make(Embedding::AtHand, &mut |_| ()).await?;
+    log_report(&maker, &base, &report);
+    if report.missing > 0 {
+        tracing::info!(
+            missing = report.missing,
+            "passages are embedded while the server runs; until then words find their records"
+        );
+    }
+    let live = Arc::new(LiveKnowledge::new(base));
+    let refresher = Refresher::start(
+        maker,
+        live.clone(),
+        &report,
+        config.knowledge.watch,
+        changes,
+    );
+    Ok((live, refresher.map_err(Failure::of)?))
+}
