@@ -30,13 +30,11 @@ struct End {
 
 impl ChainedFile {
     pub(super) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".lock");
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true);
         let chained = Self {
             path: path.to_owned(),
-            lock: options.open(PathBuf::from(name))?,
+            lock: options.open(lock_path(path))?,
             bytes_max,
         };
         chained.open_growing()?;
@@ -136,16 +134,49 @@ impl ChainedFile {
     }
 
     fn rotate(&self) -> io::Result<()> {
-        let number = self
-            .full_files()?
-            .last()
-            .map_or(1, |(number, _)| number + 1);
-        std::fs::rename(&self.path, full_path(&self.path, number))
+        let newest = self.full_files()?.last().map_or(0, |(number, _)| *number);
+        let number = newest.max(filled(&self.path)) + 1;
+        std::fs::rename(&self.path, full_path(&self.path, number))?;
+        let text = number.to_string();
+        let mut lock = &self.lock;
+        lock.seek(SeekFrom::Start(0))?;
+        lock.write_all(text.as_bytes())?;
+        lock.set_len(text.len() as u64)
     }
 
     fn full_files(&self) -> io::Result<Vec<(u64, PathBuf)>> {
         full_files(&self.path)
     }
+}
+
+/// The file beside an audit that says whose turn it is to write. It holds how many files were filled, so that no number is
+/// used twice though files were put away.
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
+/// How many files an audit has filled so far, as far as that was written down.
+fn filled(path: &Path) -> u64 {
+    let text = std::fs::read_to_string(lock_path(path)).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+/// Whether a file is the first of its audit, so that nothing can have come before its first record.
+pub(super) fn is_first(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| number_of(name.rsplit_once('.')?.1));
+    match number {
+        Some(number) => number == 1,
+        None => filled(path) == 0 && full_files(path).is_ok_and(|files| files.is_empty()),
+    }
+}
+
+/// The number that a full file's name ends in.
+fn number_of(digits: &str) -> Option<u64> {
+    let is_number = digits.len() >= NUMBER_DIGITS;
+    is_number.then(|| digits.parse().ok()).flatten()
 }
 
 /// The audit's full files, oldest first, and behind them the one that grows, where it is there.
@@ -179,8 +210,7 @@ fn full_files(path: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
             .to_str()
             .zip(prefix.to_str())
             .and_then(|(name, prefix)| name.strip_prefix(prefix)?.strip_prefix('.'))
-            .filter(|digits| digits.len() >= NUMBER_DIGITS)
-            .and_then(|digits| digits.parse().ok());
+            .and_then(number_of);
         if let Some(number) = number {
             files.push((number, full_path(path, number)));
         }

@@ -1,6 +1,7 @@
 //! Reads an audit back and finds the first record that is not as it was written, or not where. Writes nothing.
 
 use super::chain::{self, Link, Record};
+use super::file;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -47,6 +48,10 @@ impl fmt::Display for BadRecord {
 pub enum Fault {
     #[error("the line is no record of an audit")]
     NoRecord,
+    #[error(
+        "the record follows one that is not here, and this is the audit's first file: records before it are missing"
+    )]
+    Beheaded,
     #[error("the line is cut off")]
     Truncated,
     #[error("the record was changed: its content does not give its hash")]
@@ -92,6 +97,16 @@ pub fn verify(paths: &[PathBuf]) -> Result<Verified, VerifyError> {
                     fault,
                 }),
             })?;
+    }
+    if chain.records > 0
+        && !chain.is_from_genesis
+        && let Some(path) = paths.first().filter(|path| file::is_first(path))
+    {
+        return Err(VerifyError::Bad(BadRecord {
+            path: path.clone(),
+            line: 1,
+            fault: Fault::Beheaded,
+        }));
     }
     Ok(Verified {
         files: paths.len(),

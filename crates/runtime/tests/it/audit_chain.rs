@@ -147,7 +147,7 @@ fn the_first_bad_record_is_named_with_what_is_wrong() {
         |lines| "{\"event\":\"forged\"}".clone_into(&mut lines[0]),
         Some((1, Fault::NoRecord)),
     );
-    check(|lines| drop(lines.remove(0)), None);
+    check(|lines| drop(lines.remove(0)), Some((1, Fault::Beheaded)));
 }
 
 #[test]
@@ -194,6 +194,11 @@ fn a_line_that_was_cut_off_is_named_and_repaired_by_the_next_process() {
     );
 }
 
+/// Where a file is that was put away.
+fn away(file: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.away", file.display()))
+}
+
 #[test]
 fn a_full_file_gives_way_to_the_next_and_the_chain_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -212,6 +217,24 @@ fn a_full_file_gives_way_to_the_next_and_the_chain_goes_on() {
     }
     assert_eq!(records(&files), 10);
     assert!(!verify(&files[1..]).unwrap().is_from_genesis);
+    // Full files may be put away, oldest first, and their numbers are not used again.
+    for file in &files[..files.len() - 1] {
+        assert!(!file.ends_with("audit.jsonl"), "{file:?}");
+        fs::rename(file, away(file)).unwrap();
+        assert!(!verify(&files_of(&path).unwrap()).unwrap().is_from_genesis);
+    }
+    let audit = open(&path, 1_000);
+    for number in 5..10 {
+        note(&audit, "s-1", number);
+    }
+    audit.close();
+    let later = files_of(&path).unwrap();
+    assert!(later.len() > 1 && !files.contains(&later[0]), "{later:?}");
+    for file in &files[..files.len() - 1] {
+        fs::rename(away(file), file).unwrap();
+    }
+    let whole = verify(&files_of(&path).unwrap()).unwrap();
+    assert_eq!((whole.records, whole.is_from_genesis), (15, true));
     let mut holed = files.clone();
     holed.remove(1);
     assert!(matches!(verify(&holed), Err(VerifyError::Bad(bad)) if bad.line == 1));
