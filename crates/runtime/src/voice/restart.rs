@@ -97,14 +97,7 @@ pub(super) async fn take_up(
     if !is_theirs || caller.is_other_than(&body.client_id) || !snapshot.is_current() {
         return Err(unknown());
     }
-    let caller = match caller.client_id == body.client_id {
-        true => caller,
-        // It has shown nothing but the token, which was this client's.
-        false => Caller {
-            client_id: body.client_id,
-            acquaintance: Acquaintance::Passing,
-        },
-    };
+    let caller = in_the_name_of(body.client_id, caller);
     let is_nameless = found.user_id.as_str() == caller.client_id.as_str();
     let start = Start {
         user_id: (!is_nameless).then(|| found.user_id.to_string()),
@@ -153,6 +146,17 @@ pub(super) async fn take_up(
         admission,
         before,
     })
+}
+
+/// A caller that has shown nothing but the token speaks for the client whose it was.
+fn in_the_name_of(client_id: ClientId, caller: Caller) -> Caller {
+    match caller.client_id == client_id {
+        true => caller,
+        false => Caller {
+            client_id,
+            acquaintance: Acquaintance::Passing,
+        },
+    }
 }
 
 /// Whether a session is the one that its user and conversation are named of, as far as they are.
