@@ -18,6 +18,7 @@ mod pages;
 mod pictures;
 mod processes;
 mod provider_cuts;
+mod replays;
 mod support;
 mod terminal;
 mod turns_again;
