@@ -2,7 +2,7 @@
 //! nothing of why a call was admitted.
 
 use crate::event::DuplicateRule;
-use crate::facts::{CallFacts, Delivered, Slot};
+use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
 use crate::io::{OutcomeState, TokenHash};
 use crate::model::ModelToolResponse;
 use crate::policy::{Settled, state_of};
@@ -151,19 +151,6 @@ impl Call {
         Slot::Valid(self.facts.clone())
     }
 
-    /// Whether an attempt was made.
-    pub(crate) fn has_begun(&self) -> bool {
-        match self.phase {
-            Phase::Running | Phase::BackingOff | Phase::Recording => true,
-            Phase::LookingUp
-            | Phase::Remembering
-            | Phase::CheckingRate
-            | Phase::Proposing
-            | Phase::Waiting
-            | Phase::Reserving => false,
-        }
-    }
-
     /// It has certainly failed, and nobody knows whether an earlier run of the same effect has, too.
     pub(crate) fn leaves_doubt(&self, response: &ToolResponse) -> bool {
         let follows_unknown = self.earlier.as_deref().is_some_and(Earlier::is_unknown);
@@ -253,11 +240,25 @@ impl Calls {
     }
 
     /// The call that answers to a provider's id on this connection.
-    pub(crate) fn by_provider_id(&self, id: &str, generation: u64) -> Option<&Call> {
-        self.open.iter().find(|call| {
-            call.delivered().generation == generation
-                && call.delivered().provider_id.as_deref() == Some(id)
-        })
+    pub(crate) fn by_provider_id(&self, id: &str, generation: u64) -> Vec<CallNumber> {
+        self.open
+            .iter()
+            .filter(|call| call.delivered().is_under(id, generation))
+            .map(Call::number)
+            .collect()
+    }
+
+    /// The deliveries that came under a provider's id and have no answer yet.
+    pub(crate) fn keys_of(&self, id: &str, generation: u64) -> Vec<DeliveryKey> {
+        let attached = self.open.iter().flat_map(|call| &call.attached);
+        let joined = attached.map(|(slot, _)| &**slot);
+        self.open
+            .iter()
+            .map(Call::delivered)
+            .chain(joined)
+            .filter(|delivered| delivered.is_under(id, generation))
+            .map(|delivered| delivered.key.clone())
+            .collect()
     }
 
     pub(crate) fn any_blocks(&self) -> bool {

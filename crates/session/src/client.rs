@@ -22,6 +22,8 @@ pub enum ClientEvent {
         mime_type: String,
         data: Sensitive<Arc<[u8]>>,
     },
+    /// The user can speak from now on: audio came for the first time. What is said passes by the core.
+    MicrophoneOpened,
     /// The user has finished speaking and wants an answer.
     TurnComplete,
     /// Stop speaking.

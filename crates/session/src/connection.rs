@@ -1,7 +1,7 @@
 //! The provider's connection as a session sees it: which one it is, what is under way on it, and what waits for the next.
 //! Knows no policy; when there is a next one is decided in `policy/reconnect.rs`.
 
-use crate::facts::Slot;
+use crate::facts::{DeliveryKey, Slot};
 use crate::hash::BuildQuickHasher;
 use crate::model::HistoryEntry;
 use crate::policy::{Reconnect, Settled};
@@ -70,29 +70,46 @@ impl Late {
     }
 }
 
-/// The provider's ids that get no answer on this connection any more: each has had its one, or was taken back. A second
-/// answer under an id closes some providers' connections.
+/// What gets no answer on this connection any more: each delivery that has had its one, and each id that was taken back. A
+/// second answer under an id closes some providers' connections. An id that names no delivery of its own may come again
+/// with another call, which is owed an answer of its own (contract section 11).
 #[derive(Debug, Default)]
 pub(crate) struct ClosedIds {
-    ids: HashSet<Arc<str>, BuildQuickHasher>,
-    order: VecDeque<Arc<str>>,
+    closed: HashSet<Closed, BuildQuickHasher>,
+    order: VecDeque<Closed>,
 }
+
+/// A delivery, and the id it came under where that is not its key.
+type Closed = (DeliveryKey, Option<Arc<str>>);
 
 /// Providers count their ids up, so that old ones do not come again; more than these need not be known.
 const CLOSED_IDS_MAX: usize = 512;
 
 impl ClosedIds {
-    /// True where the id was still open.
-    pub(crate) fn close(&mut self, id: &Arc<str>) -> bool {
-        let is_new = self.ids.insert(id.clone());
+    /// Ends a delivery. True where it was still open.
+    pub(crate) fn close(&mut self, id: &Arc<str>, key: &DeliveryKey) -> bool {
+        let id = (!key.is_stable()).then(|| id.clone());
+        let closed = (key.clone(), id);
+        let is_new = self.closed.insert(closed.clone());
         if is_new {
-            self.order.push_back(id.clone());
+            self.order.push_back(closed);
             if self.order.len() > CLOSED_IDS_MAX
                 && let Some(oldest) = self.order.pop_front()
             {
-                self.ids.remove(&oldest);
+                self.closed.remove(&oldest);
             }
         }
         is_new
+    }
+
+    /// The provider took an id back, and with it these deliveries: none of them is answered any more. One that is not known yet
+    /// may still come, where the id names it.
+    pub(crate) fn close_all(&mut self, id: &Arc<str>, keys: &[DeliveryKey]) {
+        if keys.is_empty() {
+            self.close(id, &DeliveryKey::Provider(id.clone()));
+        }
+        for key in keys {
+            self.close(id, key);
+        }
     }
 }

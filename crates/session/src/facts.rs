@@ -26,6 +26,12 @@ pub(crate) struct Delivered {
     pub(crate) generation: u64,
 }
 
+impl Delivered {
+    pub(crate) fn is_under(&self, id: &str, generation: u64) -> bool {
+        self.generation == generation && self.provider_id.as_deref() == Some(id)
+    }
+}
+
 /// A delivery's identity. Its text, which the audit has, is `provider:ID`, `hash:TURN:HEX`, `question:call-NUMBER` or
 /// `effect:ID`.
 #[derive(Clone, Debug, PartialEq, Eq)]

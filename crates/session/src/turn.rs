@@ -67,6 +67,10 @@ pub(crate) struct Turns {
     last_number: u64,
     /// Counts what the user certainly said; a second wish is told from a repeat by it.
     inputs: u64,
+    /// The user may have said what the provider does not write down, or not in time.
+    is_microphone_open: bool,
+    /// The model may say once more what it said on a connection that was lost, so that an answer is no sign of the user.
+    may_repeat: bool,
     /// The user said something while the model was answering, which begins a turn once this one is over.
     input_waits: bool,
     /// The provider heard something while the model was answering. It may be the tail of the earlier question, so it
@@ -89,6 +93,7 @@ impl Turns {
             current: open,
             last_number,
             inputs,
+            may_repeat: true,
             ..Self::default()
         }
     }
@@ -122,6 +127,7 @@ impl Turns {
     pub(crate) fn certain_input(&mut self, now: Timestamp) -> Option<u64> {
         self.inputs += 1;
         self.input_suspected = false;
+        self.may_repeat = false;
         self.continues = None;
         match &self.current {
             Some(turn) if turn.heard_model => {
@@ -143,7 +149,17 @@ impl Turns {
         }
     }
 
-    /// The model said or asked something. Returns the turn that this begins, if it begins one.
+    pub(crate) fn microphone_opened(&mut self) {
+        self.is_microphone_open = true;
+    }
+
+    /// The connection is gone: what the model says next on another one may repeat what it said on this one.
+    pub(crate) fn expect_repeat(&mut self) {
+        self.may_repeat = true;
+    }
+
+    /// The model said or asked something. Returns the turn that this begins, if it begins one. As nothing of ours caused it
+    /// then, a user who can speak must have said what the provider has not written down, or not yet (contract section 8).
     pub(crate) fn model_output(&mut self, now: Timestamp) -> Option<u64> {
         let begun = if self.current.is_some() {
             None
@@ -151,6 +167,7 @@ impl Turns {
             self.current = Some(turn);
             None
         } else {
+            self.inputs += u64::from(self.is_microphone_open && !self.may_repeat);
             Some(self.begin(now))
         };
         if let Some(turn) = &mut self.current {
@@ -188,6 +205,7 @@ impl Turns {
     /// Ends the current turn, if there is one.
     pub(crate) fn end(&mut self, now: Timestamp, interrupted: bool) -> Option<Ended> {
         let mut turn = self.current.take()?;
+        self.may_repeat &= !turn.generation_complete;
         turn.summary.interrupted |= interrupted;
         turn.summary.duration_ms =
             u64::try_from(now.since(turn.started).as_millis()).unwrap_or(u64::MAX);

@@ -102,8 +102,6 @@ pub(crate) struct Watch {
     pub(crate) open_questions: BTreeSet<u64>,
     pub(crate) stages: BTreeMap<EffectId, Stage>,
     pub(crate) refused: Option<Past>,
-    /// Refusals of each turn.
-    pub(crate) refusals: BTreeMap<u64, u32>,
     /// The number of the last call that the session before this one had when it was saved.
     pub(crate) calls_before: u64,
 }
@@ -138,6 +136,8 @@ pub(crate) struct Lane {
     /// The process dies after so many more outputs.
     pub(crate) crash_in: Option<u32>,
     pub(crate) is_client_here: bool,
+    /// The user can speak, so that the model may have heard what the session has not.
+    pub(crate) has_microphone: bool,
     /// What the store has of the present session, for one that takes its place.
     pub(crate) saved: Option<Saved>,
     pub(crate) watch: Watch,
@@ -148,7 +148,6 @@ pub(crate) struct Lane {
 pub(crate) struct Saved {
     pub(crate) snapshot: Snapshot,
     pub(crate) starts: BTreeMap<u64, (u32, u32)>,
-    pub(crate) refusals: BTreeMap<u64, u32>,
 }
 
 impl Lane {
@@ -189,6 +188,7 @@ impl Lane {
             lookups: BTreeMap::new(),
             crash_in: None,
             is_client_here: true,
+            has_microphone: false,
             saved: None,
             watch: Watch::default(),
         }
@@ -218,6 +218,7 @@ impl Lane {
             lookups: BTreeMap::new(),
             crash_in: None,
             is_client_here: true,
+            has_microphone: false,
             saved: None,
             watch: Watch::default(),
         }

@@ -26,7 +26,6 @@ impl World {
             lane.saved = Some(Saved {
                 snapshot: session.snapshot(),
                 starts: lane.watch.starts.clone(),
-                refusals: lane.watch.refusals.clone(),
             });
         }
     }
@@ -54,7 +53,6 @@ impl World {
         }
         let watch = Watch {
             starts: saved.starts,
-            refusals: saved.refusals,
             open_turn,
             external_in_context: form["external_in_context"] == Value::Bool(true),
             calls_before: form["last_call"].as_u64().unwrap_or(0),

@@ -12,9 +12,6 @@ const SETTLING_US: u64 = 3_000 * 1_000_000;
 /// In this time started changes have ended or timed out.
 const DRAINING_US: u64 = 120 * 1_000_000;
 
-/// As many refusals and repeats as wind a turn up, together.
-const REFUSALS_MAX: u32 = 15;
-
 impl World {
     pub(crate) fn settle(&mut self) {
         self.is_calm = true;
@@ -55,11 +52,10 @@ impl World {
             return self.broken("everything_settles", what);
         }
         let open = watch.calls.iter().find(|(_, call)| call.ended == 0);
-        // A turn that was wound up long ago goes on being refused, but not for ever being answered.
-        let is_past_answering = watch.refusals.values().any(|count| *count > REFUSALS_MAX);
-        let unanswered = watch.places.iter().find(|((of, _), place)| {
-            of == generation && place.answers == 0 && !place.is_cancelled && !is_past_answering
-        });
+        let unanswered = watch
+            .places
+            .iter()
+            .find(|((of, _), place)| of == generation && place.answers == 0 && !place.is_cancelled);
         let problem = match (open, unanswered) {
             (Some((call, facts)), _) => Some(format!("call-{call} has no end: {facts:?}")),
             (None, Some(((_, id), _))) => Some(format!("{id} has had no answer")),

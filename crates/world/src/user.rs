@@ -35,6 +35,10 @@ impl World {
                 }
             }
             19 if self.random.one_in(2) => self.client(index, ClientEvent::Stop),
+            21 if self.random.one_in(4) => {
+                self.lanes[index].has_microphone = true;
+                self.feed(index, Input::Client(ClientEvent::MicrophoneOpened));
+            }
             20 if self.random.one_in(3) => {
                 self.lanes[index].is_client_here = false;
                 self.client(index, ClientEvent::Lost);

@@ -199,7 +199,7 @@ async fn the_way_to_voice_ends_the_turn() {
         json!({"type": "voice_session_start", "conversationId": "c", "pendingRequest": "the Fram"})
     );
     assert_eq!(words(&answer), "Found.");
-    assert_eq!(chat.model.seen().pop().unwrap()["tool_choice"], "none");
+    assert_eq!(chat.model.seen().pop().unwrap().get("tools"), None);
 }
 
 /// What the stream asks the user, with its token.

@@ -45,12 +45,12 @@ pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u
 
 fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
     let is_cached = request.cached_content.is_some();
-    let tools = request.tools.raw().filter(|_| !is_cached);
-    let mode = match request.tool_use {
-        ToolUse::Free => None,
-        ToolUse::Required => Some("ANY"),
-        ToolUse::Forbidden => Some("NONE"),
-    };
+    // Without declarations a model behaves as with mode `NONE` (ai.google.dev/gemini-api/docs/function-calling).
+    let tools = request
+        .tools
+        .raw()
+        .filter(|_| !is_cached && request.tool_use != ToolUse::Forbidden);
+    let mode = (request.tool_use == ToolUse::Required).then_some("ANY");
     let thinking_config = match profile.thinking {
         Thinking::Omit => None,
         Thinking::Level => request.thinking_level.map(ThinkingConfig::ThinkingLevel),

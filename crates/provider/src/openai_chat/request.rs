@@ -65,16 +65,12 @@ pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u
 
 fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
     let is_streamed = request.delivery == Delivery::Stream;
-    // Where a server cannot be told to leave the tools alone, it is not shown them.
+    // Not every server heeds `tool_choice: "none"`; what a model is not shown, it does not call.
     let tools = request
         .tools
         .raw()
-        .filter(|_| profile.tool_choice || request.tool_use != ToolUse::Forbidden);
-    let tool_choice = match request.tool_use {
-        ToolUse::Free => None,
-        ToolUse::Required => Some("required"),
-        ToolUse::Forbidden => Some("none"),
-    };
+        .filter(|_| request.tool_use != ToolUse::Forbidden);
+    let tool_choice = (request.tool_use == ToolUse::Required).then_some("required");
     let cache = request.prompt_cache.filter(|_| profile.prompt_cache);
     let (max_completion_tokens, max_tokens) = match profile.output_limit {
         OutputLimit::MaxCompletionTokens => (request.output_tokens_max, None),

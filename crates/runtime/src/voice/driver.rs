@@ -275,7 +275,7 @@ impl Driver {
         let Stage::Running(running) = &mut self.stage else {
             return self.bad_message(ErrorCode::NotStarted, "the first message must be start");
         };
-        match running.microphone(pcm, now) {
+        match running.microphone(pcm, &mut self.client, now) {
             Microphone::Pass | Microphone::Held | Microphone::Overflow { is_news: false } => {}
             Microphone::Overflow { is_news: true } => {
                 let message =

@@ -43,6 +43,8 @@ pub(super) struct Running {
     pump: Pump,
     started: Instant,
     is_client_lost: bool,
+    /// The core knows that the user can speak.
+    is_microphone_open: bool,
     door: Arc<Door>,
     /// What opens it, now and later.
     tokens: Tokens,
@@ -105,6 +107,7 @@ impl Running {
             pump: Pump::new(service.settings.audio),
             started: now,
             is_client_lost: false,
+            is_microphone_open: false,
             door,
             tokens,
             missed: Missed::default(),
@@ -260,9 +263,17 @@ impl Running {
     }
 
     /// Passes a piece of the microphone on, and says what became of it.
-    pub(super) fn microphone(&mut self, pcm: &[u8], now: Instant) -> Microphone {
+    pub(super) fn microphone(
+        &mut self,
+        pcm: &[u8],
+        client: &mut ClientSide,
+        now: Instant,
+    ) -> Microphone {
         let verdict = self.pump.microphone(self.timestamp(now), pcm.len());
         if verdict == Microphone::Pass && !pcm.is_empty() {
+            if !std::mem::replace(&mut self.is_microphone_open, true) {
+                self.client_event(ClientEvent::MicrophoneOpened, client, now);
+            }
             self.link.send_audio(pcm, &mut self.pump);
         }
         verdict

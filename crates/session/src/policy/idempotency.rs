@@ -2,7 +2,7 @@
 //! each by its own rule (contract section 11).
 
 use super::arguments;
-use crate::calls::Call;
+use crate::calls::{Call, Earlier};
 use crate::facts::{DeliveryKey, Slot};
 use crate::hash::BuildQuickHasher;
 use lru::LruCache;
@@ -99,6 +99,11 @@ pub(crate) enum EffectState {
     },
     /// It has not happened, and the same wish may try again under the same id.
     Failed,
+    /// The user said no, whatever had been done before.
+    Declined {
+        settled: Settled,
+        earlier: Option<Box<Earlier>>,
+    },
 }
 
 impl Deliveries {
@@ -166,7 +171,10 @@ impl Deliveries {
                     EffectState::Settled { settled, .. } => {
                         settled.response.error_type() == Some(ErrorType::OutcomeUnknown)
                     }
-                    EffectState::Open(_) | EffectState::Asked(_) | EffectState::Failed => false,
+                    EffectState::Open(_)
+                    | EffectState::Asked(_)
+                    | EffectState::Failed
+                    | EffectState::Declined { .. } => false,
                 }
         })
     }

@@ -9,7 +9,6 @@ use crate::io::Output;
 use crate::session::Session;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::error::ErrorType;
 
 impl Session {
     /// Notes that a call waits or runs.
@@ -133,6 +132,17 @@ impl Session {
                 call.kept_effect = effect_id;
                 Some(call)
             }
+            EffectState::Declined { settled, earlier } => {
+                if inputs > asked_at_input {
+                    call.earlier = earlier.clone();
+                    return Some(call);
+                }
+                let settled = settled.clone();
+                let rule = DuplicateRule::SameEffectFinished;
+                self.replay(&call.slot(), &settled, true, rule, out);
+                self.forget_notice(call.fingerprint);
+                None
+            }
             EffectState::Settled {
                 settled,
                 answer_reached_model,
@@ -166,9 +176,8 @@ impl Session {
             return None;
         }
         let error_type = earlier.settled.response.error_type();
-        let is_declined = error_type == Some(ErrorType::ConfirmationDeclined);
         let is_new = earlier.is_second_wish && was_answered;
-        if is_new || (!call.tool().writes() && !is_declined) {
+        if is_new || !call.tool().writes() {
             if error_type.is_none() {
                 call.earlier = call.tool().writes().then(|| Box::new(earlier));
             } else {

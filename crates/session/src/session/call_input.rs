@@ -163,15 +163,14 @@ impl Session {
         let generation = self.connection.generation;
         for id in ids {
             if !has_bug!(self, AnswersWhatWasTakenBack) {
-                self.connection.closed_ids.close(id);
+                let keys = self.calls.keys_of(id, generation);
+                self.connection.closed_ids.close_all(id, &keys);
                 self.calls.withdraw_answer(id);
             }
             self.withdraw_of(id, generation, out);
-            let Some(call) = self.calls.by_provider_id(id, generation) else {
-                continue;
-            };
-            let number = call.number();
-            self.take_back(number, false, out);
+            for number in self.calls.by_provider_id(id, generation) {
+                self.take_back(number, false, out);
+            }
         }
     }
 

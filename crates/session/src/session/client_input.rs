@@ -31,6 +31,7 @@ impl Session {
                     );
                 }
             }
+            ClientEvent::MicrophoneOpened => self.turns.microphone_opened(),
             ClientEvent::TurnComplete => {
                 if self.connection.ready {
                     out.push(Output::SendModel(ModelCommand::AudioEnded));

@@ -356,9 +356,9 @@ impl Session {
         let effect = Effect {
             effect_id: None,
             asked_at_input: self.turns.inputs(),
-            state: EffectState::Settled {
+            state: EffectState::Declined {
                 settled,
-                answer_reached_model: true,
+                earlier: call.earlier.clone(),
             },
         };
         self.deliveries.remember_effect(fingerprint, effect);

@@ -12,7 +12,6 @@ use crate::model::{
 };
 use crate::policy::Verdict;
 use std::time::Duration;
-use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
 impl Session {
@@ -213,25 +212,12 @@ impl Session {
         }
         self.keep_unconfirmed();
         self.calls.leave_connection();
-        self.drop_unadmitted(out);
         self.hold_microphone(out);
         self.connection.owes_turn_end = false;
         self.stop_discarding(out);
         self.state.set_generating(false);
         self.keep_unanswered(out);
-    }
-
-    /// Calls that did not start are not run any more: who still wants them asks again.
-    fn drop_unadmitted(&mut self, out: &mut Vec<Output>) {
-        let waiting: Vec<CallNumber> = self
-            .calls
-            .iter()
-            .filter(|call| !call.has_begun() && call.grant.is_none())
-            .map(|call| call.number())
-            .collect();
-        for number in waiting {
-            self.take_back(number, false, out);
-        }
+        self.turns.expect_repeat();
     }
 
     /// The turn under way is ended where the model had said everything; else its question is kept, to be asked again.

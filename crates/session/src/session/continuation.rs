@@ -105,6 +105,7 @@ impl Session {
                 is_second_wish: true,
                 ran_at_lookup: false,
             }),
+            EffectState::Declined { earlier, .. } => earlier.as_deref().cloned(),
             EffectState::Open(_) | EffectState::Asked(_) | EffectState::Failed => None,
         }
     }

@@ -10,7 +10,7 @@ use crate::event::{DuplicateRule, SessionEvent};
 use crate::facts::Slot;
 use crate::io::Output;
 use crate::model::{AnswerBatching, ModelCommand, ModelToolResponse};
-use crate::policy::{DeliveryState, Settled};
+use crate::policy::{DESCRIBE_TOOL, DeliveryState, Settled};
 use crate::session::settlement::call_record;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,8 @@ impl Session {
         });
         if let Some(turn) = self.turns.get_mut(slot.turn) {
             turn.summary.refusals += 1;
-            turn.summary.calls += u32::from(charge == Charge::Now);
+            let is_charged = charge == Charge::Now && &*slot.name != DESCRIBE_TOOL;
+            turn.summary.calls += u32::from(is_charged);
             let is_retrieval = slot
                 .tool()
                 .is_some_and(|tool| tool.category == Category::Retrieval);
@@ -71,11 +72,12 @@ impl Session {
         };
         let state = DeliveryState::Settled(settled.clone());
         self.deliveries.remember(slot.clone(), state);
+        let scheduling = self.scheduling_of_answer(&slot, false);
         let record = call_record(slot.clone(), &settled.response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
-        let is_spoken = !self.is_past_answering(slot.turn) && !has_bug!(self, LeavesRefusalsOpen);
+        let is_spoken = !has_bug!(self, LeavesRefusalsOpen);
         let turn = slot.turn;
-        self.answer(slot, &settled, None, is_spoken, true, out);
+        self.answer(slot, &settled, scheduling, is_spoken, true, out);
         self.wind_up(turn, out);
         settled
     }
@@ -102,10 +104,11 @@ impl Session {
         charge: Charge,
         out: &mut Vec<Output>,
     ) -> Settled {
+        let scheduling = self.scheduling_of_answer(&call.slot(), false);
         let settled = self.refuse_delivery(call.slot(), error, charge, out);
         for (slot, rule) in call.attached {
             self.deduplicated(&slot, rule, out);
-            self.answer(slot, &settled, None, true, true, out);
+            self.answer(slot, &settled, scheduling, true, true, out);
         }
         settled
     }
@@ -172,6 +175,7 @@ impl Session {
         self.count_repeat(slot.turn);
         self.deduplicated(slot, rule, out);
         self.supersede(slot, &settled.response);
+        let is_ok = settled.response.is_ok();
         let mut response = (*settled.response).clone();
         response.meta.idempotent_cache_hit = true;
         response.meta.original_turn = Some(settled.turn);
@@ -186,8 +190,15 @@ impl Session {
         };
         let state = DeliveryState::Settled(recorded);
         self.deliveries.remember(slot.clone(), state);
-        self.answer(slot.clone(), &replayed, None, is_owed, true, out);
+        let scheduling = self.scheduling_of_answer(slot, is_ok);
+        self.answer(slot.clone(), &replayed, scheduling, is_owed, true, out);
         self.wind_up(slot.turn, out);
+    }
+
+    /// When the model is to speak of an answer that no run of the call brought.
+    fn scheduling_of_answer(&self, slot: &Slot, is_ok: bool) -> Option<Scheduling> {
+        let tool = slot.tool()?;
+        self.scheduling_of(tool, self.blocks(tool), None, is_ok)
     }
 
     pub(crate) fn deduplicated(&mut self, slot: &Slot, rule: DuplicateRule, out: &mut Vec<Output>) {
@@ -219,7 +230,7 @@ impl Session {
             && slot
                 .provider_id
                 .as_ref()
-                .is_none_or(|id| self.connection.closed_ids.close(id) || answers_twice);
+                .is_none_or(|id| self.connection.closed_ids.close(id, &slot.key) || answers_twice);
         self.external_in_context |= is_heard && settled.quoted && settled.response.is_ok();
         if is_heard && settled.is_outcome {
             self.supersede(&slot, &settled.response);
@@ -312,14 +323,5 @@ impl Session {
         {
             self.end_turn(false, out);
         }
-    }
-
-    /// A wound-up turn goes on being refused, but not for ever being answered.
-    fn is_past_answering(&mut self, number: u64) -> bool {
-        let limits = &self.config.limits.turn;
-        let answers_max = limits.refusals_max.saturating_add(limits.repeats_max);
-        self.turns
-            .get_mut(number)
-            .is_some_and(|turn| turn.summary.wound_up && turn.summary.refusals > answers_max)
     }
 }

@@ -166,7 +166,13 @@ impl Session {
                 ..self.settled(response.clone(), self.is_quoted(&entry.tool))
             },
             (
-                Some(EffectState::Failed | EffectState::Open(_) | EffectState::Asked(_)) | None,
+                Some(
+                    EffectState::Failed
+                    | EffectState::Open(_)
+                    | EffectState::Asked(_)
+                    | EffectState::Declined { .. },
+                )
+                | None,
                 _,
             ) => return,
         };
@@ -232,13 +238,12 @@ impl Session {
         );
         let response = self.response_without_tool(question.tool.as_str(), error);
         if self.deliveries.effect(&question.fingerprint).is_none() {
-            let settled = self.settled(response.clone(), false);
             let effect = Effect {
                 effect_id: None,
                 asked_at_input: self.turns.inputs(),
-                state: EffectState::Settled {
-                    settled,
-                    answer_reached_model: true,
+                state: EffectState::Declined {
+                    settled: self.settled(response.clone(), false),
+                    earlier: None,
                 },
             };
             self.deliveries

@@ -120,7 +120,12 @@ impl Session {
             // Whoever joined an approved call waits for it as for any other.
             Some(_) => (None, true),
             None => (
-                self.scheduling_of(&call, scheduling, &settled.response),
+                self.scheduling_of(
+                    call.tool(),
+                    call.blocks,
+                    scheduling,
+                    settled.response.is_ok(),
+                ),
                 call.blocks,
             ),
         };
@@ -317,22 +322,24 @@ impl Session {
         }
     }
 
-    fn scheduling_of(
+    /// When the model is to speak of an answer: where nothing says so, as its tool has it, but of failures as soon as it may,
+    /// since silence about them would leave the user waiting. `None` where the model is not told.
+    pub(super) fn scheduling_of(
         &self,
-        call: &Call,
+        tool: &Tool,
+        blocks: bool,
         by_result: Option<Scheduling>,
-        response: &ToolResponse,
+        is_ok: bool,
     ) -> Option<Scheduling> {
         let profile = &self.config.profile;
-        if call.blocks || !profile.scheduling || profile.calls == CallSupport::BlockingOnly {
+        if blocks || !profile.scheduling || profile.calls == CallSupport::BlockingOnly {
             return None;
         }
-        let is_silent_tool = call.tool().scheduling == Scheduling::Silent;
+        let is_silent_tool = tool.scheduling == Scheduling::Silent;
         Some(match by_result {
             Some(scheduling) => scheduling,
-            // Silence about a failure would leave the user waiting.
-            None if !response.is_ok() && !is_silent_tool => Scheduling::WhenIdle,
-            None => call.tool().scheduling,
+            None if !is_ok && !is_silent_tool => Scheduling::WhenIdle,
+            None => tool.scheduling,
         })
     }
 

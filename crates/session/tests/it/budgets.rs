@@ -1,6 +1,6 @@
 //! Budgets belong to a turn, whatever the messages that a model packs its calls into.
 
-use crate::harness::{check, check_with};
+use crate::harness::{Bench, check, check_with};
 use expect_test::expect;
 use windlass_tool::kind::Mode;
 
@@ -311,6 +311,63 @@ fn configuration_changes_a_budget() {
             > calls function-call-2 look {"text":"b"}
             call-2 rejected BudgetExceeded
             to model: function-call-2 BUDGET_EXCEEDED no more than 1 tool calls in one voice turn
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn every_refused_call_is_answered_however_many_there_are() {
+    let (mut bench, _) = Bench::new(Mode::Voice);
+    bench.line("hears hello");
+    for number in 1..=40 {
+        let text = bench.line(&format!("calls function-call-{number} nonsense {{}}"));
+        let answer = format!("to model: function-call-{number} NOT_FOUND");
+        assert!(text.contains(&answer), "{number}: {text}");
+    }
+}
+
+#[test]
+fn a_refused_describe_tool_costs_no_call() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 describe_tool {"tool":1}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 rejected Validation
+            to model: function-call-1 VALIDATION /tool: there is no argument named `tool`
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 describe_tool {"tool":2}
+            call-2 rejected Validation
+            to model: function-call-2 VALIDATION /tool: there is no argument named `tool`
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-3 describe_tool {"tool":3}
+            call-3 rejected Validation
+            to model: function-call-3 VALIDATION /tool: there is no argument named `tool`
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-4 look {}
+            start call-4 look {}
+        "#]],
+    );
+}
+
+#[test]
+fn a_refusal_of_a_silent_tool_is_silent() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 silent {"nonsense":1}
+            client: User said "hello"
+            client: ModelGenerating
+            call-1 rejected Validation
+            to model: function-call-1 Silent VALIDATION /nonsense: there is no argument named `nonsense`
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );

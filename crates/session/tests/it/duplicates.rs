@@ -476,3 +476,150 @@ fn a_retryable_failure_uses_up_no_id() {
         "#]],
     );
 }
+
+#[test]
+fn an_id_that_names_no_delivery_may_come_again_with_another_call() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls c1 look {"text":"a"}
+            client: User said "hello"
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            > returns 1 {"x":1}
+            call-1 finished
+            to model: c1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls c1 look {"text":"b"}
+            start call-2 look {"text":"b"}
+            > returns 2 {"x":2}
+            call-2 finished
+            to model: c1 ok {"x":2}
+            client: ToolsComplete { tool_count: 1 }
+            > calls c1 look {"text":"b"}
+            call-3 is a repeat: SameDelivery
+            client: ToolsComplete { tool_count: 1 }
+            > says done
+            client: Assistant piece "done"
+            > done
+            client: Assistant said "done"
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 1 }
+            > hears again
+            turn 2 started
+            client: User piece "again"
+            > calls c1 look {"text":"a"}
+            client: User said "again"
+            client: ModelGenerating
+            start call-4 look {"text":"a"}
+            > returns 4 {"x":3}
+            call-4 finished
+            to model: c1 ok {"x":3}
+            client: ToolsComplete { tool_count: 1 }
+            > calls look look {"text":"c"} + look look {"text":"d"}
+            start call-5 look {"text":"c"}
+            start call-6 look {"text":"d"}
+            > cancel look
+            abort call-5
+            call-5 cancelled
+            abort call-6
+            call-6 cancelled
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn d5_a_wish_that_only_the_model_has_heard_runs() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > microphone
+            > calls function-call-1 write {"text":"a"}
+            turn 1 started
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 write {"text":"a"}
+            answered effect-1
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says done
+            answered effect-1
+            client: Assistant piece "done"
+            > generated
+            > done
+            client: Assistant said "done"
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 1 }
+            > calls function-call-3 write {"text":"a"}
+            turn 2 started
+            client: ModelGenerating
+            reserve call-3 write
+            start call-3 write (effect-2) {"text":"a"}
+            > hears once more
+            client: User piece "once more"
+        "#]],
+    );
+}
+
+#[test]
+fn d4_an_answer_that_a_lost_connection_repeats_is_no_wish() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > microphone
+            > calls function-call-1 write {"text":"a"}
+            turn 1 started
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says done
+            answered effect-1
+            client: Assistant piece "done"
+            > lost 1
+            client: Assistant said "done"
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: history "done"
+            > calls function-call-2 write {"text":"a"}
+            turn 2 started
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says done
+            answered effect-1
+            client: Assistant piece "done"
+            > generated
+            > done
+            client: Assistant said "done"
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 2 }
+            > calls function-call-3 write {"text":"a"}
+            turn 3 started
+            client: ModelGenerating
+            reserve call-3 write
+            start call-3 write (effect-2) {"text":"a"}
+        "#]],
+    );
+}

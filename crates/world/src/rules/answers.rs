@@ -141,7 +141,11 @@ impl World {
                 self.report.counts.state(State::IntentRejected);
                 self.an_intent_is_applied_once(index, *call);
             }
-            SessionEvent::TurnStarted { turn } => self.turns_do_not_overlap(index, *turn, true),
+            SessionEvent::TurnStarted { turn } => {
+                let lane = &mut self.lanes[index];
+                lane.inputs += u64::from(lane.has_microphone);
+                self.turns_do_not_overlap(index, *turn, true);
+            }
             SessionEvent::TurnEnded { turn, .. } => self.turns_do_not_overlap(index, *turn, false),
             other => self.count_event(index, other),
         }
@@ -178,10 +182,6 @@ impl World {
 
     fn on_end(&mut self, index: usize, event: &SessionEvent, record: &CallRecord) {
         self.report.counts.state(state_of_end(event, record));
-        if matches!(event, SessionEvent::CallRejected(_)) {
-            let refusals = &mut self.lanes[index].watch.refusals;
-            *refusals.entry(record.turn()).or_default() += 1;
-        }
         if let (SessionEvent::CallRejected(_), Some(arguments)) = (event, record.arguments()) {
             self.lanes[index].watch.refused = Some(Past {
                 id: None,

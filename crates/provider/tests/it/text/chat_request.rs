@@ -86,13 +86,13 @@ fn every_server_gets_the_fields_that_it_knows() {
 }
 
 #[test]
-fn tools_are_forced_or_forbidden_as_the_server_can_be_told() {
+fn tools_are_forced_as_the_server_can_be_told_and_left_out_where_they_are_forbidden() {
     let (log, route, some) = (log_of([user("Hi")]), chat_route(), tools());
     let none = DeclaredTools::default();
     for (base_url, tools, tool_use, shown, choice) in [
         (OPENAI, &some, ToolUse::Free, true, Value::Null),
         (OPENAI, &some, ToolUse::Required, true, json!("required")),
-        (OPENAI, &some, ToolUse::Forbidden, true, json!("none")),
+        (OPENAI, &some, ToolUse::Forbidden, false, Value::Null),
         (OPENAI, &none, ToolUse::Forbidden, false, Value::Null),
         (
             "http://localhost:11434/v1",

@@ -86,8 +86,10 @@ fn what_is_not_asked_for_is_not_sent() {
         ..gemini_request(&log, &route, &some)
     };
     let body = gemini_body(&forbidden, &profile);
-    assert_eq!(body["toolConfig"]["functionCallingConfig"]["mode"], "NONE");
-    assert!(body["tools"].is_array());
+    assert_eq!(
+        (&body["tools"], &body["toolConfig"]),
+        (&Value::Null, &Value::Null)
+    );
     // A cache holds the instruction and the tools, and is refused beside them.
     let cached = Request {
         cached_content: Some("cachedContents/1"),

@@ -100,6 +100,7 @@ fn parse_other(word: &str, rest: &str) -> Input {
             text: rest.to_owned().into(),
         }),
         "interrupt" => Input::Client(ClientEvent::Interrupt),
+        "microphone" => Input::Client(ClientEvent::MicrophoneOpened),
         "spoken" => Input::Client(ClientEvent::TurnComplete),
         "played" => Input::Client(ClientEvent::PlaybackDone),
         "stop" => Input::Client(ClientEvent::Stop),

@@ -132,6 +132,11 @@ pub(crate) fn registry() -> Registry {
             scheduling: Scheduling::Interrupt,
             ..make("slow", Category::Utility, SideEffects::None)
         },
+        Tool {
+            behavior: Behavior::NonBlocking,
+            scheduling: Scheduling::Silent,
+            ..make("silent", Category::Utility, SideEffects::None)
+        },
         make("describe_tool", Category::Utility, SideEffects::None),
     ];
     Registry::new("1.0.test0000", None, tools)
