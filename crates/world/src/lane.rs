@@ -84,6 +84,10 @@ pub(crate) struct CallFacts {
 pub(crate) struct Place {
     pub(crate) is_cancelled: bool,
     pub(crate) answers: u32,
+    /// It names no delivery of its own, so that each call under it may be owed an answer.
+    pub(crate) names_many: bool,
+    /// How many answers may come at most.
+    pub(crate) owed: u32,
 }
 
 /// What the rules remember of the present session.

@@ -18,14 +18,22 @@ impl World {
         match input {
             Input::Model(_) if lane.watch.is_draining => {}
             Input::Model(ModelEvent::Calls(calls)) => {
-                for id in calls.iter().filter_map(|call| call.id.clone()) {
-                    lane.watch.places.entry((generation, id)).or_default();
+                for call in calls {
+                    let Some(id) = call.id.clone() else {
+                        continue;
+                    };
+                    let names_one = id.len() >= 9 && !id.contains("temp") && call.name != call.id;
+                    let place = lane.watch.places.entry((generation, id)).or_default();
+                    place.names_many |= !names_one;
+                    place.owed = if place.names_many { place.owed + 1 } else { 1 };
                 }
             }
             Input::Model(ModelEvent::CallsCancelled(ids)) => {
                 for id in ids {
                     let place = lane.watch.places.entry((generation, id.clone()));
-                    place.or_default().is_cancelled = true;
+                    let place = place.or_default();
+                    place.is_cancelled = true;
+                    place.owed = 0;
                 }
             }
             _ => {}
@@ -83,8 +91,14 @@ impl World {
                         continue;
                     };
                     place.answers += 1;
+                    let is_owed = place.owed > 0;
+                    place.owed = place.owed.saturating_sub(u32::from(place.names_many));
                     let place = *place;
-                    if place.answers > 1 {
+                    if place.names_many {
+                        if !is_owed {
+                            self.broken(rule, format!("one answer too many under {id}"));
+                        }
+                    } else if place.answers > 1 {
                         self.broken(rule, format!("a second answer under {id}"));
                     } else if place.is_cancelled {
                         self.broken(rule, format!("an answer under {id}, which was taken back"));
