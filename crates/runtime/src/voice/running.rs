@@ -122,10 +122,8 @@ impl Running {
         if restored.is_none() {
             running.saving.want();
         }
-        let restored = restored.map(Input::Restored).into_iter();
-        let mut inputs: VecDeque<Input> = restored
-            .chain([Input::Client(ClientEvent::Connected)])
-            .collect();
+        let mut inputs: VecDeque<Input> = restored.map(Input::Restored).into_iter().collect();
+        inputs.push_back(Input::Client(ClientEvent::Connected));
         running.obey(outputs, &mut inputs, client, now);
         running.feed(inputs, client, now);
         running

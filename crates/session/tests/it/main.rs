@@ -21,3 +21,4 @@ mod restarted_questions;
 mod restarts;
 mod retries;
 mod turns;
+mod wishes;
