@@ -30,6 +30,8 @@ mod names;
 mod near;
 mod passage;
 mod passage_list;
+#[cfg(feature = "documents")]
+mod pdf;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod query;

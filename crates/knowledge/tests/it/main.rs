@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 #[cfg(feature = "documents")]
+mod document_limits;
+#[cfg(feature = "documents")]
 mod documents;
 #[cfg(test)]
 mod durability;
