@@ -268,11 +268,19 @@ fn arguments_that_were_never_validated_are_refused_and_break_nothing() {
     ] {
         let handler = windlass_handlers::builtin()["kb_search"].clone();
         let arguments = arguments.as_object().unwrap().clone();
+        let is_empty = arguments.is_empty();
         let failure = bench
             .execute(&*handler, "kb_search", arguments.into())
             .unwrap_err();
         let report = crate::bench::reported(*failure);
         assert_eq!(report.kind, FailureKind::Validation);
+        if is_empty {
+            assert!(
+                report.message.ends_with("is required"),
+                "{}",
+                report.message
+            );
+        }
         // Neither the types of the handler nor what was sent is anybody's business.
         for inside in ["usize", "expected", "soul", "field"] {
             assert!(!report.message.contains(inside), "{}", report.message);

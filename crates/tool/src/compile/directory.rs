@@ -188,11 +188,14 @@ fn check_listing(tool: &str, directory: &Path, problems: &mut Vec<Problem>) {
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        let is_other_handler = name != "handler.js"
-            && name
-                .strip_prefix("handler.")
-                .is_some_and(|ending| !ending.contains('.'));
+        let kind = entry.file_type().ok();
+        let is_link = kind.is_some_and(|kind| kind.is_symlink());
+        // An editor's backup, `handler.js~`, is none.
+        let is_other_handler = kind.is_some_and(|kind| kind.is_file())
+            && name != "handler.js"
+            && name.strip_prefix("handler.").is_some_and(|ending| {
+                !ending.is_empty() && ending.chars().all(char::is_alphanumeric)
+            });
         let (message, cure) = if is_link && !FILES.contains(&name.as_str()) {
             (
                 "this is a symbolic link",

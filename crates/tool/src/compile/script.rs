@@ -6,6 +6,11 @@ mod tokens;
 use tokens::Token::{self, Symbol, Word};
 use tokens::scan;
 
+/// So many brackets and `await`s around a value are looked through; what lies deeper is believed.
+const WRAPPERS_MAX: usize = 16;
+/// So many names that stand for names are followed; the next is believed.
+const NAMES_MAX: usize = 8;
+
 /// What keeps a file from being a handler.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flaw {
@@ -47,7 +52,7 @@ fn exported(tokens: &[Token<'_>], file: &[Token<'_>]) -> Option<bool> {
         [Word("async"), Word("function"), Word("execute"), ..]
         | [Word("function"), Word("execute"), ..] => Some(true),
         [Word("const" | "let" | "var"), declared @ ..] => {
-            declared_value(declared, "execute").map(|value| is_function(value, file))
+            declared_value(declared, "execute").map(|value| Value::of(value).is_function(file))
         }
         [Symbol('{'), list @ ..] => {
             let end = list.iter().position(|token| *token == Symbol('}'))?;
@@ -91,29 +96,63 @@ fn declared_value<'a, 's>(tokens: &'a [Token<'s>], name: &str) -> Option<&'a [To
     None
 }
 
-/// Whether a value can be a function. What a call returns is not known, and is believed.
-fn is_function(value: &[Token<'_>], file: &[Token<'_>]) -> bool {
-    match value {
-        [Word("async"), Word("function") | Symbol('('), ..] | [Word("function"), ..] => true,
-        [Word("async"), Word(_), Symbol('='), Symbol('>'), ..]
-        | [Word(_), Symbol('='), Symbol('>'), ..] => true,
-        [Word("await"), value @ ..] => is_function(value, file),
-        [
-            Word("new" | "class" | "true" | "false" | "null" | "undefined"),
-            ..,
-        ] => false,
-        [Word(name), Symbol('('), ..] => !begins_with_digit(name),
-        [Word(name), Symbol('.'), ..] => !begins_with_digit(name),
-        [Word(name), ..] => names_function(name, file),
-        [Symbol('('), inside @ ..] => {
-            let parameters_end = closing(inside);
-            let is_arrow = parameters_end.is_some_and(|end| {
-                matches!(inside.get(end + 1..), Some([Symbol('='), Symbol('>'), ..]))
-            });
-            is_arrow || is_function(inside, &[])
+/// What a value is, as far as its first tokens tell.
+enum Value<'s> {
+    /// A function, or what only running it would tell, such as what a call returns: that is believed.
+    Perhaps,
+    No,
+    /// The same as what this name stands for.
+    Named(&'s str),
+}
+
+impl<'s> Value<'s> {
+    fn of(mut value: &[Token<'s>]) -> Self {
+        for _ in 0..WRAPPERS_MAX {
+            match value {
+                [Word("await"), rest @ ..] => value = rest,
+                [Symbol('('), inside @ ..] => {
+                    let behind = closing(inside).map_or(&[][..], |end| &inside[end + 1..]);
+                    if matches!(behind, [Symbol('='), Symbol('>'), ..]) || is_worked_on(behind) {
+                        return Self::Perhaps;
+                    }
+                    value = inside;
+                }
+                _ => return Self::unwrapped(value),
+            }
         }
-        _ => false,
+        Self::Perhaps
     }
+
+    fn unwrapped(value: &[Token<'s>]) -> Self {
+        match value {
+            [Word("async"), Word("function") | Symbol('('), ..] | [Word("function"), ..] => {
+                Self::Perhaps
+            }
+            [Word("async"), Word(_), Symbol('='), Symbol('>'), ..]
+            | [Word(_), Symbol('='), Symbol('>'), ..] => Self::Perhaps,
+            [
+                Word("new" | "class" | "true" | "false" | "null" | "undefined"),
+                ..,
+            ] => Self::No,
+            [Word(name), ..] if begins_with_digit(name) => Self::No,
+            [Word(_), behind @ ..] if is_worked_on(behind) => Self::Perhaps,
+            [Word(name), ..] => Self::Named(name),
+            _ => Self::No,
+        }
+    }
+
+    fn is_function(&self, file: &[Token<'s>]) -> bool {
+        match self {
+            Self::Perhaps => true,
+            Self::No => false,
+            Self::Named(name) => names_function(name, file),
+        }
+    }
+}
+
+/// Whether what stands behind a value makes another one of it: a call, a member, or a choice between values.
+fn is_worked_on(behind: &[Token<'_>]) -> bool {
+    matches!(behind, [Symbol('(' | '.' | '[' | '?' | '|' | '&'), ..])
 }
 
 /// Where the bracket is closed that was opened before these tokens.
@@ -133,33 +172,60 @@ fn begins_with_digit(word: &str) -> bool {
     word.starts_with(|character: char| character.is_ascii_digit())
 }
 
-/// Whether the file declares a name, at its top, as something that can be a function.
-fn names_function(name: &str, file: &[Token<'_>]) -> bool {
-    let mut depth = 0_usize;
-    for (index, token) in file.iter().enumerate() {
-        let rest = &file[index + 1..];
-        let is_one = match token {
-            Word("function") => rest.first() == Some(&Word(name)),
-            // `const execute = execute` is an error when it runs, and would be asked about for ever.
-            Word("const" | "let" | "var") => {
-                declared_value(rest, name).is_some_and(|value| is_function(value, &[]))
-            }
-            Word("import") => rest
-                .iter()
-                .take_while(|token| !matches!(token, Word("from") | Symbol(';')))
-                .any(|token| *token == Word(name)),
-            _ => false,
-        };
-        if is_one && depth == 0 {
+/// Whether a name stands, at the top of the file, for something that can be a function.
+fn names_function<'s>(mut name: &'s str, file: &[Token<'s>]) -> bool {
+    let mut asked = Vec::new();
+    // `const execute = execute` is an error when it runs, and leads nowhere.
+    while !asked.contains(&name) {
+        if asked.len() == NAMES_MAX {
             return true;
         }
-        match token {
-            Symbol('{' | '(' | '[') => depth += 1,
-            Symbol('}' | ')' | ']') => depth = depth.saturating_sub(1),
-            _ => {}
+        asked.push(name);
+        match declared_at_top(name, file) {
+            Value::Perhaps => return true,
+            Value::No => return false,
+            Value::Named(other) => name = other,
         }
     }
     false
+}
+
+/// What the file declares a name as, at its top.
+fn declared_at_top<'s>(name: &str, file: &[Token<'s>]) -> Value<'s> {
+    let mut depth = 0_usize;
+    let mut found = Value::No;
+    for (index, token) in file.iter().enumerate() {
+        let rest = &file[index + 1..];
+        let value = match token {
+            Word("function") if depth == 0 && rest.first() == Some(&Word(name)) => Value::Perhaps,
+            Word("const" | "let" | "var") if depth == 0 => {
+                declared_value(rest, name).map_or(Value::No, Value::of)
+            }
+            Word("import") if depth == 0 && imports(rest, name) => Value::Perhaps,
+            Symbol('{' | '(' | '[') => {
+                depth += 1;
+                continue;
+            }
+            Symbol('}' | ')' | ']') => {
+                depth = depth.saturating_sub(1);
+                continue;
+            }
+            _ => continue,
+        };
+        match value {
+            Value::Perhaps => return value,
+            Value::Named(_) => found = value,
+            Value::No => {}
+        }
+    }
+    found
+}
+
+/// Whether what follows the word `import` brings a name.
+fn imports(rest: &[Token<'_>], name: &str) -> bool {
+    rest.iter()
+        .take_while(|token| !matches!(token, Word("from" | "import" | "export") | Symbol(';')))
+        .any(|token| *token == Word(name))
 }
 
 #[cfg(test)]
@@ -224,6 +290,82 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(check(source).is_ok(), good, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_followed_through_names_and_what_only_running_tells_is_believed() {
+        for (source, good) in [
+            (
+                "const base = async () => {}; const run = base; export { run as execute }",
+                true,
+            ),
+            ("const run = () => {}; export const execute = (run)", true),
+            ("export const execute = handlers['x']", true),
+            ("export const execute = a || b", true),
+            ("export const execute = a ?? b", true),
+            ("export const execute = a && b", true),
+            ("export const execute = a ? b : c", true),
+            ("export const execute = (a || b)", true),
+            ("export const execute = (a)(b)", true),
+            ("export const execute = await (await run())", true),
+            ("export const execute = 3 | 4", false),
+            ("const run = 3; export const execute = (run)", false),
+            ("export const execute = execute", false),
+            ("const a = b, b = a; export { a as execute }", false),
+            ("const a = b; const b = 3; export { a as execute }", false),
+            (
+                "function f() { let run = () => {} } export { run as execute }",
+                false,
+            ),
+            ("import('a') \n export { run as execute }", false),
+        ] {
+            assert_eq!(check(source).is_ok(), good, "{source}");
+        }
+    }
+
+    /// Each would take hours if a part were read once for every part before it, or more stack than there is.
+    #[test]
+    fn no_file_takes_more_than_a_few_times_its_length() {
+        let deep = format!("{}run{}", "(".repeat(500_000), ")".repeat(500_000));
+        let lets = format!("{}run{}", "let(".repeat(200_000), ")".repeat(200_000));
+        let chain: String = (0..40_000)
+            .map(|name| format!("var a{name} = a{};", name + 1))
+            .collect();
+        for (source, good) in [
+            (format!("export const execute = {deep}"), true),
+            (
+                format!("const run = {deep}; export {{ run as execute }}"),
+                true,
+            ),
+            (
+                format!("export const execute = {}run", "await ".repeat(150_000)),
+                true,
+            ),
+            ("(".repeat(500_000), false),
+            (format!("{lets}; export {{ run as execute }}"), false),
+            (
+                format!("{}; export {{ run as execute }}", "import ".repeat(140_000)),
+                false,
+            ),
+            (
+                format!(
+                    "{}export {{ run as execute }}",
+                    "var run = a; ".repeat(70_000)
+                ),
+                false,
+            ),
+            (format!("{chain} export {{ a0 as execute }}"), true),
+            (format!("{}{}", "/[".repeat(200_000), "]".repeat(10)), false),
+            (
+                format!(
+                    "const r = /[{}]/; export function execute() {{}}",
+                    "a{".repeat(50_000)
+                ),
+                true,
+            ),
+        ] {
+            assert_eq!(check(&source).is_ok(), good, "{}", &source[..40]);
         }
     }
 

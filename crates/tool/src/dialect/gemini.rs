@@ -182,6 +182,10 @@ impl Conversion<'_, '_> {
         match converted.as_mut_slice() {
             [Value::Object(only)] => {
                 draft.schema = std::mem::take(only);
+                // What the branch says comes behind what is said of the whole.
+                if let Some(Value::String(said)) = draft.schema.remove("description") {
+                    draft.remarks.push(said);
+                }
                 for keyword in ["title", "default"] {
                     if let Some(value) = object.get(keyword) {
                         draft.schema.insert(keyword.to_owned(), value.clone());

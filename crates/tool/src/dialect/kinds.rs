@@ -11,22 +11,8 @@ pub(super) fn kinds_of(object: &Map<String, Value>) -> Vec<&str> {
     }
 }
 
-/// The type of a schema that names none, from what it speaks of.
+/// The type of a schema that names none and has no choices, from what it speaks of.
 pub(super) fn kind_by_keywords(object: &Map<String, Value>) -> &'static str {
-    let choice = object.get("const").or_else(|| {
-        object
-            .get("enum")?
-            .as_array()?
-            .iter()
-            .find(|choice| !choice.is_null())
-    });
-    match choice {
-        Some(Value::Bool(_)) => return "boolean",
-        Some(Value::Number(number)) => return if number.is_f64() { "number" } else { "integer" },
-        Some(Value::Array(_)) => return "array",
-        Some(Value::Object(_)) => return "object",
-        Some(Value::String(_) | Value::Null) | None => {}
-    }
     ["object", "array", "number"]
         .into_iter()
         .find(|kind| {

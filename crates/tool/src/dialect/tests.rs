@@ -85,6 +85,22 @@ fn gemini_combinators_and_references() {
         expect![[r#"{"description":"Maybe","maxLength":3,"nullable":true,"type":"STRING"}"#]],
     );
     check(
+        json!({"description": "Rows", "anyOf": [{"type": "integer", "enum": [1, 2]}, {"type": "null"}]}),
+        expect![[r#"
+            {"description":"Rows. One of 1, 2.","nullable":true,"type":"INTEGER"}
+            note enum /parameters/properties/p/anyOf/0/enum 1"#]],
+    );
+    check(
+        json!({"allOf": [{"type": ["integer", "string"]}, {"type": ["number", "null"], "minimum": 2}]}),
+        expect![[r#"{"minimum":2,"type":"INTEGER"}"#]],
+    );
+    check(
+        json!({"allOf": [{"type": "string"}, {"type": "integer"}]}),
+        expect![[r#"
+            {"type":"STRING"}
+            note type twice for one value /parameters/properties/p 1"#]],
+    );
+    check(
         json!({"allOf": [{"$ref": "#/$defs/word"}, {"minLength": 2}], "description": "Mine."}),
         expect![[r#"{"description":"Mine.","maxLength":9,"minLength":2,"type":"STRING"}"#]],
     );

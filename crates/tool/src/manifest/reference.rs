@@ -3,8 +3,6 @@
 
 use serde_json::{Map, Value};
 
-/// References that lead to references are followed so far.
-const DEPTH_MAX: usize = 16;
 /// So many schemas may speak of one value; more do not pass the limits of a whole schema.
 const PARTS_MAX: usize = 256;
 
@@ -52,26 +50,21 @@ fn find_anchor<'s>(value: &'s Value, anchor: &str) -> Option<&'s Value> {
 }
 
 /// Everything that always holds for a value with these schemas, the schemas' own words before what they refer to.
-/// References that lead in a circle are followed a few times and then left.
+/// A schema that is reached again is left out.
 pub(crate) fn parts<'s>(root: &'s Value, schemas: &[&'s Value]) -> Vec<&'s Map<String, Value>> {
     let mut parts = Vec::with_capacity(schemas.len());
     for schema in schemas {
-        gather(root, schema, 0, &mut parts);
+        gather(root, schema, &mut parts);
     }
     parts
 }
 
-fn gather<'s>(
-    root: &'s Value,
-    schema: &'s Value,
-    depth: usize,
-    parts: &mut Vec<&'s Map<String, Value>>,
-) {
+fn gather<'s>(root: &'s Value, schema: &'s Value, parts: &mut Vec<&'s Map<String, Value>>) {
     let Some(object) = schema.as_object() else {
         return;
     };
     let is_known = || parts.iter().any(|part| std::ptr::eq(*part, object));
-    if depth > DEPTH_MAX || parts.len() >= PARTS_MAX || is_known() {
+    if parts.len() >= PARTS_MAX || is_known() {
         return;
     }
     parts.push(object);
@@ -80,11 +73,11 @@ fn gather<'s>(
         .and_then(Value::as_str)
         .and_then(|reference| resolve(root, reference))
     {
-        gather(root, target, depth + 1, parts);
+        gather(root, target, parts);
     }
     if let Some(Value::Array(all)) = object.get("allOf") {
         for part in all {
-            gather(root, part, depth + 1, parts);
+            gather(root, part, parts);
         }
     }
 }

@@ -254,14 +254,18 @@ fn allows_clamp(root: &Value, top_k: &[&Map<String, Value>], clamp: i64) -> bool
     }) {
         return true;
     }
-    // The whole document judges, so that references work; other parameters may be missing.
+    // The whole document judges, so that references work; other parameters may be missing, so that only what is said of
+    // this one counts.
     let mut document = root.clone();
     if let Some(object) = document.as_object_mut() {
         object.remove("required");
     }
     // What does not compile is reported elsewhere.
     Validator::compile(&document).map_or(true, |validator| {
-        validator.is_valid(&json!({"top_k": clamp}))
+        let violations = validator.violations(&json!({"top_k": clamp}));
+        violations
+            .iter()
+            .all(|violation| violation.pointer != "/top_k")
     })
 }
 

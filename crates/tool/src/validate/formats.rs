@@ -135,7 +135,24 @@ fn is_letter_of_any_script(character: char) -> bool {
     // Beyond ASCII there are marks and joiners that belong to letters; what only shows as space or nothing does not.
     character.is_alphanumeric()
         || character == '-'
-        || (!character.is_ascii() && !character.is_whitespace() && !character.is_control())
+        || (!character.is_ascii()
+            && !character.is_whitespace()
+            && !character.is_control()
+            && !is_invisible(character))
+}
+
+/// Hyphens, spaces and marks of direction that nobody sees and that make one name look like another.
+fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{200b}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+    )
 }
 
 /// `name@host`, both in letters of any script (RFC 6531); quoted names and addresses in brackets are left out.

@@ -178,6 +178,9 @@ fn international_names_are_formats_of_their_own() {
         ("idn-hostname", "-x.example", false),
         ("idn-hostname", "a..b", false),
         ("idn-hostname", "a b", false),
+        ("idn-hostname", "a\u{200b}b.example", false),
+        ("idn-hostname", "a\u{200d}b.example", true),
+        ("idn-email", "a\u{202e}b@x.org", false),
     ] {
         assert_eq!(valid(format, text), expected, "{format} {text}");
     }

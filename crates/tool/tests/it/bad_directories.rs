@@ -242,6 +242,8 @@ fn other_handlers_beside_a_handler_are_refused() {
                 .file("some-tool/handler.mjs", "")
                 .file("some-tool/handler.py", "")
                 .file("some-tool/handler.test.js", "")
+                .file("some-tool/handler.js~", "")
+                .file("some-tool/handler.d/notes.txt", "")
                 .file("some-tool/handlers.md", "");
         },
         expect![[r#"

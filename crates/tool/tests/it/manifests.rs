@@ -153,6 +153,16 @@ fn top_k_has_a_default_and_survives_clamping() {
         with(json!({"type": "integer", "maximum": 2, "default": 2})),
         expect![""],
     );
+    // What other parameters have to be there is no matter of this one.
+    for (keyword, others) in [
+        ("/parameters/$ref", json!("#/$defs/titled")),
+        ("/parameters/minProperties", json!(2)),
+    ] {
+        let mut changes = with(json!({"type": "integer", "minimum": 1, "default": 5}));
+        changes["/parameters/$defs"] = json!({"titled": {"required": ["title"]}});
+        changes[keyword] = others;
+        check(changes, expect![""]);
+    }
     check(
         with(json!({"type": "integer", "minimum": 4})),
         expect![[r#"

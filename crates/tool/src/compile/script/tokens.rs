@@ -3,6 +3,9 @@
 
 use super::Flaw;
 
+/// In search of regular expressions that are none, a file is read so many times more.
+const WASTED_FILES_MAX: usize = 8;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'s> {
     /// An identifier, keyword or number.
@@ -20,6 +23,7 @@ pub(super) fn scan(source: &str) -> Result<Vec<Token<'_>>, Flaw> {
         tokens: Vec::new(),
         open: Vec::new(),
         closed_statement: false,
+        wasted: 0,
     };
     if source.starts_with("#!") {
         scanner.at = source.find('\n').unwrap_or(source.len());
@@ -35,6 +39,8 @@ struct Scanner<'s> {
     open: Vec<Opened>,
     /// Whether the bracket that was closed last ended a head or a block, behind which a statement begins.
     closed_statement: bool,
+    /// How many bytes were read in search of the ends of regular expressions that were none.
+    wasted: usize,
 }
 
 struct Opened {
@@ -225,8 +231,12 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// `false` where there is none after all, because the line ends before it does.
+    /// `false` where there is none after all, because the line ends before it does, or where there were so many of
+    /// these that another search may read the line once too often.
     fn regular_expression(&mut self) -> bool {
+        if self.wasted > WASTED_FILES_MAX * self.source.len() {
+            return false;
+        }
         let begin = self.at;
         self.at += 1;
         loop {
@@ -235,6 +245,7 @@ impl<'s> Scanner<'s> {
                 // In a class a slash is a character like any other.
                 Some('[') if self.skip_to_unescaped(&[']', '\n']) == Some(']') => {}
                 _ => {
+                    self.wasted += self.at - begin;
                     self.at = begin;
                     return false;
                 }

@@ -61,6 +61,13 @@ impl Conversion<'_, '_> {
         place: &str,
     ) {
         for (keyword, value) in other {
+            // Of two types both have to allow a value; where they have none in common, the schema's own stay.
+            if keyword == "type"
+                && schema.contains_key(keyword)
+                && narrow_kinds(schema, &kinds_of(other))
+            {
+                continue;
+            }
             let Some(mine) = schema.get_mut(keyword) else {
                 schema.insert(keyword.clone(), value.clone());
                 continue;
