@@ -30,7 +30,8 @@ pub struct Request<'a> {
     pub thinking_budget: Option<u32>,
     /// The name of a cache that holds this system instruction and these tools, which are then not sent: the service
     /// refuses them beside it. A request that fails as [`NotFound`] or [`Auth`] for a cache that has expired may succeed
-    /// without it. Caching without a name is the service's own doing.
+    /// without it. Not used where calls are forbidden, because the tools stand in the cache. Caching without a name is
+    /// the service's own doing.
     ///
     /// [`NotFound`]: crate::failure::FailureClass::NotFound
     /// [`Auth`]: crate::failure::FailureClass::Auth
@@ -44,7 +45,11 @@ pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u
 }
 
 fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
-    let is_cached = request.cached_content.is_some();
+    // The tools in a cache cannot be taken back.
+    let cached_content = request
+        .cached_content
+        .filter(|_| request.tool_use != ToolUse::Forbidden);
+    let is_cached = cached_content.is_some();
     // Without declarations a model behaves as with mode `NONE` (ai.google.dev/gemini-api/docs/function-calling).
     let tools = request
         .tools
@@ -75,7 +80,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         }),
         tools,
         generation_config: (!generation.is_empty()).then_some(generation),
-        cached_content: request.cached_content,
+        cached_content,
     }
 }
 

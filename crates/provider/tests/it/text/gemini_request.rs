@@ -93,12 +93,18 @@ fn what_is_not_asked_for_is_not_sent() {
     // A cache holds the instruction and the tools, and is refused beside them.
     let cached = Request {
         cached_content: Some("cachedContents/1"),
-        ..forbidden
+        ..gemini_request(&log, &route, &some)
     };
     assert_eq!(
         gemini_body(&cached, &profile),
         json!({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], "cachedContent": "cachedContents/1"})
     );
+    // It would bring the tools that are forbidden.
+    let cached_and_forbidden = Request {
+        tool_use: ToolUse::Forbidden,
+        ..cached
+    };
+    assert_eq!(gemini_body(&cached_and_forbidden, &profile), body);
 }
 
 #[test]
