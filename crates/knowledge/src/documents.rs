@@ -94,6 +94,8 @@ fn is_too_deep(page: &str) -> bool {
         let name = name[..end.unwrap_or(name.len())].to_ascii_lowercase();
         let is_nested = NESTED.contains(&name.as_str());
         looks = looks.saturating_add(open);
+        // A `<` in front of no letter begins no tag, and leaves open what was open.
+        let is_text = name.is_empty() && !is_end && !tag.starts_with(['!', '?']);
         let is_open = !name.is_empty() && !NEVER_OPEN.contains(&name.as_str());
         if is_end {
             let is_seen = is_tag_complete && hidden_until.as_ref().is_none_or(|end| *end == name);
@@ -117,7 +119,7 @@ fn is_too_deep(page: &str) -> bool {
         if hidden_until.as_deref() == Some(REMARK_END) && tag.contains(REMARK_END) {
             hidden_until = None;
         }
-        is_tag_complete = tag.contains('>');
+        is_tag_complete = tag.contains('>') || (is_tag_complete && is_text);
         if nested > NESTED_MAX || looks > LOOKS_MAX {
             return true;
         }

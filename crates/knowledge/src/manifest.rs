@@ -122,26 +122,38 @@ pub(crate) fn replace(
             BTreeMap::new()
         }
     };
-    let new_path = folder.join(format!("{NAME}.new"));
+    let written = serde_json::to_vec_pretty(manifest)
+        .map_err(io::Error::from)
+        .and_then(|mut text| {
+            text.push(b'\n');
+            replace_file(&path, &text)
+        });
+    match written {
+        Ok(()) => Ok(manifest.changes_since(&before)),
+        Err(cause) => Err(ManifestError { path, cause }),
+    }
+}
+
+/// Puts a file in the place of another in one step, durably. Where that fails, the other is as it was.
+pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut new_path = path.as_os_str().to_owned();
+    new_path.push(".new");
+    let new_path = PathBuf::from(new_path);
+    let folder = path.parent().unwrap_or(Path::new("."));
     let written = (|| {
         fs::create_dir_all(folder)?;
         let mut file = File::create(&new_path)?;
-        let mut text = serde_json::to_vec_pretty(manifest)?;
-        text.push(b'\n');
-        file.write_all(&text)?;
+        file.write_all(content)?;
         file.sync_all()?;
-        fs::rename(&new_path, &path)?;
+        fs::rename(&new_path, path)?;
         // The new name is durable once its folder is.
         File::open(folder)?.sync_all()
     })();
-    match written {
-        Ok(()) => Ok(manifest.changes_since(&before)),
-        Err(cause) => {
-            // What is left of the attempt is of no use.
-            let _ = fs::remove_file(&new_path);
-            Err(ManifestError { path, cause })
-        }
+    if written.is_err() {
+        // What is left of the attempt is of no use.
+        let _ = fs::remove_file(&new_path);
     }
+    written
 }
 
 /// `None` where there is none yet.

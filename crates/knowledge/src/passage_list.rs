@@ -6,10 +6,11 @@
 
 use crate::embed::Model;
 use crate::hash::{Hash, hex, sha256};
-use crate::manifest::ANALYSER;
+use crate::manifest::{ANALYSER, replace_file};
+use crate::vector_store::whole;
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -40,11 +41,7 @@ pub(crate) enum State {
 impl PassageList {
     /// Reads the list of a model. One that is not there, cannot be read or is not whole has nothing in it.
     pub(crate) fn read(folder: &Path, model: &Model) -> Self {
-        let whole = sha256(&[
-            model.id.as_bytes(),
-            model.hash.as_bytes(),
-            &model.dimension.to_le_bytes(),
-        ]);
+        let whole = whole(model);
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&whole);
         header.extend_from_slice(&ANALYSER.to_le_bytes());
@@ -84,31 +81,20 @@ impl PassageList {
         &self,
         entries: impl Iterator<Item = (&'a Hash, Vec<Hash>)>,
     ) -> io::Result<()> {
-        let new_path = self.path.with_extension("new");
-        let written = (|| {
-            if let Some(folder) = self.path.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            let mut content = self.header.clone();
-            for (text, passages) in entries {
-                let count = u32::try_from(passages.len()).map_err(io::Error::other)?;
-                content.extend_from_slice(text);
-                content.extend_from_slice(&count.to_le_bytes());
-                content.extend(passages.iter().flatten());
-            }
-            let mut file = BufWriter::new(File::create(&new_path)?);
-            file.write_all(&content)?;
-            file.write_all(&sha256(&[&content]))?;
-            file.into_inner()
-                .map_err(io::IntoInnerError::into_error)?
-                .sync_all()?;
-            fs::rename(&new_path, &self.path)
-        })();
-        if written.is_err() {
-            // What is left of the attempt is of no use.
-            let _ = fs::remove_file(&new_path);
+        let mut content = self.header.clone();
+        for (text, passages) in entries {
+            let count = u32::try_from(passages.len()).map_err(io::Error::other)?;
+            content.extend_from_slice(text);
+            content.extend_from_slice(&count.to_le_bytes());
+            content.extend(passages.iter().flatten());
         }
-        written
+        let checksum = sha256(&[&content]);
+        content.extend_from_slice(&checksum);
+        if u64::try_from(content.len()).is_ok_and(|bytes| bytes > BYTES_MAX) {
+            // It could not be read again.
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        replace_file(&self.path, &content)
     }
 }
 

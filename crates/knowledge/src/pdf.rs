@@ -31,10 +31,14 @@ pub(crate) enum Refusal {
     #[error("the file has more than {PAGES_MAX} pages: split it into several")]
     TooManyPages,
     #[error(
-        "a page holds more than {} bytes of drawing: save the file without its drawings",
+        "the pages hold too much drawing, of which {} bytes a page are read: save the file without its drawings",
         walk::DRAWING_BYTES_MAX
     )]
     TooMuchDrawing,
+    #[error("reading the fonts of all pages takes too long: split the file into several")]
+    TooMuchFont,
+    #[error("the file is encrypted: save it without a password")]
+    Encrypted,
     #[error("parts of the file are nested too deeply or in circles: save it anew")]
     TooDeep,
     #[error("the text is longer than {0} bytes: split the file into several")]
@@ -55,7 +59,7 @@ pub(crate) fn text(bytes: &[u8], bytes_max: usize) -> Result<String, Refusal> {
     BUDGET.take().verdict()?;
     let document = loaded.map_err(|_| Refusal::Damaged)?;
     if document.trailer.has(b"Encrypt") {
-        return Err(Refusal::Damaged);
+        return Err(Refusal::Encrypted);
     }
     walk::check(&document)?;
     let mut text = Limited {

@@ -206,7 +206,7 @@ impl VectorStore {
 }
 
 /// Stands for a model in a file's name and header.
-fn whole(model: &Model) -> Hash {
+pub(crate) fn whole(model: &Model) -> Hash {
     sha256(&[
         model.id.as_bytes(),
         model.hash.as_bytes(),

@@ -22,9 +22,11 @@ const REMARK_BYTES_MAX: usize = 1024;
 /// Refuses tables that the library could not read in little memory, and lengths that are not plain numbers.
 pub(super) fn check(file: &[u8]) -> Result<(), Refusal> {
     let file = &file[find(file, b"%PDF-").unwrap_or_default()..];
-    let tables = Tables {
+    let mut tables = Tables {
         file,
         lengths: named_lengths(file)?,
+        bytes_left: TABLE_BYTES_MAX,
+        entries_left: ENTRIES_MAX,
     };
     let mut places = vec![first_place(file).ok_or(Refusal::Damaged)?];
     let mut seen = HashSet::new();
@@ -40,6 +42,10 @@ pub(super) fn check(file: &[u8]) -> Result<(), Refusal> {
             Some(table) => tables.plain(table)?,
             None => tables.packed(part)?,
         };
+        // What is encrypted with an empty password the library would decrypt and unpack by itself, without a limit.
+        if dictionary.has(b"Encrypt") {
+            return Err(Refusal::Encrypted);
+        }
         for key in [b"Prev".as_slice(), b"XRefStm"] {
             if let Ok(place) = dictionary.get(key).and_then(Object::as_i64) {
                 places.push(usize::try_from(place).map_err(|_| Refusal::Damaged)?);
@@ -53,13 +59,31 @@ struct Tables<'a> {
     file: &'a [u8],
     /// Numbers of the objects that say how long a stream is.
     lengths: HashSet<u32>,
+    /// What all tables together may still take: places may lead into one table over and over.
+    bytes_left: usize,
+    entries_left: i64,
 }
 
 impl Tables<'_> {
+    fn take_bytes(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let left = self.bytes_left.checked_sub(bytes);
+        self.bytes_left = left.ok_or(Refusal::TooLarge)?;
+        Ok(())
+    }
+
+    fn take_entries(&mut self, entries: i64) -> Result<(), Refusal> {
+        self.entries_left = self.entries_left.saturating_sub(entries.max(0));
+        match self.entries_left < 0 {
+            true => Err(Refusal::TooLarge),
+            false => Ok(()),
+        }
+    }
+
     /// A table that is written out, after its first word.
-    fn plain(&self, table: &[u8]) -> Result<Dictionary, Refusal> {
+    fn plain(&mut self, table: &[u8]) -> Result<Dictionary, Refusal> {
         const TRAILER: &[u8] = b"trailer";
         let end = find(table, TRAILER).ok_or(Refusal::Damaged)?;
+        self.take_bytes(end)?;
         let text = str::from_utf8(&table[..end]).map_err(|_| Refusal::Damaged)?;
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let number = |word: &str| word.parse::<u32>().map_err(|_| Refusal::Damaged);
@@ -69,11 +93,13 @@ impl Tables<'_> {
             rest = match rest {
                 [] => break,
                 [offset, _, "n", rest @ ..] => {
+                    self.take_entries(1)?;
                     self.entry(id, Some(number(offset)?))?;
                     id = id.checked_add(1).ok_or(Refusal::Damaged)?;
                     rest
                 }
                 [_, _, "f", rest @ ..] => {
+                    self.take_entries(1)?;
                     id = id.checked_add(1).ok_or(Refusal::Damaged)?;
                     rest
                 }
@@ -91,7 +117,7 @@ impl Tables<'_> {
     }
 
     /// A table that is a stream.
-    fn packed(&self, part: &[u8]) -> Result<Dictionary, Refusal> {
+    fn packed(&mut self, part: &[u8]) -> Result<Dictionary, Refusal> {
         let after = head(part).ok_or(Refusal::Damaged)?;
         let (dictionary, data) = dictionary(after, "stream").ok_or(Refusal::Damaged)?;
         let length = dictionary.get(b"Length").and_then(Object::as_i64);
@@ -101,10 +127,11 @@ impl Tables<'_> {
         let data = data.get(..length).ok_or(Refusal::Damaged)?;
         let stream = Stream::new(dictionary.clone(), data.to_vec());
         match stream.filters().unwrap_or_default().as_slice() {
-            [] => {}
+            [] => self.take_bytes(length)?,
             [b"FlateDecode"] => {
                 check_rows(dictionary.get(b"DecodeParms").ok())?;
-                inflated_bytes(data, TABLE_BYTES_MAX).ok_or(Refusal::TooLarge)?;
+                let bytes = inflated_bytes(data, self.bytes_left).ok_or(Refusal::TooLarge)?;
+                self.take_bytes(bytes)?;
             }
             // No program packs its tables so.
             _ => return Err(Refusal::Damaged),
@@ -116,7 +143,7 @@ impl Tables<'_> {
         Ok(dictionary)
     }
 
-    fn entries(&self, dictionary: &Dictionary, content: &[u8]) -> Result<(), Refusal> {
+    fn entries(&mut self, dictionary: &Dictionary, content: &[u8]) -> Result<(), Refusal> {
         let widths = numbers(dictionary, b"W").ok_or(Refusal::Damaged)?;
         let (kind, place, more) = match widths.as_slice() {
             [kind, place, more, ..] => (width(*kind)?, width(*place)?, width(*more)?),
@@ -126,12 +153,8 @@ impl Tables<'_> {
         let size = size.map_err(|_| Refusal::Damaged)?;
         let sections = numbers(dictionary, b"Index").unwrap_or_else(|| vec![0, size]);
         let mut rest = content;
-        let mut left = ENTRIES_MAX;
         for section in sections.chunks_exact(2) {
-            left = left.saturating_sub(section[1].max(0));
-            if left < 0 {
-                return Err(Refusal::TooLarge);
-            }
+            self.take_entries(section[1])?;
             for number in 0..section[1] {
                 let Some((entry, others)) = rest.split_at_checked(kind + place + more) else {
                     // The library stops as well.
@@ -192,9 +215,9 @@ fn numbers(dictionary: &Dictionary, key: &[u8]) -> Option<Vec<i64>> {
 fn first_place(file: &[u8]) -> Option<usize> {
     const TAIL_BYTES: usize = 512;
     const WORD: &[u8] = b"startxref";
-    let tail = &file[file.len().saturating_sub(TAIL_BYTES)..];
-    let end = tail.windows(5).rposition(|part| part == b"%%EOF")?;
-    let before = &tail[end.saturating_sub(25)..end];
+    let tail = file.len().saturating_sub(TAIL_BYTES);
+    let end = tail + file[tail..].windows(5).rposition(|part| part == b"%%EOF")?;
+    let before = &file[end.saturating_sub(25)..end];
     let start = before.windows(WORD.len()).rposition(|part| part == WORD)?;
     digits(before[start + WORD.len()..].trim_ascii_start()).map(|(place, _)| place)
 }

@@ -102,7 +102,7 @@ impl<'a> Walk<'a> {
         self.drawing_bytes_left = self
             .drawing_bytes_left
             .checked_sub(cost)
-            .ok_or(Refusal::TooLarge)?;
+            .ok_or(Refusal::TooMuchDrawing)?;
         let (Some(resources), true) = (resources, find(content, b"Do").is_some()) else {
             return Ok(());
         };
@@ -135,38 +135,34 @@ impl<'a> Walk<'a> {
         let Some(fonts) = self.dictionary(resources, b"Font") else {
             return Ok(());
         };
-        let mut bytes = 0_usize;
         for (_, font) in fonts.iter() {
             let Some(Object::Dictionary(font)) = self.followed(font) else {
                 continue;
             };
             for map in [b"ToUnicode".as_slice(), b"Encoding"] {
                 if let Some(Object::Stream(map)) = self.value(font, map) {
+                    // Counted before it is looked at: many names may stand for one map.
+                    self.read_font(map.content.len())?;
                     let codes = cmap::codes(&map.content)?;
-                    bytes = bytes.saturating_add(codes.saturating_mul(CODE_BYTES));
+                    self.read_font(codes.saturating_mul(CODE_BYTES))?;
                 }
             }
-            let descendants = self.value(font, b"DescendantFonts");
-            let descendants = descendants.and_then(|fonts| fonts.as_array().ok());
-            let descendants = descendants.into_iter().flatten();
-            let descendants = descendants.filter_map(|font| self.followed(font)?.as_dict().ok());
-            for font in std::iter::once(font).chain(descendants) {
-                let descriptor = self.dictionary(font, b"FontDescriptor");
-                for dictionary in std::iter::once(font).chain(descriptor) {
-                    let streams = dictionary
-                        .iter()
-                        .filter_map(|(_, value)| self.followed(value));
-                    let streams = streams.filter_map(|value| value.as_stream().ok());
-                    bytes = streams.fold(bytes, |sum, stream| {
-                        sum.saturating_add(stream.content.len())
-                    });
+            // Of a composite font's parts the library reads no streams.
+            let descriptor = self.dictionary(font, b"FontDescriptor");
+            for dictionary in std::iter::once(font).chain(descriptor) {
+                for (_, value) in dictionary.iter() {
+                    if let Some(Object::Stream(stream)) = self.followed(value) {
+                        self.read_font(stream.content.len())?;
+                    }
                 }
             }
         }
-        self.font_bytes_left = self
-            .font_bytes_left
-            .checked_sub(bytes)
-            .ok_or(Refusal::TooLarge)?;
+        Ok(())
+    }
+
+    fn read_font(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let left = self.font_bytes_left.checked_sub(bytes);
+        self.font_bytes_left = left.ok_or(Refusal::TooMuchFont)?;
         Ok(())
     }
 

@@ -12,6 +12,9 @@ mod engines;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+#[cfg(feature = "documents")]
+mod html_limits;
+#[cfg(test)]
 mod hybrid;
 #[cfg(test)]
 mod ingest;
