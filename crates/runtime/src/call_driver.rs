@@ -228,8 +228,12 @@ impl CallDriver {
                     self.tokens.pop_front();
                 }
                 self.tokens.push_back((token_hash, token));
-                let work = minted.with(beside(token_hash)).work;
-                let answer = self.shared.store.ask(work);
+                let store = &self.shared.store;
+                let answer = match beside(token_hash) {
+                    // What was said comes in its order.
+                    Some(beside) => store.ask_behind_all(minted.with(beside)),
+                    None => store.ask(minted.work),
+                };
                 let become_input = move |answer: Result<Option<Input>, StoreUnavailable>| {
                     answer.unwrap_or_else(|error| Some(effects::not_proposed(call, &error)))
                 };

@@ -41,6 +41,8 @@ pub trait EffectStore: SnapshotStore {
     /// Which sessions of this process are at which of its effects.
     fn under_way(&self) -> &UnderWay;
     fn ask(&self, work: Work) -> Answer<Option<Input>>;
+    /// The same behind whatever was left to be written before.
+    fn ask_behind_all(&self, work: Work) -> Answer<Option<Input>>;
     fn reserve(&self, request: Reserve) -> Answer<Reserved>;
     fn record(&self, outcome: Outcome) -> Answer<Recorded>;
 }
@@ -67,6 +69,10 @@ impl EffectStore for StoreHandle {
 
     fn ask(&self, work: Work) -> Answer<Option<Input>> {
         Answer::Pending(StoreHandle::ask(self, work))
+    }
+
+    fn ask_behind_all(&self, work: Work) -> Answer<Option<Input>> {
+        Answer::Pending(StoreHandle::ask_behind_all(self, work))
     }
 
     fn reserve(&self, request: Reserve) -> Answer<Reserved> {
@@ -100,6 +106,10 @@ impl EffectStore for DirectStore {
 
     fn ask(&self, work: Work) -> Answer<Option<Input>> {
         Answer::Ready(self.store.ask(work))
+    }
+
+    fn ask_behind_all(&self, work: Work) -> Answer<Option<Input>> {
+        self.ask(work)
     }
 
     fn reserve(&self, request: Reserve) -> Answer<Reserved> {
@@ -238,20 +248,15 @@ pub(crate) struct Minted {
 }
 
 impl Minted {
-    /// Has something else written down where the question is stored.
-    pub(crate) fn with(self, beside: Option<Beside>) -> Self {
-        let Some(mut beside) = beside else {
-            return self;
-        };
+    /// Has something else written down together with the question.
+    pub(crate) fn with(self, mut beside: Beside) -> Work {
         let mut work = self.work;
-        let both: Work = Box::new(move |transaction| {
+        Box::new(move |transaction| {
             let input = work(transaction)?;
-            if let Some(Input::Proposed { outcome: Ok(_), .. }) = &input {
-                beside(transaction)?;
-            }
+            // Where the question is refused as well: nobody else keeps what stands beside it.
+            beside(transaction)?;
             Ok(input)
-        });
-        Self { work: both, ..self }
+        })
     }
 }
 
@@ -449,5 +454,36 @@ fn no_randomness(error: NoRandomness) -> ReservationError {
 fn unavailable(error: &StoreUnavailable) -> ReservationError {
     ReservationError {
         problem: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use windlass_store::MemoryStore;
+
+    #[test]
+    fn what_stands_beside_a_refused_question_is_written_down() {
+        let minted = Minted {
+            token: Sensitive(String::new()),
+            token_hash: [0; 32],
+            work: Box::new(|_| {
+                let call = CallNumber(1);
+                Ok(Some(not_proposed(call, &StoreUnavailable::Overloaded)))
+            }),
+        };
+        let is_written = Arc::new(AtomicBool::new(false));
+        let written = is_written.clone();
+        let work = minted.with(Box::new(move |_| {
+            written.store(true, Ordering::SeqCst);
+            Ok(())
+        }));
+        let store = DirectStore::new(Arc::new(MemoryStore::new()));
+        assert!(matches!(
+            store.ask_behind_all(work),
+            Answer::Ready(Ok(Some(_)))
+        ));
+        assert!(is_written.load(Ordering::SeqCst));
     }
 }

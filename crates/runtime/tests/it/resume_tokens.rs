@@ -30,6 +30,10 @@ impl EffectStore for Slow {
         self.store.ask(work)
     }
 
+    fn ask_behind_all(&self, work: Work) -> Answer<Option<windlass_session::io::Input>> {
+        self.store.ask_behind_all(work)
+    }
+
     fn reserve(&self, request: Reserve) -> Answer<Reserved> {
         self.store.reserve(request)
     }
