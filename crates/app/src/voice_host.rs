@@ -105,7 +105,7 @@ impl Host for VoiceHost {
                 message: "this conversation has a voice session already; end that one first"
                     .to_owned(),
             })?;
-        let (history, pending_request) = self.handed_over(caller, &conversation_id, &mut start);
+        let (history, pending_request) = self.handed_over(caller, &conversation_id, &mut start)?;
         let system_instruction = tools.instruction();
         let estimate = tools.estimate(&system_instruction);
         let window = self.profile.context_tokens_max;
@@ -131,7 +131,7 @@ impl Host for VoiceHost {
     }
 
     fn admit(&self, caller: &Caller, conversation: &ConversationId) -> Result<(), Refusal> {
-        let known = self.find(conversation);
+        let known = self.find(conversation)?;
         match known.is_none_or(|known| known.admits(&caller.client_id)) {
             true => Ok(()),
             false => Err(Refusal::Error {
@@ -156,10 +156,10 @@ impl VoiceHost {
         caller: &Caller,
         id: &ConversationId,
         start: &mut Start,
-    ) -> (Vec<HistoryEntry>, Option<String>) {
+    ) -> Result<(Vec<HistoryEntry>, Option<String>), Refusal> {
         let told = std::mem::take(&mut start.history);
         let asked = start.pending_request.take().map(|asked| asked.into_inner());
-        let conversation = self.find(id).unwrap_or_else(|| {
+        let conversation = self.find(id)?.unwrap_or_else(|| {
             let (conversation, is_new) = self.text.open(id, caller.keeper());
             if is_new {
                 conversation.seed(&told);
@@ -167,21 +167,22 @@ impl VoiceHost {
             conversation
         });
         if !conversation.admits(&caller.client_id) {
-            return (told, asked);
+            return Ok((told, asked));
         }
         let said = conversation.said();
         let history = if said.is_empty() { told } else { said };
-        (
+        Ok((
             history,
             asked.or_else(|| conversation.take_pending_request()),
-        )
+        ))
     }
 
-    fn find(&self, id: &ConversationId) -> Option<Arc<Conversation>> {
+    /// Fails where the store does: whose a conversation is must be known before anybody enters it.
+    fn find(&self, id: &ConversationId) -> Result<Option<Arc<Conversation>>, Refusal> {
         let found = self.text.find_now(id, self.world.store.as_ref());
-        found.unwrap_or_else(|error| {
-            tracing::error!(%error, "a voice session knows nothing of its conversation");
-            None
+        found.map_err(|error| {
+            tracing::error!(%error, "a voice session could not begin");
+            internal()
         })
     }
 

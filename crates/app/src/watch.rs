@@ -136,23 +136,23 @@ impl Rebuilder {
             }
             let words = self.workshop.knowledge.vocabularies();
             // Most changes of records leave their types and namespaces as they were.
-            if is_folder || words != self.served {
+            if (is_folder || words != self.served) && self.rebuild() {
                 self.served = words;
-                self.rebuild();
             }
         }
     }
 
-    fn rebuild(&self) {
+    /// Returns whether new sessions have the tools that are to be had now.
+    fn rebuild(&self) -> bool {
         match self.workshop.open() {
             Ok(toolbox) => {
                 let version = toolbox.version.clone();
-                if self.host.toolbox.load().version == version {
-                    return;
+                if self.host.toolbox.load().version != version {
+                    self.host.toolbox.store(Arc::new(toolbox));
+                    tracing::info!(%version, "new sessions have new tools");
+                    self.host.conversations.report_older_than(&version);
                 }
-                self.host.toolbox.store(Arc::new(toolbox));
-                tracing::info!(%version, "new sessions have new tools");
-                self.host.conversations.report_older_than(&version);
+                true
             }
             Err(error) => {
                 if let ToolboxError::Compile { problems, .. } = &error {
@@ -165,6 +165,7 @@ impl Rebuilder {
                     }
                 }
                 tracing::error!(%error, "the tools stay as they were");
+                false
             }
         }
     }

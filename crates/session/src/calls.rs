@@ -239,7 +239,7 @@ impl Calls {
         Some(self.open.remove(index))
     }
 
-    /// The call that answers to a provider's id on this connection.
+    /// The open calls that a provider's id may mean on this connection: several where it names no delivery of its own.
     pub(crate) fn by_provider_id(&self, id: &str, generation: u64) -> Vec<CallNumber> {
         self.open
             .iter()

@@ -2,7 +2,7 @@
 //! that; what is said is the conversation's.
 
 use super::client::client;
-use super::voice::busy;
+use super::voice::later;
 use super::{State, typed};
 use crate::chat::record::TurnReader;
 use crate::chat::{Answering, ChatRefusal, request};
@@ -197,7 +197,11 @@ impl Entrance {
         is_secure: bool,
     ) -> Result<Self, Response<Body>> {
         if state.is_draining() {
-            return Err(busy("the server is shutting down"));
+            return Err(later(error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                ErrorCode::ShuttingDown.as_str(),
+                "the server is shutting down",
+            )));
         }
         let (caller, cookie) = client(state, headers, is_secure).map_err(|problem| {
             tracing::error!(%problem, "no client id could be minted");

@@ -63,8 +63,12 @@ pub(super) async fn connect(
     response
 }
 
-pub(super) fn busy(problem: &str) -> Response<Body> {
-    let mut response = line(StatusCode::SERVICE_UNAVAILABLE, problem);
+fn busy(problem: &str) -> Response<Body> {
+    later(line(StatusCode::SERVICE_UNAVAILABLE, problem))
+}
+
+/// A refusal that says when to try again.
+pub(super) fn later(mut response: Response<Body>) -> Response<Body> {
     response
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from_static("10"));

@@ -175,7 +175,6 @@ impl Session {
         self.count_repeat(slot.turn);
         self.deduplicated(slot, rule, out);
         self.supersede(slot, &settled.response);
-        let is_ok = settled.response.is_ok();
         let mut response = (*settled.response).clone();
         response.meta.idempotent_cache_hit = true;
         response.meta.original_turn = Some(settled.turn);
@@ -190,7 +189,7 @@ impl Session {
         };
         let state = DeliveryState::Settled(recorded);
         self.deliveries.remember(slot.clone(), state);
-        let scheduling = self.scheduling_of_answer(slot, is_ok);
+        let scheduling = self.scheduling_of_answer(slot, settled.response.is_ok());
         self.answer(slot.clone(), &replayed, scheduling, is_owed, true, out);
         self.wind_up(slot.turn, out);
     }
