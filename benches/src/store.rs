@@ -17,7 +17,8 @@ use windlass_tool::sensitive::Sensitive;
 
 const CALLS_PER_SECOND: u32 = 1_000;
 const SECONDS: u32 = 20;
-const FLUSHES: usize = 1_000;
+const FLUSHES: u32 = 1_000;
+const STEADY_SECONDS: u32 = 10;
 const NOW_UNIX_MS: u64 = 1_700_000_000_000;
 
 /// Calls that are asked and answered before the measured ones, so that files and caches have their size.
@@ -30,14 +31,18 @@ pub(crate) fn run(folder: Option<&str>) -> Result<(), String> {
         None => tempfile::tempdir(),
     }
     .map_err(|error| error.to_string())?;
-    let mut flushes = flush(folder.path())?;
+    let mut flushes = flush(folder.path(), None)?;
+    let mut steady = flush(folder.path(), Some(CALLS_PER_SECOND))?;
     let reservations = reserve_all(folder.path())?;
-    flushes.extend(flush(folder.path())?);
-    let (flush_p99, reserve_p99) = (at(&mut flushes, 0.99), at(&mut reservations.clone(), 0.99));
+    flushes.extend(flush(folder.path(), None)?);
+    steady.extend(flush(folder.path(), Some(CALLS_PER_SECOND))?);
+    let reserve_p99 = at(&mut reservations.clone(), 0.99);
     print(&json!({
         "bench": "store", "calls_per_s": CALLS_PER_SECOND, "calls": reservations.len(),
+        "p99_in_fsync_p99": rounded(reserve_p99 / at(&mut flushes, 0.99)),
+        "p99_in_steady_fsync_p99": rounded(reserve_p99 / at(&mut steady, 0.99)),
         "reserve_grant_audit_ms": spread(reservations), "fsync_ms": spread(flushes),
-        "p99_in_fsync_p99": rounded(reserve_p99 / flush_p99),
+        "steady_fsync_ms": spread(steady),
     }));
     Ok(())
 }
@@ -56,14 +61,21 @@ fn at(durations_ms: &mut [f64], part: f64) -> f64 {
     durations_ms.get(index.min(last)).copied().unwrap_or(0.0)
 }
 
-/// One page appended and flushed, over and over.
-fn flush(folder: &Path) -> Result<Vec<f64>, String> {
+/// One page appended and flushed, over and over: as fast as the disk can, or as calls come, with a page due at each call's
+/// time. While a disk stands still for ten milliseconds, one flush of the first kind is slow, but ten of the second, as ten
+/// calls are.
+fn flush(folder: &Path, pages_per_second: Option<u32>) -> Result<Vec<f64>, String> {
     let measured = || {
         let mut file = File::create(folder.join("flushed"))?;
         let page = [7_u8; 4_096];
-        let mut durations = Vec::with_capacity(FLUSHES);
-        for _ in 0..FLUSHES {
-            let start = Instant::now();
+        let pages = pages_per_second.map_or(FLUSHES, |rate| rate * STEADY_SECONDS);
+        let mut durations = Vec::new();
+        let begun = Instant::now();
+        for number in 0..pages {
+            let start = match pages_per_second {
+                None => Instant::now(),
+                Some(rate) => due_at(begun, rate, number),
+            };
             file.write_all(&page)?;
             file.sync_data()?;
             durations.push(start.elapsed().as_secs_f64() * 1_000.0);
@@ -71,6 +83,13 @@ fn flush(folder: &Path) -> Result<Vec<f64>, String> {
         Ok(durations)
     };
     measured().map_err(|error: std::io::Error| error.to_string())
+}
+
+/// Waits until the time of one of those that come at a steady rate, and returns it.
+fn due_at(begun: Instant, per_second: u32, number: u32) -> Instant {
+    let due = begun + Duration::from_secs(1) / per_second * number;
+    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    due
 }
 
 fn request(number: u32) -> Reserve {
@@ -158,8 +177,7 @@ fn reserve_all(folder: &Path) -> Result<Vec<f64>, String> {
         });
         let start = Instant::now();
         for number in 0..calls {
-            let due = start + Duration::from_secs(1) / CALLS_PER_SECOND * number;
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let due = due_at(start, CALLS_PER_SECOND, number);
             if sender
                 .send((number, due, handle.reserve(request(number))))
                 .is_err()

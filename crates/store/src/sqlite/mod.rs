@@ -27,6 +27,11 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 /// answered without it.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Pages of the write-ahead log, 32 MiB, past which a commit folds it into the file: <https://sqlite.org/wal.html#ckpt>. The
+/// commit that does it takes some milliseconds; the longer the log, the fewer commits do and the more often a page that was
+/// written again is folded in but once. What the log holds when a process is killed is read at the next start.
+const CHECKPOINT_PAGES: i64 = 8_000;
+
 /// Prepared statements that are kept: more than there are.
 const STATEMENTS_MAX: usize = 64;
 
@@ -189,6 +194,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // every question: <https://sqlite.org/queryplanner-ng.html#qpsg>.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
 }

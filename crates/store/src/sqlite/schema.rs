@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 const APPLICATION_ID: i64 = 0x574E_444C;
 
 /// Step `n`, counted from 1, leads from version `n - 1` to version `n`.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     "
     CREATE TABLE blocks (
         user_id TEXT NOT NULL PRIMARY KEY,
@@ -89,6 +89,13 @@ const STEPS: [&str; 4] = [
     "
     DROP INDEX grants_open;
     CREATE INDEX grants_by_conversation ON grants (conversation_id, expires_at_unix_ms);
+",
+    // One index serves a conversation's effects and its open wishes. It does not name the state, so that an outcome leaves it
+    // alone: every page that a commit changes is written to the log and, later, to the file.
+    "
+    DROP INDEX effects_by_conversation;
+    DROP INDEX effects_open;
+    CREATE INDEX effects_by_wish ON effects (conversation_id, fingerprint);
 ",
 ];
 

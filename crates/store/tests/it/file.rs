@@ -145,6 +145,25 @@ fn a_database_of_another_program_is_left_as_it_is() {
 }
 
 #[test]
+fn the_engine_is_built_as_the_repository_says() {
+    let connection = Connection::open_in_memory().unwrap();
+    let mut statement = connection.prepare("PRAGMA compile_options").unwrap();
+    let options = statement.query_map([], |row| row.get::<_, String>(0));
+    let options: Vec<String> = options.unwrap().map(Result::unwrap).collect();
+    // The flags of .cargo/config.toml come together; that of the flushes is not among those that the engine tells.
+    assert!(
+        options
+            .iter()
+            .any(|option| option.starts_with("THREADSAFE"))
+    );
+    assert!(
+        !options
+            .iter()
+            .any(|option| option.starts_with("ENABLE_FTS"))
+    );
+}
+
+#[test]
 fn a_newer_schema_is_refused_with_both_versions() {
     check_refused(
         |folder| {
@@ -159,12 +178,12 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 4,
+                    known: 5,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 4; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 5; \
          run the newer one, or name another data folder",
     );
 }
