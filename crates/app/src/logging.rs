@@ -16,6 +16,8 @@ pub(crate) fn set_up(log: Log) {
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
+        // A line that cannot be written, as on a full disk, would be told of in the same place, and end the process there.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     // Setting it up fails only where it is set up already, as in tests that start several servers.
     let _ = match log.format {

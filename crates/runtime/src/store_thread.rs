@@ -10,7 +10,7 @@ pub use request::Pending;
 
 use crate::audit::Audit;
 use queue::{Place, Queue};
-use request::{Job, Request, Unawaited};
+use request::{Job, Kind, Request, Unawaited};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -165,7 +165,7 @@ impl StoreHandle {
         &self,
         request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable> + Send + 'static,
     ) -> Pending<T> {
-        let (job, pending) = Request::new(request);
+        let (job, pending) = Request::new(request, Kind::Plain);
         self.push(Box::new(job), Place::Next);
         pending
     }
@@ -175,7 +175,7 @@ impl StoreHandle {
         &self,
         request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable> + Send + 'static,
     ) -> Pending<T> {
-        let (job, pending) = Request::new(request);
+        let (job, pending) = Request::new(request, Kind::Plain);
         self.push(Box::new(job), Place::BehindAll);
         pending
     }
@@ -194,17 +194,22 @@ impl StoreHandle {
         if let Err(error) = (self.admits_effects)() {
             return Pending::refused(error);
         }
-        self.ask(move |transaction| transaction.reserve(&request))
+        let (job, pending) = Request::new(
+            move |transaction: &mut dyn Transaction| transaction.reserve(&request),
+            Kind::Reservation,
+        );
+        self.push(Box::new(job), Place::Next);
+        pending
     }
 
     /// Records an outcome. Where the disk does not take it, this answers with the error, and the outcome is kept in
     /// memory and stored together with whatever is stored next; so no effect is reserved before it.
     pub fn record(&self, outcome: Outcome) -> Pending<Recorded> {
-        let (mut job, pending) = Request::new({
-            let outcome = outcome.clone();
-            move |transaction: &mut dyn Transaction| transaction.record(&outcome)
-        });
-        job.outcome = Some(outcome);
+        let recorded = outcome.clone();
+        let (job, pending) = Request::new(
+            move |transaction: &mut dyn Transaction| transaction.record(&recorded),
+            Kind::Outcome(outcome),
+        );
         self.push(Box::new(job), Place::Next);
         pending
     }
@@ -248,16 +253,22 @@ impl Worker {
     }
 
     /// Runs requests in one transaction, and before them what is still to be recorded. Where that fails for a reason that
-    /// may be one request's own, each gets a transaction of its own.
+    /// may be one request's own, each gets a transaction of its own: whoever only reads needs no space on the disk.
     fn commit(&mut self, mut jobs: Vec<Box<dyn Job>>) {
-        match self.transact(&mut jobs) {
-            Err(StoreUnavailable::Failed { .. }) if jobs.len() > 1 => {
+        let waits = !self.unrecorded.is_empty();
+        let committed = self.transact(&mut jobs, Before::Unrecorded);
+        match committed {
+            Err(error) if may_be_ones_own(&error) && (jobs.len() > 1 || waits) => {
+                tracing::error!(%error, requests = jobs.len(), "the store failed; each request is tried alone");
                 for mut job in jobs {
-                    let committed = self.transact(std::slice::from_mut(&mut job));
+                    let committed = self.transact_alone(&mut job);
                     self.answer(job, committed);
                 }
             }
             committed => {
+                if let Err(error) = &committed {
+                    tracing::error!(%error, requests = jobs.len(), "the store failed");
+                }
                 for job in jobs {
                     self.answer(job, committed.clone());
                 }
@@ -265,11 +276,33 @@ impl Worker {
         }
     }
 
-    fn transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreUnavailable> {
+    /// A disk that does not take what is still to be recorded stops whatever may start a change, and nothing else.
+    fn transact_alone(&mut self, job: &mut Box<dyn Job>) -> Result<(), StoreUnavailable> {
+        let alone = std::slice::from_mut(job);
+        let committed = self.transact(alone, Before::Unrecorded);
+        match (&committed, alone[0].kind()) {
+            (Err(error), Kind::Plain | Kind::Outcome(_))
+                if may_be_ones_own(error) && !self.unrecorded.is_empty() =>
+            {
+                self.transact(alone, Before::Nothing)
+            }
+            (Ok(()) | Err(_), Kind::Plain | Kind::Outcome(_) | Kind::Reservation) => committed,
+        }
+    }
+
+    fn transact(
+        &mut self,
+        jobs: &mut [Box<dyn Job>],
+        before: Before,
+    ) -> Result<(), StoreUnavailable> {
         let (store, unrecorded) = (&self.store, &self.unrecorded);
         let committed = catch_unwind(AssertUnwindSafe(|| {
             store.transact(&mut |transaction| {
-                if unrecorded.record(transaction).is_ok() {
+                let recorded = match before {
+                    Before::Unrecorded => unrecorded.record(transaction),
+                    Before::Nothing => Ok(()),
+                };
+                if recorded.is_ok() {
                     jobs.iter_mut().for_each(|job| job.run(transaction));
                 }
             })
@@ -279,16 +312,15 @@ impl Worker {
                 cause: "a request broke".to_owned(),
             })
         });
-        match &committed {
-            Ok(()) => self.unrecorded.clear(),
-            Err(error) => tracing::error!(%error, requests = jobs.len(), "the store failed"),
+        if let (Ok(()), Before::Unrecorded) = (&committed, before) {
+            self.unrecorded.clear();
         }
         committed
     }
 
     fn answer(&mut self, job: Box<dyn Job>, committed: Result<(), StoreUnavailable>) {
         if committed.is_err()
-            && let Some(outcome) = job.outcome()
+            && let Some(outcome) = job.kind().outcome()
         {
             self.unrecorded.keep(outcome.clone());
         }
@@ -309,5 +341,20 @@ impl Worker {
         if let Err(error) = self.store.prune(now_unix_ms) {
             tracing::warn!(%error, "what has run out cannot be deleted");
         }
+    }
+}
+
+/// What a transaction begins with.
+#[derive(Clone, Copy)]
+enum Before {
+    Unrecorded,
+    Nothing,
+}
+
+/// Whether a transaction may have failed for the sake of one of its requests, so that others may fare better without it.
+fn may_be_ones_own(error: &StoreUnavailable) -> bool {
+    match error {
+        StoreUnavailable::DiskFull { .. } | StoreUnavailable::Failed { .. } => true,
+        StoreUnavailable::Locked { .. } | StoreUnavailable::Overloaded => false,
     }
 }

@@ -8,6 +8,7 @@ mod chat_lasting;
 mod chat_turns;
 mod command_line;
 mod connections;
+mod disk_full;
 mod doors;
 mod hours_end;
 mod kills;

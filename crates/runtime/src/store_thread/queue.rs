@@ -61,7 +61,7 @@ impl Queue {
             Place::Gathered => state.gathered.len(),
             Place::Next | Place::BehindAll => state.jobs.len(),
         };
-        if waiting >= self.waiting_max && job.outcome().is_none() {
+        if waiting >= self.waiting_max && job.kind().outcome().is_none() {
             return Err((job, StoreUnavailable::Overloaded));
         }
         if place == Place::Gathered {

@@ -11,11 +11,30 @@ pub(super) trait Job: Send {
     /// sake of another request.
     fn run(&mut self, transaction: &mut dyn Transaction);
 
-    /// The outcome that it records, which must not be lost.
-    fn outcome(&self) -> Option<&Outcome>;
+    /// What depends on whether it is carried out.
+    fn kind(&self) -> &Kind;
 
     /// Answers with what was found, if it holds.
     fn answer(self: Box<Self>, committed: Result<(), StoreUnavailable>);
+}
+
+/// What depends on a request, and so when it may run.
+pub(super) enum Kind {
+    /// Nothing but its own answer.
+    Plain,
+    /// A change of the world starts where it is answered: not before every earlier outcome is stored.
+    Reservation,
+    /// It records this outcome, which must not be lost.
+    Outcome(Outcome),
+}
+
+impl Kind {
+    pub(super) fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Outcome(outcome) => Some(outcome),
+            Self::Plain | Self::Reservation => None,
+        }
+    }
 }
 
 /// An answer to come. Dropping it takes nothing back.
@@ -60,7 +79,7 @@ fn gone() -> StoreUnavailable {
 pub(super) struct Request<T, F> {
     request: F,
     found: Option<Result<T, StoreUnavailable>>,
-    pub(super) outcome: Option<Outcome>,
+    kind: Kind,
     sender: oneshot::Sender<Result<T, StoreUnavailable>>,
 }
 
@@ -68,12 +87,12 @@ impl<T, F> Request<T, F>
 where
     F: FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
 {
-    pub(super) fn new(request: F) -> (Self, Pending<T>) {
+    pub(super) fn new(request: F, kind: Kind) -> (Self, Pending<T>) {
         let (sender, receiver) = oneshot::channel();
         let request = Self {
             request,
             found: None,
-            outcome: None,
+            kind,
             sender,
         };
         (request, Pending { receiver })
@@ -89,8 +108,8 @@ where
         self.found = Some((self.request)(transaction));
     }
 
-    fn outcome(&self) -> Option<&Outcome> {
-        self.outcome.as_ref()
+    fn kind(&self) -> &Kind {
+        &self.kind
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreUnavailable>) {
@@ -113,8 +132,8 @@ where
         let _ = (self.0)(transaction);
     }
 
-    fn outcome(&self) -> Option<&Outcome> {
-        None
+    fn kind(&self) -> &Kind {
+        &Kind::Plain
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreUnavailable>) {

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use windlass_runtime::store_thread::{StoreHandle, StoreSettings, StoreThread, Surroundings};
+use windlass_runtime::store_thread::{
+    Pending, StoreHandle, StoreSettings, StoreThread, Surroundings,
+};
 use windlass_store::{
     EffectState, MemoryStore, Outcome, OutcomeState, Recorded, Reserve, Reserved, Store,
     StoreUnavailable, Transaction,
@@ -17,13 +19,19 @@ use windlass_tool::sensitive::Sensitive;
 struct Disk {
     store: MemoryStore,
     transactions: AtomicUsize,
+    /// It does not even answer.
     is_full: AtomicBool,
+    /// It is read, and takes no change.
+    takes_no_change: AtomicBool,
 }
 
 impl Store for Disk {
     fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
         if self.is_full.load(Ordering::SeqCst) {
             return Err(full());
+        }
+        if self.takes_no_change.load(Ordering::SeqCst) {
+            return unchanged(work);
         }
         self.transactions.fetch_add(1, Ordering::SeqCst);
         self.store.transact(work)
@@ -41,6 +49,20 @@ impl Blocks for Disk {
 
     fn blocked(&self, user: &UserId, now_unix_ms: u64) -> Result<Option<Block>, BlocksUnavailable> {
         self.store.blocked(user, now_unix_ms)
+    }
+}
+
+/// Runs work on a store of its own in which one effect is reserved, and fails where that one changes.
+fn unchanged(work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+    let copy = MemoryStore::new();
+    copy.transact(&mut |tables| {
+        tables.reserve(&reserve("a")).unwrap();
+    })?;
+    let before = format!("{copy:?}");
+    copy.transact(work)?;
+    match format!("{copy:?}") == before {
+        true => Ok(()),
+        false => Err(full()),
     }
 }
 
@@ -256,6 +278,39 @@ fn an_outcome_that_a_full_disk_refused_is_stored_before_anything_else() {
     assert_eq!(handle.reserve(reserve("c")).wait(), Ok(Reserved::Reserved));
     assert_eq!(state(&bench, "a"), Some(EffectState::Succeeded));
     assert_eq!(state(&bench, "b"), None);
+}
+
+fn look(handle: &StoreHandle) -> Pending<Option<EffectState>> {
+    let of_a = |tables: &mut dyn Transaction| tables.effect(&EffectId::new("a"));
+    handle.ask_behind_all(move |tables| Ok(of_a(tables)?.map(|effect| effect.state)))
+}
+
+#[test]
+fn a_full_disk_is_read_whatever_is_to_be_written_beside() {
+    let bench = start(gathers_for_ever());
+    let handle = bench.thread.handle();
+    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
+    bench.disk.takes_no_change.store(true, Ordering::SeqCst);
+    handle.ask_later(|tables| tables.reserve(&reserve("later")).map(|_| ()));
+    assert_eq!(look(&handle).wait(), Ok(Some(EffectState::Reserved)));
+}
+
+#[test]
+fn an_outcome_that_a_full_disk_refused_stops_new_changes_and_nothing_else() {
+    let bench = start(StoreSettings {
+        retry: Duration::from_secs(3_600),
+        ..StoreSettings::default()
+    });
+    let handle = bench.thread.handle();
+    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
+    bench.disk.takes_no_change.store(true, Ordering::SeqCst);
+    assert_eq!(handle.record(succeeded("a")).wait(), Err(full()));
+    assert_eq!(look(&handle).wait(), Ok(Some(EffectState::Reserved)));
+    // This reservation would change nothing, as the effect is reserved already, and is refused all the same.
+    assert_eq!(handle.reserve(reserve("a")).wait(), Err(full()));
+    bench.disk.takes_no_change.store(false, Ordering::SeqCst);
+    assert_eq!(look(&handle).wait(), Ok(Some(EffectState::Succeeded)));
+    assert_eq!(handle.reserve(reserve("b")).wait(), Ok(Reserved::Reserved));
 }
 
 #[test]
