@@ -89,7 +89,12 @@ struct Records {
 
 impl Records {
     fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        let (audit, journal) = (open_audit(config)?, open_journal(config)?);
+        let audit = audit_settings(config)
+            .map(|settings| Audit::open_after(settings, &*store, &clock::now_unix_ms))
+            .transpose()
+            .map_err(Failure::of)?
+            .map(Arc::new);
+        let journal = open_journal(config)?;
         let surroundings = Surroundings::with_audit(clock::now_unix_ms, audit.clone());
         let store_thread = StoreThread::start(store, StoreSettings::default(), surroundings)
             .map_err(Failure::of)?;
@@ -350,20 +355,24 @@ pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Fai
 }
 
 pub(crate) fn open_audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure> {
+    let audit = audit_settings(config).map(Audit::open_with).transpose();
+    Ok(audit.map_err(Failure::of)?.map(Arc::new))
+}
+
+/// Where and how the audit is written, where it is.
+fn audit_settings(config: &Config) -> Option<AuditSettings> {
     if !config.audit.enabled {
-        return Ok(None);
+        return None;
     }
     let arguments = match config.audit.arguments {
         true => AuditedArguments::Visible,
         false => AuditedArguments::Hash,
     };
-    let settings = AuditSettings {
+    Some(AuditSettings {
         path: audit_path(config),
         arguments,
         file_bytes_max: config.audit.file_bytes_max.get(),
-    };
-    let audit = Audit::open_with(settings).map_err(Failure::of)?;
-    Ok(Some(Arc::new(audit)))
+    })
 }
 
 /// The file of the audit that grows.

@@ -1,6 +1,7 @@
 //! The audit: one JSON line per finished or refused call (contract, section 16), and the lines that handlers add, chained
 //! by their hashes. A subscriber that queues and a thread that writes, so that no session ever waits for a disk.
 
+mod afterwards;
 mod chain;
 mod file;
 mod line;
@@ -22,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use windlass_session::event::SessionEvent;
-use windlass_store::{Effect, StoreUnavailable};
+use windlass_store::{Effect, Store, StoreUnavailable};
 use windlass_tool::id::SessionId;
 
 /// Lines that wait for the disk; more are lost, and the loss is a line of its own.
@@ -31,6 +32,8 @@ const WAITING_MAX: usize = 10_000;
 const GATHERING: Duration = Duration::from_millis(50);
 /// How often a disk that took nothing is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long another process that writes the same audit may have a line in hand.
+const IN_HAND: Duration = Duration::from_millis(150);
 /// How large a file grows before the next one begins, where nothing else is said.
 const FILE_BYTES_MAX: u64 = 100_000_000;
 
@@ -101,6 +104,23 @@ impl Audit {
 
     /// The same, with all that can be set.
     pub fn open_with(settings: AuditSettings) -> Result<Self, AuditError> {
+        Self::open_with_first(settings, |_| VecDeque::new())
+    }
+
+    /// The same for a process that goes on with a ledger. Whatever changed the world and left no line, because an earlier process
+    /// was killed before it wrote one, or its disk took none, gets a line before all that this process writes.
+    pub fn open_after(
+        settings: AuditSettings,
+        store: &dyn Store,
+        now_unix_ms: &dyn Fn() -> u64,
+    ) -> Result<Self, AuditError> {
+        Self::open_with_first(settings, |path| untold(path, store, now_unix_ms))
+    }
+
+    fn open_with_first(
+        settings: AuditSettings,
+        first: impl FnOnce(&Path) -> VecDeque<Value>,
+    ) -> Result<Self, AuditError> {
         let path = &settings.path;
         let refuse = |source| AuditError {
             path: path.clone(),
@@ -110,13 +130,14 @@ impl Audit {
             std::fs::create_dir_all(folder).map_err(refuse)?;
         }
         let queue = Arc::new(Queue::default());
-        let writer = Writer {
+        let mut writer = Writer {
             queue: queue.clone(),
             file: ChainedFile::open(path, settings.file_bytes_max).map_err(refuse)?,
             arguments: settings.arguments,
             sequences: HashMap::new(),
-            unwritten: VecDeque::new(),
+            unwritten: first(path),
         };
+        writer.write(false);
         let thread = std::thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || writer.run())
@@ -172,6 +193,38 @@ impl Audit {
             self.queue.filled.notify_one();
         }
     }
+}
+
+/// Lines about effects that the audit says nothing of. One that has just changed may be in the hands of another process, which
+/// gets its moment to write it.
+fn untold(path: &Path, store: &dyn Store, now_unix_ms: &dyn Fn() -> u64) -> VecDeque<Value> {
+    let find = || match afterwards::untold(path, store, WAITING_MAX) {
+        Ok(effects) => effects,
+        Err(error) => {
+            tracing::error!(%error, "changes that the audit does not hold cannot be looked for");
+            Vec::new()
+        }
+    };
+    let mut effects = find();
+    let in_hand_ms = u64::try_from(IN_HAND.as_millis()).unwrap_or(u64::MAX);
+    let changed_at = effects.iter().map(|effect| effect.changed_at_unix_ms);
+    let age_ms = changed_at.max().map(|at| now_unix_ms().abs_diff(at));
+    if let Some(wait_ms) = age_ms.and_then(|age_ms| in_hand_ms.checked_sub(age_ms)) {
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        effects = find();
+    }
+    if !effects.is_empty() {
+        let lines = effects.len();
+        tracing::warn!(
+            lines,
+            "the audit lacks the ends of changes that an earlier process made, and gets them now"
+        );
+    }
+    let now_unix_ms = now_unix_ms();
+    effects
+        .iter()
+        .map(|effect| line::of_settled(effect, now_unix_ms))
+        .collect()
 }
 
 impl Drop for Audit {

@@ -28,6 +28,10 @@ pub trait Ledger {
         since_unix_ms: u64,
     ) -> Result<Vec<Effect>, StoreUnavailable>;
 
+    /// Effects whose attempt has ended, however, without their responses: the one that was reserved last comes first. Goes on
+    /// behind an effect of an earlier answer, or begins. At most [`SETTLED_MAX`] at once.
+    fn settled(&mut self, behind: Option<&Effect>) -> Result<Vec<Effect>, StoreUnavailable>;
+
     /// Marks as unknown what was reserved before a time and has no outcome, and returns it, so that the audit can say so.
     /// The time must lie further back than any handler may run. At most [`ABANDONED_MAX`] at once.
     fn abandon(
@@ -39,6 +43,9 @@ pub trait Ledger {
 
 /// How many effects one [`Ledger::abandon`] settles.
 pub const ABANDONED_MAX: usize = 1_000;
+
+/// How many effects one [`Ledger::settled`] returns.
+pub const SETTLED_MAX: usize = 500;
 
 /// A wish to run an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +106,7 @@ impl EffectState {
         }
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         [Self::Reserved, Self::Succeeded, Self::Failed, Self::Unknown]
             .into_iter()
             .find(|state| state.as_str() == text)

@@ -15,7 +15,7 @@ pub use grant::{
 };
 pub use ledger::{
     ABANDONED_MAX, Effect, EffectState, Ledger, Outcome, OutcomeState, Recorded, Reserve,
-    ReserveRefusal, Reserved,
+    ReserveRefusal, Reserved, SETTLED_MAX,
 };
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;

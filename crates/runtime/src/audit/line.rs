@@ -177,6 +177,25 @@ pub(super) fn of_abandoned(effect: &Effect) -> Value {
     })
 }
 
+/// How an effect ended that the audit had no line of when this process began.
+pub(super) fn of_settled(effect: &Effect, now_unix_ms: u64) -> Value {
+    let intent: Option<Value> = serde_json::from_str(effect.intent.expose()).ok();
+    json!({
+        "event": "tool_outcome_settled",
+        "timestamp": rfc3339(now_unix_ms),
+        "userId": effect.user_id,
+        "conversationId": effect.conversation_id,
+        "toolId": effect.tool,
+        "toolVersion": effect.tool_version,
+        "effectId": effect.effect_id,
+        "reservedAt": rfc3339(effect.reserved_at_unix_ms),
+        "changedAt": rfc3339(effect.changed_at_unix_ms),
+        "state": effect.state.as_str(),
+        "writtenAfterwards": true,
+        "intent": intent,
+    })
+}
+
 fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
     let response = record.response.expose();
     let arguments = record.arguments().map(|arguments| &**arguments.expose());

@@ -8,6 +8,7 @@
 )]
 
 mod audit;
+mod audit_afterwards;
 mod audit_chain;
 mod client_loss;
 mod confirmations;

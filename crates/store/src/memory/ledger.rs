@@ -4,7 +4,7 @@ use super::Tables;
 use crate::ledger::{Found, decide, may_follow};
 use crate::{
     ABANDONED_MAX, Effect, EffectState, GrantState, Ledger, Outcome, Recorded, Reserve, Reserved,
-    StoreUnavailable, TIME_MAX_UNIX_MS,
+    SETTLED_MAX, StoreUnavailable, TIME_MAX_UNIX_MS,
 };
 use windlass_tool::id::{ConversationId, EffectId};
 
@@ -80,6 +80,23 @@ impl Ledger for Tables {
             .cloned()
             .collect();
         effects.sort_by_key(|effect| effect.reserved_at_unix_ms);
+        Ok(effects)
+    }
+
+    fn settled(&mut self, behind: Option<&Effect>) -> Result<Vec<Effect>, StoreUnavailable> {
+        let place = |effect: &Effect| (effect.reserved_at_unix_ms, effect.effect_id.clone());
+        let mut effects: Vec<Effect> = self
+            .effects
+            .values()
+            .filter(|effect| effect.state != EffectState::Reserved)
+            .filter(|effect| behind.is_none_or(|behind| place(effect) < place(behind)))
+            .map(|effect| Effect {
+                response: None,
+                ..effect.clone()
+            })
+            .collect();
+        effects.sort_by_key(|effect| std::cmp::Reverse(place(effect)));
+        effects.truncate(SETTLED_MAX);
         Ok(effects)
     }
 

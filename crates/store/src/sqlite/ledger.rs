@@ -5,7 +5,7 @@ use super::tables::{Tables, bound, loaded, odd, stored};
 use crate::ledger::{Found, decide, may_follow};
 use crate::{
     ABANDONED_MAX, Effect, EffectState, GrantState, Ledger, Outcome, Recorded, Reserve, Reserved,
-    StoreUnavailable,
+    SETTLED_MAX, StoreUnavailable,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
@@ -89,6 +89,29 @@ impl Ledger for Tables<'_> {
                     read,
                 )?
                 .collect()
+        })
+    }
+
+    fn settled(&mut self, behind: Option<&Effect>) -> Result<Vec<Effect>, StoreUnavailable> {
+        let bounds =
+            "reserved_at_unix_ms <= ?1 AND (reserved_at_unix_ms < ?1 OR effect_id < ?2) AND";
+        let statement = format!(
+            "SELECT effect_id, conversation_id, user_id, tool, tool_version, fingerprint, state, NULL AS response,
+                 is_answered, intent, reserved_at_unix_ms, changed_at_unix_ms
+             FROM effects WHERE {} state <> 'reserved'
+             ORDER BY reserved_at_unix_ms DESC, effect_id DESC LIMIT {SETTLED_MAX}",
+            if behind.is_some() { bounds } else { "" },
+        );
+        self.step(|connection, _| {
+            let mut statement = connection.prepare_cached(&statement)?;
+            match behind {
+                None => statement.query_map([], read)?.collect(),
+                Some(effect) => {
+                    let reserved_at = stored(effect.reserved_at_unix_ms);
+                    let place = params![reserved_at, effect.effect_id.as_str()];
+                    statement.query_map(place, read)?.collect()
+                }
+            }
         })
     }
 

@@ -3,13 +3,17 @@
 use super::shop;
 use crate::support::config;
 use crate::support::program::{command, run};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_app::server::{Setup, start};
+use windlass_runtime::audit::{Audit, AuditedArguments};
+use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
+use windlass_store::SqliteStore;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Placement, Success};
 use windlass_tool::id::ToolId;
@@ -66,15 +70,68 @@ impl Drop for Process {
     }
 }
 
-/// The audit of all servers together is one unbroken chain.
-pub(super) fn verify_audit(folder: &Path) {
+/// Whoever looks after the ledger an hour later writes down what nobody will ever know.
+pub(super) fn abandon(folder: &Path) {
+    fn in_an_hour() -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        (now + Duration::from_secs(3_600)).as_millis() as u64
+    }
+    let data = folder.join("data");
+    let path = data.join("audit.jsonl");
+    let audit = Arc::new(Audit::open(&path, AuditedArguments::Hash).unwrap());
+    let store = Arc::new(SqliteStore::open(&data).unwrap());
+    let surroundings = Surroundings::with_audit(in_an_hour, Some(audit.clone()));
+    StoreThread::start(store, StoreSettings::default(), surroundings)
+        .unwrap()
+        .close();
+    audit.close();
+}
+
+/// The audit of all servers together is one unbroken chain, and says of every order how it ended, once, or that nobody knows.
+/// Returns how many ends a later server had to write down.
+pub(super) fn verify_audit(folder: &Path, orders: &[String]) -> usize {
     let audit = folder.join("data").join("audit.jsonl");
-    let verified = run(command(folder).args(["audit", "verify"]).arg(audit));
+    let verified = run(command(folder).args(["audit", "verify"]).arg(&audit));
     assert_eq!(
         verified.code, 0,
         "{} {:?}",
         verified.output, verified.problems
     );
+    let text = fs::read_to_string(audit).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for effect in orders {
+        let of_it = lines.iter().filter(|line| line["effectId"] == **effect);
+        let (mut ends, mut unknown) = (0, 0);
+        for line in of_it.clone() {
+            match verdict(line) {
+                Some("unknown") => unknown += 1,
+                Some(_) => ends += 1,
+                None => {}
+            }
+        }
+        assert!(
+            ends == 1 || (ends == 0 && unknown > 0),
+            "{effect}: {:?}",
+            of_it.collect::<Vec<_>>()
+        );
+    }
+    let is_late = |line: &&Value| line["writtenAfterwards"] == true;
+    lines.iter().filter(is_late).count()
+}
+
+/// What a line says of how its effect ended, if it does.
+fn verdict(line: &Value) -> Option<&str> {
+    match line["event"].as_str()? {
+        "tool_outcome_settled" => line["state"].as_str(),
+        "tool_outcome_unknown" => Some("unknown"),
+        _ if line["errorType"] == "OUTCOME_UNKNOWN" => Some("unknown"),
+        "tool_execution" if line["ok"] == true => Some("succeeded"),
+        "tool_execution" => Some("failed"),
+        _ => None,
+    }
 }
 
 /// Orders an item, with the effect's own key.

@@ -82,6 +82,12 @@ impl Shop {
         books.orders.iter().position(|(_, own)| own == item)
     }
 
+    /// The key of every order.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let books = self.books.lock().unwrap();
+        books.orders.iter().map(|(key, _)| key.clone()).collect()
+    }
+
     pub(super) fn keys_asked_twice(&self) -> Vec<String> {
         let books = self.books.lock().unwrap();
         let mut keys = BTreeMap::<&String, u32>::new();

@@ -5,7 +5,7 @@ use crate::support::{HOUR_MS, ask, hash, outcome, proposal, reserve};
 use std::sync::Arc;
 use windlass_store::{
     Effect, EffectState, GrantRefusal, GrantState, OutcomeState, Recorded, Reserve, ReserveRefusal,
-    Reserved, Store, StoreLimits,
+    Reserved, SETTLED_MAX, Store, StoreLimits,
 };
 use windlass_tool::id::{ConversationId, EffectId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -381,6 +381,39 @@ fn what_was_reserved_long_ago_without_an_outcome_becomes_unknown_once() {
         assert_eq!(ask(store, |tables| tables.abandon(2_000, 9_000)), []);
         assert_eq!(state(store, "young"), Some(EffectState::Reserved));
         assert_eq!(state(store, "done"), Some(EffectState::Succeeded));
+    });
+}
+
+#[test]
+fn what_has_ended_is_told_from_the_last_to_the_first_and_a_part_at_a_time() {
+    check(|store| {
+        let count = SETTLED_MAX as u64 + 5;
+        for number in 0..count {
+            let effect = format!("effect-{number:04}");
+            // Some of them at the same time.
+            try_reserve(store, &reserve(&effect, &effect, 1_000 + number / 3));
+            record(store, &effect, OutcomeState::Succeeded);
+        }
+        try_reserve(store, &reserve("young", "young", 9_000));
+        let mut told = Vec::new();
+        loop {
+            let page = ask(store, |tables| tables.settled(told.last()));
+            assert!(page.len() <= SETTLED_MAX);
+            if page.is_empty() {
+                break;
+            }
+            told.extend(page);
+        }
+        let ids: Vec<&str> = told
+            .iter()
+            .map(|effect| effect.effect_id.as_str())
+            .collect();
+        let expected: Vec<String> = (0..count)
+            .rev()
+            .map(|number| format!("effect-{number:04}"))
+            .collect();
+        assert_eq!(ids, expected);
+        assert!(told.iter().all(|effect| effect.response.is_none()));
     });
 }
 
