@@ -1,7 +1,10 @@
 //! What a tool brought back: made as text or as a tree of values, and as the other once somebody asks for it. Most of it is
 //! only passed on to a model, for which text does. Knows no tool and no provider.
 
+mod names;
+
 use crate::json::plain_length;
+use names::{Names, Noting};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
@@ -18,6 +21,8 @@ pub struct Data(Arc<Forms>);
 /// One of them is there from the beginning.
 struct Forms {
     text: Option<Box<str>>,
+    /// Of the text.
+    names: Names,
     tree: OnceLock<Value>,
 }
 
@@ -26,10 +31,15 @@ impl Data {
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         // Written where there is room for most results and copied once, which costs less than growing and shrinking.
         let mut bytes = Vec::with_capacity(ROOM);
-        serde_json::to_writer(&mut bytes, value)?;
+        let mut names = Names::default();
+        value.serialize(&mut serde_json::Serializer::with_formatter(
+            &mut bytes,
+            Noting::into(&mut names),
+        ))?;
         let text = str::from_utf8(&bytes).map_err(serde::ser::Error::custom)?;
         Ok(Self(Arc::new(Forms {
             text: Some(text.into()),
+            names,
             tree: OnceLock::new(),
         })))
     }
@@ -39,8 +49,24 @@ impl Data {
         self.0.text.as_deref()
     }
 
+    /// The text, where no name in it begins with `$`, at any depth.
+    pub fn text_without_dollars(&self) -> Option<&str> {
+        self.text()
+            .filter(|_| !self.0.names.may_begin_with_dollar())
+    }
+
+    /// Whether it is surely an object that has members, and holds no empty list at any depth. `false` says nothing.
+    pub fn is_surely_full(&self) -> bool {
+        let is_full = |text: &str| text.starts_with("{\"");
+        self.text().is_some_and(is_full) && !self.0.names.may_have_empty_list()
+    }
+
     /// Whether it is an object with one of these members.
     pub fn has_any(&self, names: &[&str]) -> bool {
+        let may_have = |name: &&str| self.0.names.may_have(name);
+        if self.text().is_some() && !names.iter().any(may_have) {
+            return false;
+        }
         if let Some(found) = self.text().and_then(|text| has_name(text, names)) {
             return found;
         }
@@ -95,6 +121,7 @@ impl From<Value> for Data {
     fn from(value: Value) -> Self {
         Self(Arc::new(Forms {
             text: None,
+            names: Names::default(),
             tree: OnceLock::from(value),
         }))
     }
@@ -186,6 +213,44 @@ mod tests {
             let names = ["results", "items"];
             assert_eq!(Data::of(&value).unwrap().has_any(&names), found, "{value}");
             assert_eq!(Data::from(value.clone()).has_any(&names), found, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_noted_while_writing_overlooks_nothing() {
+        let raw = |text: &str| serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
+        let pieces = std::collections::BTreeMap::from([(Pieces, 1)]);
+        let numbers = std::collections::BTreeMap::from([(12, [(); 0])]);
+        let empty = Data::of(&numbers).unwrap();
+        assert!(empty.has_any(&["12"]) && !empty.has_any(&["results"]) && !empty.is_surely_full());
+        assert!(Data::of(&pieces).unwrap().has_any(&["results"]));
+        assert!(Data::of(&json!({"": 1})).unwrap().has_any(&[""]));
+        let raw = Data::of(&[raw(r#"{"results":[],"$ref":1}"#)]).unwrap();
+        assert_eq!(raw.text_without_dollars(), None);
+        for (value, is_free, is_full) in [
+            (json!({"a": {"b": [{"$ref": 1}]}}), false, true),
+            (json!({"a": "$ref", "b$": ["$"]}), true, true),
+            (json!({"a": [[1], []]}), true, false),
+            (json!({"a": [[], [1]]}), true, false),
+            (json!({"a": "[]", "b": {}, "c": [{}]}), true, true),
+            (json!({}), true, false),
+            (json!([1]), true, false),
+        ] {
+            let data = Data::of(&value).unwrap();
+            assert_eq!(data.text_without_dollars().is_some(), is_free, "{value}");
+            assert_eq!(data.is_surely_full(), is_full, "{value}");
+            let tree = Data::from(value);
+            assert!(!tree.is_surely_full() && tree.text_without_dollars().is_none());
+        }
+    }
+
+    /// A name that is written in two pieces.
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    struct Pieces;
+
+    impl Serialize for Pieces {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(&format_args!("{}{}", "re", "sults"))
         }
     }
 

@@ -239,8 +239,7 @@ pub fn is_empty_result(data: Option<&Data>) -> bool {
     }
     let Some(data) = data else { return true };
     // An object that holds no empty list is empty only where it has no members.
-    let is_plainly_full = |text: &str| text.starts_with("{\"") && !text.contains("[]");
-    if data.text().is_some_and(is_plainly_full) {
+    if data.is_surely_full() {
         return false;
     }
     match &**data {

@@ -272,13 +272,11 @@ fn needs_escape(text: &str) -> bool {
 /// backslash. Most text in the system passes here several times, so it is looked at eight bytes at once.
 pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     const CHUNK: usize = size_of::<u64>();
-    let mut start = 0;
-    while let Some(chunk) = bytes[start..].first_chunk::<CHUNK>() {
+    for (index, chunk) in bytes.as_chunks::<CHUNK>().0.iter().enumerate() {
         let special = special_bytes(u64::from_le_bytes(*chunk));
         if special != 0 {
-            return start + special.trailing_zeros() as usize / 8;
+            return index * CHUNK + special.trailing_zeros() as usize / 8;
         }
-        start += CHUNK;
     }
     // What is left is looked at together with plain bytes before it, where there are enough.
     if let Some(last) = bytes.last_chunk::<CHUNK>() {
@@ -299,9 +297,33 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
 fn special_bytes(chunk: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const TOPS: u64 = ONES << 7;
-    let below = |chunk: u64, bound: u8| chunk.wrapping_sub(ONES * u64::from(bound)) & !chunk;
-    let equal = |byte: u8| below(chunk ^ (ONES * u64::from(byte)), 1);
-    (below(chunk, 0x20) | equal(b'"') | equal(b'\\')) & TOPS
+    // With the quote in the place of the space, all that is special but the backslash lies below one bound.
+    const QUOTE_FOR_SPACE: u64 = ONES * (b'"' ^ b' ') as u64;
+    let controls_and_quotes = (chunk ^ QUOTE_FOR_SPACE).wrapping_sub(ONES * u64::from(b' ' + 1));
+    let backslashes = (chunk ^ (ONES * u64::from(b'\\'))).wrapping_sub(ONES);
+    (controls_and_quotes | backslashes) & !chunk & TOPS
+}
+
+/// Whether two names are the same. Most are short, and then it takes two looks and no call.
+#[inline]
+pub(crate) fn is_same_name(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let ends_match = match one.len() {
+        8..=16 => both_ends::<8>(one, other),
+        4..=7 => both_ends::<4>(one, other),
+        2..=3 => both_ends::<2>(one, other),
+        _ => None,
+    };
+    ends_match.unwrap_or_else(|| one == other)
+}
+
+/// Whether so many bytes at the beginning are the same, and so many at the end; `None` where there are fewer.
+#[inline]
+fn both_ends<const LENGTH: usize>(one: &[u8], other: &[u8]) -> Option<bool> {
+    let begins_alike = one.first_chunk::<LENGTH>()? == other.first_chunk::<LENGTH>()?;
+    Some(begins_alike && one.last_chunk::<LENGTH>()? == other.last_chunk::<LENGTH>()?)
 }
 
 /// Lower-case hexadecimal.
@@ -356,6 +378,20 @@ mod tests {
             }
         }
         assert_eq!(plain_length(b""), 0);
+    }
+
+    #[test]
+    fn names_of_every_length_are_told_apart_by_every_byte() {
+        for length in 0..40 {
+            let name: Vec<u8> = (0..length).collect();
+            assert!(is_same_name(&name, &name.clone()));
+            for at in 0..name.len() {
+                let mut other = name.clone();
+                other[at] = b'!' + 40;
+                assert!(!is_same_name(&name, &other), "{at} of {length}");
+                assert!(!is_same_name(&name, &name[..at]));
+            }
+        }
     }
 
     #[test]

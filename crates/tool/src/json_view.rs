@@ -1,5 +1,6 @@
 //! One way to look at JSON, however it is kept: as a tree of `Value`s, or as the arguments of a call. Knows no schema.
 
+use crate::json::is_same_name;
 use serde_json::{Map, Number, Value};
 
 /// What a value turns out to be.
@@ -61,7 +62,7 @@ pub(crate) fn is_same<'l, 'r>(left: impl View<'l>, right: impl View<'r>) -> bool
         (Seen::Null, Seen::Null) => true,
         (Seen::Bool(left), Seen::Bool(right)) => left == right,
         (Seen::Number(left), Seen::Number(right)) => left == right,
-        (Seen::Text(left), Seen::Text(right)) => left == right,
+        (Seen::Text(left), Seen::Text(right)) => is_same_name(left.as_bytes(), right.as_bytes()),
         (Seen::Array(mut left), Seen::Array(mut right)) => loop {
             match (left.next(), right.next()) {
                 (None, None) => break true,

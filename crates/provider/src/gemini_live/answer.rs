@@ -71,7 +71,7 @@ fn write_body(body: &ProjectionBody, frame: &mut Vec<u8>) {
             frame.extend_from_slice(br#""output":{"status":"success""#);
             if let Some(data) = data {
                 frame.extend_from_slice(br#","data":"#);
-                match data.text().filter(|text| !text.contains('$')) {
+                match data.text_without_dollars() {
                     Some(text) => frame.extend_from_slice(text.as_bytes()),
                     None => write_data(data, frame),
                 }

@@ -7,7 +7,7 @@ mod reading;
 
 pub(crate) use reading::{Kind, order};
 
-use crate::json::whole_number;
+use crate::json::{is_same_name, whole_number};
 use crate::json_view::{Seen, View, is_same};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
@@ -124,7 +124,7 @@ impl Arguments {
         let mut place = self.first_of(None);
         while let Some(at) = place {
             let node = self.node(at);
-            if self.bytes(node.name) == name.as_bytes() {
+            if is_same_name(self.bytes(node.name), name.as_bytes()) {
                 self.node_mut(at).content = Content::Number(integer.into());
                 return;
             }
@@ -139,7 +139,7 @@ impl Arguments {
     /// One argument, to be looked at.
     pub(crate) fn part(&self, name: &str) -> Option<Part<'_>> {
         self.members()
-            .find(|(found, _)| *found == name)
+            .find(|(found, _)| is_same_name(found.as_bytes(), name.as_bytes()))
             .map(|(_, part)| part)
     }
 

@@ -2,6 +2,7 @@
 //! and without repeats.
 
 use super::{Arguments, Content, Node, Place, Span, TooLarge, whole_number};
+use crate::json::is_same_name;
 use crate::json_reader::{DEPTH_MAX, Reader};
 use serde_json::{Map, Number, Value};
 use std::cmp::Ordering;
@@ -161,6 +162,7 @@ impl Arguments {
 pub(crate) fn order(one: &[u8], other: &[u8]) -> Ordering {
     match (one.first(), other.first()) {
         (Some(first), Some(other_first)) if first != other_first => first.cmp(other_first),
+        (_, _) if is_same_name(one, other) => Ordering::Equal,
         (_, _) => one.cmp(other),
     }
 }

@@ -1,6 +1,7 @@
 //! The defaults that a schema declares, and putting them where a value leaves them out. Knows no other keyword.
 
 use crate::arguments::{Arguments, Kind, Place, order};
+use crate::json::is_same_name;
 use crate::manifest::reference;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -165,7 +166,9 @@ impl Defaults {
                 .next_if(|(inside, _)| order(inside.as_bytes(), name).is_lt())
                 .is_some()
             {}
-            if let Some((_, inside)) = inner.next_if(|(inside, _)| inside.as_bytes() == name) {
+            if let Some((_, inside)) =
+                inner.next_if(|(inside, _)| is_same_name(inside.as_bytes(), name))
+            {
                 inside.apply_to(arguments, place, applied);
             }
             next = behind;

@@ -5,6 +5,7 @@
 use super::formats;
 use super::pattern::Pattern;
 use crate::arguments::Arguments;
+use crate::json::is_same_name;
 use crate::json_view::{Seen, View, is_same};
 use serde_json::{Number, Value};
 
@@ -359,7 +360,7 @@ impl Object {
             count += 1;
             let found = self.properties[next..]
                 .iter()
-                .position(|property| *property.name == *name)
+                .position(|property| is_same_name(property.name.as_bytes(), name.as_bytes()))
                 .map(|offset| next + offset);
             match (found, &self.others) {
                 (Some(index), _) => {
