@@ -192,7 +192,7 @@ impl DirectSession {
         match update {
             ClientUpdate::ConfirmationRequest(question) => {
                 if let Some(token) = self.calls.take_token(&question.token_hash) {
-                    self.question = Some((question, token_hash(token.expose())));
+                    self.question = Some((*question, token_hash(token.expose())));
                 }
             }
             ClientUpdate::ConfirmationResult { response, .. } => {

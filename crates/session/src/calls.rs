@@ -2,7 +2,7 @@
 //! nothing of why a call was admitted.
 
 use crate::event::DuplicateRule;
-use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
+use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
 use crate::io::{OutcomeState, TokenHash};
 use crate::model::ModelToolResponse;
 use crate::policy::{Settled, state_of};
@@ -249,7 +249,7 @@ impl Calls {
     }
 
     /// The deliveries that came under a provider's id and have no answer yet.
-    pub(crate) fn keys_of(&self, id: &str, generation: u64) -> Vec<DeliveryKey> {
+    pub(crate) fn keys_of(&self, id: &str, generation: u64) -> Vec<HashedKey> {
         let attached = self.open.iter().flat_map(|call| &call.attached);
         let joined = attached.map(|(slot, _)| &**slot);
         self.open

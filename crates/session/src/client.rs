@@ -62,7 +62,7 @@ pub enum ClientUpdate {
         tool_count: usize,
     },
     /// The user is to be asked. The driver adds the token, which it alone knows.
-    ConfirmationRequest(ConfirmationQuestion),
+    ConfirmationRequest(Box<ConfirmationQuestion>),
     /// What came of a confirmation, once for each time that the client answered it.
     ConfirmationResult {
         /// `None` where no confirmation has the token.

@@ -1,11 +1,13 @@
 //! The provider's connection as a session sees it: which one it is, what is under way on it, and what waits for the next.
 //! Knows no policy; when there is a next one is decided in `policy/reconnect.rs`.
 
-use crate::facts::{DeliveryKey, Slot};
-use crate::hash::BuildQuickHasher;
+use crate::facts::{DeliveryKey, HashedKey, Slot};
+use crate::hash::{BuildQuickHasher, bound};
 use crate::model::HistoryEntry;
 use crate::policy::{Reconnect, Settled};
-use std::collections::{HashSet, VecDeque};
+use lru::LruCache;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::EffectId;
@@ -73,40 +75,48 @@ impl Late {
 /// What gets no answer on this connection any more: each delivery that has had its one, and each id that was taken back. A
 /// second answer under an id closes some providers' connections. An id that names no delivery of its own may come again
 /// with another call, which is owed an answer of its own (contract section 11).
-#[derive(Debug, Default)]
-pub(crate) struct ClosedIds {
-    closed: HashSet<Closed, BuildQuickHasher>,
-    order: VecDeque<Closed>,
+#[derive(Debug)]
+pub(crate) struct ClosedIds(LruCache<Closed, (), BuildQuickHasher>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Closed {
+    key: HashedKey,
+    /// What the delivery came under, where that is not its key.
+    unstable_id: Option<Arc<str>>,
 }
 
-/// A delivery, and the id it came under where that is not its key.
-type Closed = (DeliveryKey, Option<Arc<str>>);
+impl Hash for Closed {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.key.hash(hasher);
+    }
+}
 
 /// Providers count their ids up, so that old ones do not come again; more than these need not be known.
 const CLOSED_IDS_MAX: usize = 512;
 
+impl Default for ClosedIds {
+    fn default() -> Self {
+        Self(LruCache::unbounded_with_hasher(BuildQuickHasher::default()))
+    }
+}
+
 impl ClosedIds {
     /// Ends a delivery. True where it was still open.
-    pub(crate) fn close(&mut self, id: &Arc<str>, key: &DeliveryKey) -> bool {
-        let id = (!key.is_stable()).then(|| id.clone());
-        let closed = (key.clone(), id);
-        let is_new = self.closed.insert(closed.clone());
-        if is_new {
-            self.order.push_back(closed);
-            if self.order.len() > CLOSED_IDS_MAX
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.closed.remove(&oldest);
-            }
-        }
+    pub(crate) fn close(&mut self, id: &Arc<str>, key: &HashedKey) -> bool {
+        let closed = Closed {
+            key: key.clone(),
+            unstable_id: (!key.is_stable()).then(|| id.clone()),
+        };
+        let is_new = self.0.put(closed, ()).is_none();
+        bound(&mut self.0, CLOSED_IDS_MAX);
         is_new
     }
 
     /// The provider took an id back, and with it these deliveries: none of them is answered any more. One that is not known yet
     /// may still come, where the id names it.
-    pub(crate) fn close_all(&mut self, id: &Arc<str>, keys: &[DeliveryKey]) {
+    pub(crate) fn close_all(&mut self, id: &Arc<str>, keys: &[HashedKey]) {
         if keys.is_empty() {
-            self.close(id, &DeliveryKey::Provider(id.clone()));
+            self.close(id, &DeliveryKey::Provider(id.clone()).into());
         }
         for key in keys {
             self.close(id, key);

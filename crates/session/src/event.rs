@@ -98,12 +98,12 @@ pub enum SessionEvent {
     },
     IntentApplied {
         call: CallNumber,
-        intent: Intent,
+        intent: Box<Intent>,
         change: StateChange,
     },
     IntentRejected {
         call: CallNumber,
-        intent: Intent,
+        intent: Box<Intent>,
         problem: String,
     },
     DefaultsApplied {
@@ -216,9 +216,9 @@ impl CallRecord {
         let delivered = Delivered {
             number: call,
             batch: 0,
-            provider_id: None,
+            key: DeliveryKey::Question(call).into(),
+            unstable_id: None,
             name: tool_name.into(),
-            key: DeliveryKey::Question(call),
             turn: 0,
             generation: 0,
         };

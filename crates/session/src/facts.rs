@@ -1,10 +1,11 @@
 //! What is known of a call before it runs: the delivery that asked for it, and the tool and the arguments that were found in
 //! it. It never changes, so that events, outputs and the session's own tables share one account of each call.
 
+use crate::hash::BuildQuickHasher;
 use crate::policy::Completed;
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
@@ -17,18 +18,28 @@ use windlass_tool::sensitive::Sensitive;
 pub(crate) struct Delivered {
     pub(crate) number: CallNumber,
     pub(crate) batch: u64,
-    pub(crate) provider_id: Option<Arc<str>>,
+    pub(crate) key: HashedKey,
+    /// The provider's id, where that is not the key.
+    pub(crate) unstable_id: Option<Arc<str>>,
     /// As the model spelt it.
     pub(crate) name: Arc<str>,
-    pub(crate) key: DeliveryKey,
     pub(crate) turn: u64,
     /// The connection it came over.
     pub(crate) generation: u64,
 }
 
 impl Delivered {
+    pub(crate) fn provider_id(&self) -> Option<&Arc<str>> {
+        match &*self.key {
+            DeliveryKey::Provider(id) => Some(id),
+            DeliveryKey::Hash { .. } | DeliveryKey::Question(_) | DeliveryKey::Effect(_) => {
+                self.unstable_id.as_ref()
+            }
+        }
+    }
+
     pub(crate) fn is_under(&self, id: &str, generation: u64) -> bool {
-        self.generation == generation && self.provider_id.as_deref() == Some(id)
+        self.generation == generation && self.provider_id().is_some_and(|own| **own == *id)
     }
 }
 
@@ -51,6 +62,34 @@ impl DeliveryKey {
     /// Whether the delivery is known by the provider's id, and not by what it asks for.
     pub(crate) fn is_stable(&self) -> bool {
         matches!(self, Self::Provider(_))
+    }
+}
+
+/// A key with its hash, for which several tables ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HashedKey {
+    hash: u64,
+    key: DeliveryKey,
+}
+
+impl From<DeliveryKey> for HashedKey {
+    fn from(key: DeliveryKey) -> Self {
+        let hash = BuildQuickHasher::default().hash_one(&key);
+        Self { hash, key }
+    }
+}
+
+impl Deref for HashedKey {
+    type Target = DeliveryKey;
+
+    fn deref(&self) -> &DeliveryKey {
+        &self.key
+    }
+}
+
+impl Hash for HashedKey {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.hash);
     }
 }
 

@@ -202,13 +202,13 @@ pub enum RateDecision {
     Refused { retry_after: Duration },
 }
 
-/// What the driver is to do, in this order.
+/// What the driver is to do, in this order. What is large and rare is boxed, because every output is moved several times.
 #[derive(Debug)]
 pub enum Output {
     /// Read what the ledger knows of the conversation's effects of the last day, and answer with [`Input::Ledger`].
     ReadLedger,
     /// Mint a token, store what the user is to be asked, durably, and answer with [`Input::Proposed`].
-    RequestConfirmation(ConfirmationRequest),
+    RequestConfirmation(Box<ConfirmationRequest>),
     /// The user said no: the token must never count, not even after a restart.
     DeclineConfirmation {
         token_hash: TokenHash,
@@ -219,7 +219,7 @@ pub enum Output {
     },
     /// Store the intention to run this call, and use up its grant, durably and at once, and answer with
     /// [`Input::Reserved`].
-    Reserve(ReserveRequest),
+    Reserve(Box<ReserveRequest>),
     /// Store how an effect ended, and answer with [`Input::Recorded`].
     RecordOutcome(OutcomeRecord),
     /// The model has read the effect's answer.

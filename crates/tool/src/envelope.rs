@@ -5,8 +5,8 @@ mod form;
 use crate::data::Data;
 use crate::error::{CallError, ErrorType};
 use crate::handler::ContentPart;
-use crate::id::ToolId;
 use crate::intent::Intent;
+use crate::registry::Tool;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -211,21 +211,13 @@ pub fn meta_without_tool(
     registry_version: Arc<str>,
     timestamp: u64,
 ) -> Meta {
-    Meta {
-        tool_id: name.into(),
-        tool_version: None,
+    Meta::new(
+        name.into(),
+        None,
         registry_version,
-        response_schema_version: RESPONSE_VERSION,
-        duration_ms: 0,
         timestamp,
-        retry_count: 0,
-        clamped: BTreeMap::new(),
-        defaults_applied: Arc::default(),
-        idempotent_cache_hit: false,
-        original_turn: None,
-        parent_call_id: None,
-        recorded: None,
-    }
+        Arc::default(),
+    )
 }
 
 /// Whether a result holds nothing: no data, `{}`, `[]`, blank text, or an empty `results` or `items` list.
@@ -253,14 +245,42 @@ pub fn is_empty_result(data: Option<&Data>) -> bool {
 
 impl Meta {
     pub fn of_tool(
-        id: &ToolId,
-        version: Arc<str>,
+        tool: &Tool,
         registry_version: Arc<str>,
         timestamp: u64,
+        defaults_applied: Arc<[Arc<str>]>,
+    ) -> Self {
+        let (id, version) = (tool.id.clone().into(), tool.version.clone());
+        Self::new(
+            id,
+            Some(version),
+            registry_version,
+            timestamp,
+            defaults_applied,
+        )
+    }
+
+    fn new(
+        tool_id: Arc<str>,
+        tool_version: Option<Arc<str>>,
+        registry_version: Arc<str>,
+        timestamp: u64,
+        defaults_applied: Arc<[Arc<str>]>,
     ) -> Self {
         Self {
-            tool_version: Some(version),
-            ..meta_without_tool(id.clone(), registry_version, timestamp)
+            tool_id,
+            tool_version,
+            registry_version,
+            response_schema_version: RESPONSE_VERSION,
+            duration_ms: 0,
+            timestamp,
+            retry_count: 0,
+            clamped: BTreeMap::new(),
+            defaults_applied,
+            idempotent_cache_hit: false,
+            original_turn: None,
+            parent_call_id: None,
+            recorded: None,
         }
     }
 }

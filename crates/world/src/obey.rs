@@ -30,7 +30,7 @@ impl World {
     pub(crate) fn obey(&mut self, index: usize, output: Output) {
         match output {
             Output::ReadLedger => self.read_ledger(index),
-            Output::RequestConfirmation(request) => self.propose(index, request),
+            Output::RequestConfirmation(request) => self.propose(index, *request),
             Output::DeclineConfirmation { token_hash } => {
                 let answer = Decline {
                     token_hash,
@@ -43,7 +43,7 @@ impl World {
             Output::WithdrawConfirmation { token_hash } => {
                 self.tell_store(|transaction| transaction.revoke(&token_hash).map(drop));
             }
-            Output::Reserve(request) => self.reserve(index, request),
+            Output::Reserve(request) => self.reserve(index, *request),
             Output::RecordOutcome(record) => self.record(index, record),
             Output::MarkAnswered { effect_id } => {
                 self.tell_store(|transaction| transaction.mark_answered(&effect_id).map(drop));

@@ -44,11 +44,12 @@ impl Session {
             arguments,
             turn,
         } = proposal;
+        let (key, unstable_id) = delivery_key(provider_id, &name, Some(&arguments), turn);
         let delivered = Delivered {
             number: self.calls.next_number(),
             batch,
-            key: delivery_key(provider_id.as_ref(), &name, Some(&arguments), turn),
-            provider_id,
+            key,
+            unstable_id,
             name,
             turn,
             generation: self.connection.generation,
@@ -186,7 +187,7 @@ impl Session {
         let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
         self.deadlines
             .set(Deadline::Store(number), self.now + patience);
-        out.push(Output::Reserve(request));
+        out.push(Output::Reserve(Box::new(request)));
     }
 
     /// Step 11: the attempt begins.

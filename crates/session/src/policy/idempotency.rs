@@ -3,13 +3,11 @@
 
 use super::arguments;
 use crate::calls::{Call, Earlier};
-use crate::facts::{DeliveryKey, Slot};
-use crate::hash::BuildQuickHasher;
+use crate::facts::{DeliveryKey, HashedKey, Slot};
+use crate::hash::{BuildQuickHasher, bound};
 use lru::LruCache;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use std::hash::Hash;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
@@ -27,7 +25,7 @@ fn is_long(id: &str) -> bool {
 
 /// What became of the deliveries and effects of a session, least recently used out first.
 pub(crate) struct Deliveries {
-    records: LruCache<DeliveryKey, Delivery, BuildQuickHasher>,
+    records: LruCache<HashedKey, Delivery, BuildQuickHasher>,
     effects: LruCache<[u8; 32], Effect, BuildQuickHasher>,
     entries_max: usize,
 }
@@ -116,7 +114,7 @@ impl Deliveries {
         }
     }
 
-    pub(crate) fn find(&mut self, key: &DeliveryKey) -> Option<&mut Delivery> {
+    pub(crate) fn find(&mut self, key: &HashedKey) -> Option<&mut Delivery> {
         self.records.get_mut(key)
     }
 
@@ -184,32 +182,23 @@ impl Deliveries {
     }
 }
 
-/// From the first entry too many on, each new one takes the place of the oldest in the memory that this one had.
-fn bound<K: Hash + Eq, V>(entries: &mut LruCache<K, V, BuildQuickHasher>, entries_max: usize) {
-    if entries.len() > entries_max {
-        match NonZeroUsize::new(entries_max) {
-            Some(entries_max) => entries.resize(entries_max),
-            None => entries.clear(),
-        }
-    }
-}
-
-/// The delivery's identity: the provider's id where it can be trusted to be one, else a hash of what was asked.
+/// The delivery's identity: the provider's id where it can be trusted to be one, else a hash of what was asked, and the
+/// id beside it.
 pub(crate) fn delivery_key(
-    id: Option<&Arc<str>>,
+    id: Option<Arc<str>>,
     name: &str,
     arguments: Option<&Arguments>,
     turn: u64,
-) -> DeliveryKey {
+) -> (HashedKey, Option<Arc<str>>) {
     match id {
-        Some(id) if is_long(id) && !id.contains("temp") && **id != *name => {
-            DeliveryKey::Provider(id.clone())
+        Some(id) if is_long(&id) && !id.contains("temp") && *id != *name => {
+            (DeliveryKey::Provider(id).into(), None)
         }
-        _ => {
+        unstable_id => {
             let hash = json::hash(&json!({ "tool": name, "args": arguments, "turn": turn }));
             let mut first = [0; 8];
             first.copy_from_slice(&hash[..8]);
-            DeliveryKey::Hash { turn, hash: first }
+            (DeliveryKey::Hash { turn, hash: first }.into(), unstable_id)
         }
     }
 }
@@ -233,8 +222,9 @@ mod tests {
     fn an_unstable_provider_id_gives_way_to_a_hash_of_the_call() {
         let arguments = json!({"b": 1, "a": 2}).as_object().unwrap().clone().into();
         let key = |id: Option<&str>| {
-            let id = id.map(Arc::from);
-            delivery_key(id.as_ref(), "kb_search", Some(&arguments), 3).to_string()
+            let (key, rest) = delivery_key(id.map(Arc::from), "kb_search", Some(&arguments), 3);
+            assert_eq!(rest.as_deref(), id.filter(|_| !key.is_stable()));
+            key.to_string()
         };
         assert_eq!(key(Some("function-call-1")), "provider:function-call-1");
         let hashed = key(None);
@@ -242,7 +232,7 @@ mod tests {
         for id in ["short", "temp-1234567", "kb_search", "kürzer-é"] {
             assert_eq!(key(Some(id)), hashed, "{id}");
         }
-        let later = delivery_key(None, "kb_search", Some(&arguments), 4);
+        let (later, _) = delivery_key(None, "kb_search", Some(&arguments), 4);
         assert_ne!(later.to_string(), hashed);
     }
 }

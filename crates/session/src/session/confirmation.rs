@@ -29,7 +29,8 @@ impl Session {
         }
         call.phase = Phase::Proposing;
         let number = call.number();
-        out.push(Output::RequestConfirmation(self.request(&call, None)));
+        let request = Box::new(self.request(&call, None));
+        out.push(Output::RequestConfirmation(request));
         let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
         self.deadlines
             .set(Deadline::Store(number), self.now + patience);
@@ -139,7 +140,8 @@ impl Session {
                 request
             })
             .collect();
-        out.extend(requests.into_iter().map(Output::RequestConfirmation));
+        let requests = requests.into_iter().map(Box::new);
+        out.extend(requests.map(Output::RequestConfirmation));
     }
 
     fn on_renewed(
@@ -369,10 +371,7 @@ impl Session {
         let number = self
             .confirmations
             .iter_open()
-            .find(|(_, call)| {
-                call.delivered().generation == generation
-                    && call.delivered().provider_id.as_deref() == Some(id)
-            })
+            .find(|(_, call)| call.delivered().is_under(id, generation))
             .map(|(entry, _)| entry.question.call);
         if let Some(number) = number {
             self.withdraw(number, out);
@@ -443,7 +442,7 @@ fn preview(call: &Call) -> String {
 }
 
 fn question(call: &Call, token_hash: TokenHash, expires_at_unix_ms: u64) -> ClientUpdate {
-    ClientUpdate::ConfirmationRequest(ConfirmationQuestion {
+    ClientUpdate::ConfirmationRequest(Box::new(ConfirmationQuestion {
         call: call.number(),
         token_hash,
         tool: call.tool().id.clone(),
@@ -451,5 +450,5 @@ fn question(call: &Call, token_hash: TokenHash, expires_at_unix_ms: u64) -> Clie
         preview: Sensitive(preview(call)),
         warning: call.earlier.as_deref().map(confirm::warning),
         expires_at_unix_ms,
-    })
+    }))
 }

@@ -132,9 +132,9 @@ fn call_of(question: OpenQuestion, tool: Arc<Tool>, earlier: Option<Earlier>) ->
     let delivered = Delivered {
         number: question.call,
         batch: 0,
-        provider_id: None,
+        key: DeliveryKey::Question(question.call).into(),
+        unstable_id: None,
         name: tool.id.as_str().into(),
-        key: DeliveryKey::Question(question.call),
         turn: 0,
         generation: 0,
     };

@@ -227,15 +227,14 @@ impl Session {
         let is_heard = is_spoken
             && is_here
             && slot
-                .provider_id
-                .as_ref()
+                .provider_id()
                 .is_none_or(|id| self.connection.closed_ids.close(id, &slot.key) || answers_twice);
         self.external_in_context |= is_heard && settled.quoted && settled.response.is_ok();
         if is_heard && settled.is_outcome {
             self.supersede(&slot, &settled.response);
         }
         let answer = is_heard.then(|| ModelToolResponse {
-            id: slot.provider_id.clone(),
+            id: slot.provider_id().cloned(),
             name: slot.name.clone(),
             projection: envelope::project(
                 &settled.response,

@@ -138,11 +138,12 @@ impl Session {
     }
 
     fn slot(&mut self, batch: u64, id: Option<Arc<str>>, name: Arc<str>, turn: u64) -> Slot {
+        let (key, unstable_id) = delivery_key(id, &name, None, turn);
         Slot::unreadable(Delivered {
             number: self.calls.next_number(),
             batch,
-            key: delivery_key(id.as_ref(), &name, None, turn),
-            provider_id: id,
+            key,
+            unstable_id,
             name,
             turn,
             generation: self.connection.generation,

@@ -281,9 +281,9 @@ impl Session {
         Slot::unreadable(Delivered {
             number: self.calls.next_number(),
             batch: 0,
-            provider_id: None,
+            key: DeliveryKey::Effect(effect_id.clone()).into(),
+            unstable_id: None,
             name: tool.clone().into(),
-            key: DeliveryKey::Effect(effect_id.clone()),
             turn: self.turns.last_number(),
             generation: 0,
         })

@@ -41,13 +41,12 @@ impl Session {
             scheduling,
             problem,
         } = judged;
-        let mut meta = self.meta_of(call.tool());
+        let completed = &call.facts.completed;
+        let mut meta = self.meta_with_defaults(call.tool(), completed.defaults_applied.clone());
         meta.duration_ms = call
             .started
             .map_or(0, |started| millis(self.now.since(started)));
         meta.retry_count = call.attempt.saturating_sub(1);
-        let completed = &call.facts.completed;
-        meta.defaults_applied = completed.defaults_applied.clone();
         if let Some(clamp) = &completed.clamped {
             meta.clamped
                 .insert(clamp.argument.clone(), [clamp.from, clamp.to]);
@@ -270,7 +269,8 @@ impl Session {
         };
         let intents = if twice.is_empty() { intents } else { &twice };
         let changes = self.state.apply(self.now, call, intents);
-        for (intent, change) in intents.iter().cloned().zip(changes) {
+        for (intent, change) in intents.iter().zip(changes) {
+            let intent = Box::new(intent.clone());
             out.push(Output::Event(match change {
                 Ok(change) => SessionEvent::IntentApplied {
                     call,
@@ -344,8 +344,12 @@ impl Session {
     }
 
     pub(super) fn meta_of(&self, tool: &Tool) -> Meta {
+        self.meta_with_defaults(tool, Arc::default())
+    }
+
+    fn meta_with_defaults(&self, tool: &Tool, defaults_applied: Arc<[Arc<str>]>) -> Meta {
         let version = self.config.registry.version().clone();
-        Meta::of_tool(&tool.id, tool.version.clone(), version, self.unix_ms())
+        Meta::of_tool(tool, version, self.unix_ms(), defaults_applied)
     }
 }
 
