@@ -5,7 +5,10 @@ use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready, without_effect};
 use serde::Deserialize;
 use serde_json::{Number, json};
-use windlass_tool::handler::{Block, Context, Execution, Handler, Invocation, Placement, Success};
+use windlass_tool::handler::{
+    Block, Context, Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Placement,
+    Success,
+};
 use windlass_tool::intent::{EndAfter, Intent};
 use windlass_tool::kind::Mode;
 
@@ -21,6 +24,10 @@ struct Arguments<'a> {
 impl Handler for Blocker {
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(block(&invocation))
+    }
+
+    fn lookup(&self, invocation: LookupInvocation) -> Lookup {
+        Lookup::Found(find(&invocation).unwrap_or(Finding::Unknown))
     }
 
     /// A block is on the disk before the call is answered, which takes milliseconds.
@@ -61,15 +68,39 @@ fn block(invocation: &Invocation) -> Outcome {
         "user_timeout",
         json!({"duration": duration, "timeoutUntil": until_unix_ms, "reason": "tool_invocation"}),
     );
-    let instruction = instruction(context.mode, &farewell);
     Ok(Success {
         intents: intents(context.mode, &farewell),
-        ..Success::new(json!({
-            "timeoutUntil": until_unix_ms,
-            "duration": duration,
-            "instruction": instruction,
-        }))
+        ..success(context.mode, &duration, until_unix_ms, &farewell)
     })
+}
+
+fn success(mode: Mode, duration: &Number, until_unix_ms: u64, farewell: &str) -> Success {
+    Success::new(json!({
+        "timeoutUntil": until_unix_ms,
+        "duration": duration,
+        "instruction": instruction(mode, farewell),
+    }))
+}
+
+/// Whether the block stands. It was made after its effect's id, if at all, and so would last at least until its duration after
+/// that. `None` where it may have been and be over, and where it cannot be told.
+fn find(invocation: &LookupInvocation) -> Option<Finding> {
+    let context = &invocation.context;
+    let arguments: Arguments<'_> = read(&invocation.arguments).ok()?;
+    let duration = arguments.duration_seconds;
+    let minted_at_unix_ms = invocation.effect_id.minted_at_unix_ms()?;
+    let lasts_until = minted_at_unix_ms.saturating_add(milliseconds(&duration));
+    let now_unix_ms = context.world.now_unix_ms();
+    let user_id = &context.caller.user_id;
+    let block = context.world.blocks().blocked(user_id, now_unix_ms).ok()?;
+    match block.map(|block| block.until_unix_ms) {
+        Some(until_unix_ms) if until_unix_ms >= lasts_until => {
+            let farewell = &arguments.farewell_message;
+            let success = success(context.mode, &duration, until_unix_ms, farewell);
+            Some(Finding::Happened(Box::new(success)))
+        }
+        Some(_) | None => (now_unix_ms < lasts_until).then_some(Finding::NotHappened),
+    }
 }
 
 fn milliseconds(seconds: &Number) -> u64 {

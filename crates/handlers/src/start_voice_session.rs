@@ -8,6 +8,7 @@ use serde_json::json;
 use std::borrow::Cow;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::id::EffectId;
 use windlass_tool::kind::Mode;
 
 pub(crate) struct Starter;
@@ -38,10 +39,12 @@ fn start(invocation: &Invocation) -> Outcome {
     }
     let arguments: Arguments<'_> = read(&invocation.arguments)?;
     let pending_request = said(&arguments.pending_request);
+    // Only the client can say whether it has had this message before.
     let sent = context.send_message(json!({
         "type": "voice_session_start",
         "conversationId": context.caller.conversation_id.as_str(),
         "pendingRequest": pending_request,
+        "effectId": context.effect_id.as_ref().map(EffectId::as_str),
     }));
     if sent.is_err() {
         return Err(without_effect(

@@ -26,10 +26,8 @@ pub fn conversation_id() -> Result<ConversationId, NoRandomness> {
     Ok(ConversationId::new(prefixed("c-")?))
 }
 
-/// An effect's id begins with its time, so that a ledger sorts by it and old entries are found together.
 pub fn effect_id(now_unix_ms: u64) -> Result<EffectId, NoRandomness> {
-    let random = random_hex()?;
-    Ok(EffectId::new(format!("{now_unix_ms:012x}-{random}")))
+    random_hex().map(|random| EffectId::minted(now_unix_ms, &random))
 }
 
 /// 128 random bits that a client shows to come back to its session. Whoever keeps it keeps only [`token_hash`].

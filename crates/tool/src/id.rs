@@ -56,6 +56,27 @@ text_id!(
     EffectId
 );
 
+/// Hexadecimal digits of the time that an effect's id begins with.
+const TIME_DIGITS: usize = 12;
+
+impl EffectId {
+    /// An id that begins with its time, so that a ledger sorts by it and old entries are found together.
+    pub fn minted(now_unix_ms: u64, random: &str) -> Self {
+        Self::new(format!("{now_unix_ms:0TIME_DIGITS$x}-{random}"))
+    }
+
+    /// When it was minted, in milliseconds since the Unix epoch: no attempt at the effect began before. `None` for an id of
+    /// another make.
+    pub fn minted_at_unix_ms(&self) -> Option<u64> {
+        let (time, _) = self.0.split_once('-')?;
+        let is_time =
+            time.len() >= TIME_DIGITS && time.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_time
+            .then(|| u64::from_str_radix(time, 16).ok())
+            .flatten()
+    }
+}
+
 /// A tool's id: `^[a-z][a-z0-9_]{0,62}$`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]

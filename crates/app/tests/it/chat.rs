@@ -194,9 +194,12 @@ async fn the_way_to_voice_ends_the_turn() {
     let chunks = chunks(&answer);
     let at = chunks.len() - 2;
     assert_eq!(chunks[at]["type"], "data-voice-session-start");
+    let effect = &chunks[at]["data"]["effectId"];
+    assert!(effect.is_string(), "{effect}");
     assert_eq!(
         chunks[at]["data"],
-        json!({"type": "voice_session_start", "conversationId": "c", "pendingRequest": "the Fram"})
+        json!({"type": "voice_session_start", "conversationId": "c", "pendingRequest": "the Fram",
+            "effectId": effect})
     );
     assert_eq!(words(&answer), "Found.");
     assert_eq!(chat.model.seen().pop().unwrap().get("tools"), None);

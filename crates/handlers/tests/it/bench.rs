@@ -8,9 +8,9 @@ use std::task::{Poll, Waker};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, Caller, Cancellation, CapabilityFuture, Cause, Context,
-    Execution, Facets, Failure, GetRequest, Handler, HandlerMessage, Hit, Invocation, Knowledge,
-    KnowledgeError, Outbox, OutboxClosed, Record, Report, SearchAnswer, SearchRequest,
-    SessionFacts, Snippet, Success, ToolFacts, World,
+    Execution, Facets, Failure, Finding, GetRequest, Handler, HandlerMessage, Hit, Invocation,
+    Knowledge, KnowledgeError, Lookup, LookupInvocation, Outbox, OutboxClosed, Record, Report,
+    SearchAnswer, SearchRequest, SessionFacts, Snippet, Success, ToolFacts, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -23,10 +23,16 @@ pub(crate) type Answer = Result<Success, Box<Failure>>;
 
 pub(crate) const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 
+/// The effect of every call, minted at the bench's time.
+pub(crate) fn effect_id() -> EffectId {
+    EffectId::minted(NOW_UNIX_MS, "0123")
+}
+
 /// What happens around one call. Fields are set before the call, read after it.
 pub(crate) struct Bench {
     pub(crate) mode: Mode,
     pub(crate) session_is_active: bool,
+    pub(crate) session_is_ending: bool,
     pub(crate) fakes: Arc<Fakes>,
 }
 
@@ -41,6 +47,8 @@ pub(crate) struct Fakes {
     pub(crate) blocks_fail: Mutex<bool>,
     pub(crate) outbox_is_closed: Mutex<bool>,
     pub(crate) messages: Mutex<Vec<HandlerMessage>>,
+    /// How long after [`NOW_UNIX_MS`] it is.
+    pub(crate) elapsed_ms: Mutex<u64>,
 }
 
 /// The fakes behind the handles that a handler is given.
@@ -52,6 +60,7 @@ impl Bench {
         Self {
             mode,
             session_is_active: true,
+            session_is_ending: false,
             fakes: Arc::default(),
         }
     }
@@ -95,6 +104,20 @@ impl Bench {
         }))
     }
 
+    /// What the tool finds out about its effect afterwards.
+    pub(crate) fn look_up(&self, tool: &str, arguments: Value) -> Finding {
+        let handler = windlass_handlers::builtin()[tool].clone();
+        let found = handler.lookup(LookupInvocation {
+            effect_id: effect_id(),
+            arguments: Arc::new(admitted(&schema(tool), arguments)),
+            context: self.context(tool),
+        });
+        match found {
+            Lookup::Found(finding) => finding,
+            Lookup::Pending(_) => panic!("{tool} needs no waiting"),
+        }
+    }
+
     fn context(&self, tool: &str) -> Context {
         Context {
             call: CallRef {
@@ -118,9 +141,9 @@ impl Bench {
                 is_active: self.session_is_active,
                 registry_version: "1.0.00000000".into(),
                 is_model_generating: true,
-                pending_end_voice_session: false,
+                pending_end_voice_session: self.session_is_ending,
             },
-            effect_id: Some(EffectId::new("effect")),
+            effect_id: Some(effect_id()),
             deadline_unix_ms: NOW_UNIX_MS + 10_000,
             cancellation: Cancellation::default(),
             world: Arc::new(Handle(self.fakes.clone())),
@@ -233,7 +256,7 @@ impl Handle {
 
 impl World for Handle {
     fn now_unix_ms(&self) -> u64 {
-        NOW_UNIX_MS
+        NOW_UNIX_MS + *self.0.elapsed_ms.lock().unwrap()
     }
 
     fn knowledge(&self) -> Arc<dyn Knowledge> {
@@ -264,8 +287,16 @@ impl Blocks for Handle {
         Ok(())
     }
 
-    fn blocked(&self, _: &UserId, _: u64) -> Result<Option<Block>, BlocksUnavailable> {
-        Ok(None)
+    fn blocked(&self, user: &UserId, now_unix_ms: u64) -> Result<Option<Block>, BlocksUnavailable> {
+        if *self.0.blocks_fail.lock().unwrap() {
+            return Err(BlocksUnavailable("disk full at /var/lib/x".into()));
+        }
+        let blocks = self.0.blocks.lock().unwrap();
+        let of_user = blocks.iter().filter(|block| block.user_id == *user);
+        let longest = of_user.max_by_key(|block| block.until_unix_ms);
+        Ok(longest
+            .filter(|block| block.until_unix_ms > now_unix_ms)
+            .cloned())
     }
 }
 

@@ -13,6 +13,8 @@ mod kb_get;
 #[cfg(test)]
 mod kb_search;
 #[cfg(test)]
+mod lookups;
+#[cfg(test)]
 mod schemas;
 #[cfg(test)]
 mod start_voice_session;

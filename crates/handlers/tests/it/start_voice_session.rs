@@ -1,6 +1,6 @@
 //! The hand-over from text to voice.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, effect_id};
 use serde_json::{Value, json};
 use windlass_tool::error::FailureKind;
 use windlass_tool::kind::Mode;
@@ -32,7 +32,8 @@ fn the_client_is_asked_to_start_and_given_the_pending_request() {
             [json!({
                 "type": "voice_session_start",
                 "conversationId": "conversation",
-                "pendingRequest": pending_request
+                "pendingRequest": pending_request,
+                "effectId": effect_id().as_str()
             })]
         );
     }
