@@ -106,14 +106,18 @@ impl StateController {
                     return Err("END_VOICE_SESSION in a text session".to_owned());
                 }
                 let from = self.end_label();
-                self.state.pending_end = Some(PendingEnd {
+                let asked = PendingEnd {
                     after: *after,
                     reason: reason
                         .clone()
                         .unwrap_or_else(|| "user_requested".to_owned()),
                     closing_message: closing_message.clone(),
                     text_response: text_response.clone(),
-                });
+                };
+                // A session ends once, for the reason that came first: its farewell may be on the way to the user already. A
+                // second wish can but have it end sooner.
+                let pending = self.state.pending_end.get_or_insert(asked);
+                pending.after = sooner(pending.after, *after);
                 Ok(StateChange {
                     field: "pendingEndVoiceSession",
                     from,
@@ -231,6 +235,14 @@ impl StateController {
     }
 }
 
+fn sooner(one: EndAfter, other: EndAfter) -> EndAfter {
+    match (one, other) {
+        (EndAfter::Immediate, _) | (_, EndAfter::Immediate) => EndAfter::Immediate,
+        (EndAfter::CurrentTurn, _) | (_, EndAfter::CurrentTurn) => EndAfter::CurrentTurn,
+        (EndAfter::FarewellSpoken, EndAfter::FarewellSpoken) => EndAfter::FarewellSpoken,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +267,34 @@ mod tests {
         assert!(!controller.get().suppress_audio);
         controller.turn_ended(Timestamp(2));
         assert!(controller.get().suppress_audio);
+    }
+
+    #[test]
+    fn an_end_that_is_asked_for_again_is_the_first_one_or_comes_sooner() {
+        let because = |reason: &str, after| Intent::EndVoiceSession {
+            after,
+            reason: Some(reason.to_owned()),
+            closing_message: Some(format!("Goodbye: {reason}.")),
+            text_response: None,
+        };
+        let mut controller = StateController::new(Mode::Voice, 10);
+        let mut pending = |number, reason, after| {
+            let applied = controller.apply(
+                Timestamp(number),
+                CallNumber(number),
+                &[because(reason, after)],
+            );
+            assert!(applied[0].is_ok());
+            controller.get().pending_end.clone().unwrap()
+        };
+        let first = pending(1, "done", EndAfter::FarewellSpoken);
+        assert_eq!(pending(2, "blocked", EndAfter::FarewellSpoken), first);
+        let brought_forward = PendingEnd {
+            after: EndAfter::Immediate,
+            ..first
+        };
+        assert_eq!(pending(3, "broken", EndAfter::Immediate), brought_forward);
+        assert_eq!(pending(4, "done", EndAfter::CurrentTurn), brought_forward);
     }
 
     #[test]

@@ -361,13 +361,17 @@ fn a_store_that_is_down_asks_nobody_and_starts_nothing() {
             turn 2 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 2 }
             > store down
-            > confirm token-1
-            nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            > confirm token-2
+            call-2 Approved
+            reserve call-2 pay as effect-1 with token-2
+            call-2 problem: the store does not answer: disk full
+            call-2 finished Transient
+            withdraw token-2
+            client: confirmation result call-2 TRANSIENT
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
             > store up
-            > confirm token-1
-            nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            > confirm token-2
+            client: confirmation result call-2 TRANSIENT
         "#]],
     );
 }

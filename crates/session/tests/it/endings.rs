@@ -40,6 +40,48 @@ fn a_farewell_is_heard_before_the_session_ends() {
 }
 
 #[test]
+fn a_session_that_is_to_end_twice_ends_once_for_the_first_reason() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears bye
+            turn 1 started
+            client: User piece "bye"
+            > calls function-call-1 look {}
+            client: User said "bye"
+            client: ModelGenerating
+            start call-1 look {}
+            > returns 1 {"intents":[{"type":"END_VOICE_SESSION","after":"farewell_spoken","reason":"user_done"}]}
+            call-1 finished
+            call-1 applied END_VOICE_SESSION
+            to model: function-call-1 ok {"intents":[{"after":"farewell_spoken","reason":"user_done","type":"END_VOICE_SESSION"}]}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 look {"text":"again"}
+            start call-2 look {"text":"again"}
+            > returns 2 {"intents":[{"type":"END_VOICE_SESSION","after":"farewell_spoken","reason":"tired"}]}
+            call-2 finished
+            call-2 applied END_VOICE_SESSION
+            to model: function-call-2 ok {"intents":[{"after":"farewell_spoken","reason":"tired","type":"END_VOICE_SESSION"}]}
+            client: ToolsComplete { tool_count: 1 }
+            > audio
+            > says Goodbye.
+            client: Assistant piece "Goodbye."
+            > generated
+            > done 1800
+            client: Assistant said "Goodbye."
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > played
+            client: end voice session: user_done
+            client: session complete, 2 transcripts
+            session ended: Intent("user_done")
+            close Intent("user_done")
+            > played
+        "#]],
+    );
+}
+
+#[test]
 fn a_user_who_speaks_into_the_farewell_is_answered_before_the_end() {
     check(
         Mode::Voice,
