@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_knowledge::KnowledgeBase;
 use windlass_provider::gemini_live::profile::{self, DEFAULT_MODEL};
 use windlass_runtime::call_driver::Shared;
-use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_runtime::direct::{DirectRequest, DirectSession};
 use windlass_runtime::effects::DirectStore;
 use windlass_runtime::rate::MemoryRateLimiter;
 use windlass_runtime::subscriber::Subscriber;
@@ -69,7 +69,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     run(&mut std::io::stdout().lock())
 }
 
-/// Makes two calls, a good one and a bad one, and writes what the callbacks were told.
+/// Makes two calls, a good one and a bad one, a turn each, and writes what the callbacks were told.
 pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let subscriptions: Arc<dyn Subscriber> = Arc::new(subscriptions(&heard));
@@ -77,14 +77,25 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    for arguments in [json!({"value": 300}), json!({"value": "far"})] {
-        let call = IncomingCall {
-            id: Some("function-call-1".into()),
-            name: Some("convert_distance".into()),
-            arguments: Ok(arguments.as_object().cloned().unwrap_or_default().into()),
-        };
-        runtime.block_on(call_once(request(&registry, &subscriptions)?, call));
-    }
+    let request = request(&registry, &subscriptions)?;
+    runtime.block_on(async {
+        let mut session = DirectSession::begin(request);
+        let calls = [
+            ("function-call-1", json!({"value": 300})),
+            ("function-call-2", json!({"value": "far"})),
+        ];
+        for (id, arguments) in calls {
+            session.user_says("How far is it?");
+            let call = IncomingCall {
+                id: Some(id.into()),
+                name: Some("convert_distance".into()),
+                arguments: Ok(arguments.as_object().cloned().unwrap_or_default().into()),
+            };
+            session.call(call).await;
+            session.turn_ends();
+        }
+        session.end().await;
+    });
     for line in heard
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -143,7 +154,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
     Ok(artifact.into_registry(&BTreeMap::from([(id, handler)]), None, &BTreeMap::new())?)
 }
 
-/// A session for one call, watched by the callbacks.
+/// A session that the callbacks watch.
 fn request(
     registry: &Arc<Registry>,
     subscriptions: &Arc<dyn Subscriber>,

@@ -169,6 +169,90 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 
 /// Callbacks, in the order in which they were added; one [`Subscriber`] of all of them. They are called on the session's
 /// own task and must not block: hand long work to a queue.
+///
+/// What a callback is given depends on the kind of its event, and the compiler checks it:
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use windlass_runtime::subscriptions::Subscriptions;
+/// use windlass_tool::handler::CustomEvent;
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct OrderPlaced {
+///     receipt: u64,
+/// }
+///
+/// impl CustomEvent for OrderPlaced {
+///     const NAME: &'static str = "order_placed";
+/// }
+///
+/// let subscriptions = Subscriptions::new()
+///     .on_turn_complete(|_, turn| println!("{} calls", turn.summary.calls))
+///     .on_custom(|_, event: OrderPlaced| println!("receipt {}", event.receipt));
+/// ```
+///
+/// A turn has no receipt:
+///
+/// ```compile_fail
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass_runtime::subscriptions::Subscriptions;
+/// # use windlass_tool::handler::CustomEvent;
+/// #
+/// # #[derive(Serialize, Deserialize)]
+/// # struct OrderPlaced {
+/// #     receipt: u64,
+/// # }
+/// #
+/// # impl CustomEvent for OrderPlaced {
+/// #     const NAME: &'static str = "order_placed";
+/// # }
+/// #
+/// let subscriptions = Subscriptions::new()
+///     .on_turn_complete(|_, turn| println!("receipt {}", turn.receipt))
+///     .on_custom(|_, event: OrderPlaced| println!("receipt {}", event.receipt));
+/// ```
+///
+/// An order says nothing of its price:
+///
+/// ```compile_fail
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass_runtime::subscriptions::Subscriptions;
+/// # use windlass_tool::handler::CustomEvent;
+/// #
+/// # #[derive(Serialize, Deserialize)]
+/// # struct OrderPlaced {
+/// #     receipt: u64,
+/// # }
+/// #
+/// # impl CustomEvent for OrderPlaced {
+/// #     const NAME: &'static str = "order_placed";
+/// # }
+/// #
+/// let subscriptions = Subscriptions::new()
+///     .on_turn_complete(|_, turn| println!("{} calls", turn.summary.calls))
+///     .on_custom(|_, event: OrderPlaced| println!("price {}", event.price));
+/// ```
+///
+/// A number is no event:
+///
+/// ```compile_fail
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass_runtime::subscriptions::Subscriptions;
+/// # use windlass_tool::handler::CustomEvent;
+/// #
+/// # #[derive(Serialize, Deserialize)]
+/// # struct OrderPlaced {
+/// #     receipt: u64,
+/// # }
+/// #
+/// # impl CustomEvent for OrderPlaced {
+/// #     const NAME: &'static str = "order_placed";
+/// # }
+/// #
+/// let subscriptions = Subscriptions::new()
+///     .on_turn_complete(|_, turn| println!("{} calls", turn.summary.calls))
+///     .on_custom(|_, receipt: u64| println!("receipt {receipt}"));
+/// ```
 #[derive(Default)]
 pub struct Subscriptions {
     callbacks: Vec<Callback>,

@@ -50,8 +50,9 @@ fn callbacks_hear_of_calls_turns_and_the_tools_own_events() {
         &[
             "converted 300 nautical miles",
             "call convert_distance Finished, ok: true",
-            "session session-1 ended: Stopped",
+            "turn 1 is over, calls: 1",
             "call convert_distance Rejected, ok: false",
+            "turn 2 is over, calls: 1",
             "session session-1 ended: Stopped",
         ],
     );
