@@ -3,10 +3,9 @@
 
 use http::HeaderMap;
 use http::header::HeaderName;
+use windlass_runtime::caller::SIGNED_IN;
 use windlass_tool::id::{ClientId, UserId};
 
-/// What the ids of users begin with who have signed in. No other id does.
-const SIGNED_IN: &str = "user:";
 /// What stands before a claim that would look like one of them.
 const CLAIMED: &str = "claimed:";
 /// Characters of a name, as in the client's own claim.

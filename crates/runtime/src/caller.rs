@@ -2,6 +2,9 @@
 
 use windlass_tool::id::ClientId;
 
+/// What the ids of clients begin with that have signed in at a proxy. No other id does.
+pub const SIGNED_IN: &str = "user:";
+
 /// How far a client's id can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquaintance {
@@ -37,9 +40,11 @@ impl Caller {
         }
     }
 
-    /// Whether it has shown to be somebody else than this client. Who has shown nothing may be anybody, so that a secret has
-    /// to speak for it.
+    /// Whether it is, for all that is known, somebody else than this client. Who has shown nothing may be anybody, so that a
+    /// secret has to speak for it; but not for a client that has signed in, which would have done so again.
     pub fn is_other_than(&self, client_id: &ClientId) -> bool {
-        self.acquaintance == Acquaintance::Shown && self.client_id != *client_id
+        let must_show = client_id.as_str().starts_with(SIGNED_IN);
+        let has_shown = self.acquaintance == Acquaintance::Shown;
+        (has_shown || must_show) && self.client_id != *client_id
     }
 }

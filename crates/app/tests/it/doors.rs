@@ -1,7 +1,7 @@
 //! Who may go on with a voice session and with its conversation: by an id that the server signed, by a token, or by neither.
 //! Real processes and sockets.
 
-use crate::chat::{chat, echo};
+use crate::chat::{chat, echo, question};
 use crate::support::http::{post, post_with};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
@@ -65,6 +65,33 @@ async fn a_token_speaks_for_a_client_that_keeps_no_cookies() {
         assert_eq!(said["ok"], true, "{said}");
         assert_eq!(said["error"], Value::Null);
         assert_eq!(client.expect("confirmation_result").await["ok"], true);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_token_speaks_for_a_user_who_has_signed_in() {
+    let keys = [
+        ("tools.kb_search.requires_confirmation", "true"),
+        ("server.user_header", "X-User"),
+    ];
+    let chat = chat(echo, &keys).await;
+    let (ada, eve) = ([("X-User", "ada")], [("X-User", "eve")]);
+    let mut client = VoiceClient::connect(&chat.address, &ada).await.unwrap();
+    client
+        .send(json!({"type": "start", "conversationId": "v"}))
+        .await;
+    client.say("call kb_search {\"query\": \"Fram\"}").await;
+    let by_voice = client.expect("confirmation_request").await["token"].clone();
+    let search = json!({"id": "c", "message": "Search."}).to_string();
+    let asked = post_with(&chat.address, "/api/chat", &ada, search.as_bytes());
+    let by_text = question(&asked)["token"].clone();
+    for (conversation, token) in [("v", &by_voice), ("c", &by_text)] {
+        for stranger in [&[][..], &eve] {
+            let said = confirm(&chat.address, stranger, conversation, token);
+            assert_eq!(said["ok"], false, "{said}");
+        }
+        let said = confirm(&chat.address, &ada, conversation, token);
+        assert_eq!(said["ok"], true, "{said}");
     }
 }
 
