@@ -12,7 +12,7 @@ use windlass_app::server::{Handlers, Server, Setup, start};
 pub(crate) struct Chat {
     pub(crate) address: String,
     pub(crate) model: ModelServer,
-    _server: Server,
+    server: Server,
     pub(crate) data: tempfile::TempDir,
 }
 
@@ -43,12 +43,18 @@ pub(crate) async fn chat_with(
     Chat {
         address: server.address().to_string(),
         model,
-        _server: server,
+        server,
         data,
     }
 }
 
 impl Chat {
+    /// Ends the server. What it has left to write is written.
+    pub(crate) async fn close(self) -> tempfile::TempDir {
+        self.server.shut_down().await;
+        self.data
+    }
+
     pub(crate) fn ask(&self, body: &Value) -> Answer {
         post(&self.address, "/api/chat", body.to_string().as_bytes())
     }

@@ -19,6 +19,7 @@ mod pages;
 mod pictures;
 mod processes;
 mod provider_cuts;
+mod refusals;
 mod replays;
 mod support;
 mod terminal;

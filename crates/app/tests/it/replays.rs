@@ -1,7 +1,128 @@
 //! Replays of recorded sessions far from where they were recorded, with the real program.
 
-use crate::support::program::{command, folders, run};
+use crate::chat::{approval, chat, echo, question, words};
+use crate::support::config;
+use crate::support::model_server::Says;
+use crate::support::program::{Running, command, folders, run};
+use crate::support::voice_client::VoiceClient;
+use serde_json::{Value, json};
 use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use windlass_app::server::{Setup, start};
+
+/// Replays every session of a data folder, and says how many inputs they had together.
+fn replayed(data: &Path) -> usize {
+    let journals = fs::read_dir(data.join("journal")).unwrap();
+    let mut inputs = 0;
+    for journal in journals {
+        let journal = journal.unwrap().path();
+        let replayed = run(command(data)
+            .args(["replay", "--data"])
+            .arg(data)
+            .arg(&journal));
+        let output = &replayed.output;
+        assert_eq!(replayed.code, 0, "{output} {:?}", replayed.problems);
+        let count = output
+            .strip_prefix("same: ")
+            .and_then(|rest| rest.split(' ').next());
+        inputs += count.unwrap().parse::<usize>().unwrap();
+    }
+    inputs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_whose_model_breaks_off_and_whose_user_consents_replays_the_same() {
+    let asked = AtomicUsize::new(0);
+    let unreliable = move |last: &Value| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Says::Cuts("One"),
+        1 => Says::Refuses,
+        _ => echo(last),
+    };
+    let keys = [
+        ("journal.enabled", "true"),
+        ("tools.start_voice_session.requires_confirmation", "true"),
+    ];
+    let chat = chat(unreliable, &keys).await;
+    for message in ["Hello.", "Hello?", "Who?"] {
+        chat.ask(&json!({"id": "c", "message": message}));
+    }
+    for approved in [true, false] {
+        let request = question(&chat.ask(&json!({"id": "c", "message": "Talk."})));
+        let token = request["token"].as_str().unwrap();
+        let answer = chat.ask(&json!({"id": "c", "messages": [approval(token, approved)]}));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    let searched = chat.ask(&json!({"id": "c", "message": "Search."}));
+    assert_eq!(words(&searched), "Found.");
+    let data = chat.close().await;
+    let inputs = replayed(data.path());
+    assert!(inputs > 20, "{inputs} inputs");
+}
+
+const SCRIPT: &str = "
+settings: { speed: 0, await_playback: false }
+exchanges:
+  - when: { text: Fram }
+    turn: 2
+    do:
+      - call: { name: kb_search, args: { query: Fram } }
+      - refuse_connects: 2
+      - half_frame: { serverContent: { outputTranscription: { text: The ship was } } }
+  - when: { text: Fram }
+    do:
+      - call: { name: kb_search, args: { query: Fram } }
+      - expect_response
+      - say: It is yours to say.
+  - when: any
+    do:
+      - say: Good day.
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voice_session_that_loses_its_provider_and_has_a_consent_replays_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("script.yaml"), SCRIPT).unwrap();
+    let mut simulator = command(folder.path());
+    let mut simulator =
+        Running::start(simulator.args(["sim", "gemini-live", "--script", "script.yaml"]));
+    let url = format!("ws://{}", simulator.address());
+    let data = folder.path().join("data");
+    let keys = [
+        ("journal.enabled", "true"),
+        ("provider.kind", "gemini-live"),
+        ("provider.url", url.as_str()),
+        ("tools.kb_search.requires_confirmation", "true"),
+    ];
+    let server = start(Setup {
+        config: config(&data, &keys),
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    })
+    .await
+    .unwrap();
+    let address = server.address().to_string();
+    let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+    client.say("Hello.").await;
+    client.expect("turn_complete").await;
+    client.say("Who designed the Fram?").await;
+    let question = client.expect("confirmation_request").await;
+    client.expect("reconnected").await;
+    let token = &question["token"];
+    client
+        .send(json!({"type": "confirm", "token": token, "approved": true}))
+        .await;
+    assert_eq!(client.expect("confirmation_result").await["ok"], true);
+    client
+        .send(json!({"type": "confirm", "token": token, "approved": true}))
+        .await;
+    assert_eq!(client.expect("confirmation_result").await["ok"], true);
+    client.send(json!({"type": "stop"})).await;
+    client.expect_close().await;
+    server.shut_down().await;
+    let inputs = replayed(&data);
+    assert!(inputs > 20, "{inputs} inputs");
+}
 
 #[test]
 fn a_replay_needs_neither_the_configuration_nor_the_knowledge_base_of_the_session() {

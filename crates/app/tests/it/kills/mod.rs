@@ -2,19 +2,20 @@
 //! twice, what the client was told is never lost, and what nobody can know is called unknown. The test starts itself again as
 //! the server, so that it can have a tool of its own.
 
-mod model;
 mod process;
 mod shop;
 
+use crate::support::live_model::Models;
 use crate::support::voice_client::VoiceClient;
-use model::{Models, Peer};
-use process::Process;
+use process::{CONFIRMED, PLAIN, Process, TRACKED};
 use serde_json::{Value, json};
 use shop::{Patience, Shop};
 use std::time::Duration;
 
-/// How often the server is killed, where nothing else is said.
-const KILLS: u32 = 40;
+/// How often servers are killed in all tests together, where nothing else is said.
+const KILLS: u32 = 200;
+/// The tests that share the kills, one for each tool that orders.
+const TESTS: u32 = 3;
 /// Says something else: `cargo xtask soak --kills N` does.
 const KILLS_VARIABLE: &str = "WINDLASS_TEST_KILLS";
 
@@ -45,12 +46,14 @@ impl Seeded {
         (self.0 >> 33) % bound
     }
 
-    fn moment(&mut self) -> Moment {
+    fn moment(&mut self, tool: &str) -> Moment {
         match self.below(6) {
             0 | 1 => Moment::Asked,
             2 => Moment::Ordered,
             3 => Moment::Answered,
             4 => Moment::Told,
+            // What came of a question the model hears as words, at some time.
+            _ if tool == CONFIRMED => Moment::Told,
             _ => Moment::Heard,
         }
     }
@@ -64,14 +67,39 @@ impl Seeded {
 /// What came of all kills together.
 #[derive(Debug, Default)]
 struct Tally {
+    /// Lines of the audit that a later server had to write.
+    afterwards: usize,
     resumed: u32,
     done: u32,
     unknown: u32,
+    /// Not begun: the user is still being asked.
+    asked: u32,
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_kill_makes_a_change_happen_twice_or_loses_an_answer() {
+    let tally = kill_again_and_again(PLAIN).await;
+    println!("killed again and again: {tally:?}");
+    assert!(tally.unknown > 0, "{tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_kill_makes_a_change_happen_twice_that_the_user_has_approved() {
+    let tally = kill_again_and_again(CONFIRMED).await;
+    println!("killed again and again: {tally:?}");
+    assert!(tally.unknown > 0, "{tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_be_looked_up_is_known_after_every_kill() {
+    let tally = kill_again_and_again(TRACKED).await;
+    println!("killed again and again: {tally:?}");
+    assert_eq!(tally.unknown, 0, "{tally:?}");
+}
+
+async fn kill_again_and_again(tool: &'static str) -> Tally {
     let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().unwrap());
+    let kills = kills.div_ceil(TESTS);
     let folder = tempfile::tempdir().unwrap();
     let shop = Shop::open();
     let mut models = Models::open().await;
@@ -79,14 +107,14 @@ async fn no_kill_makes_a_change_happen_twice_or_loses_an_answer() {
     let mut tally = Tally::default();
     let mut process = Process::start(folder.path(), &models.url, &shop.address);
     for round in 0..kills {
-        let moment = seeded.moment();
+        let moment = seeded.moment(tool);
         let conversation = format!("round-{round}");
         let known = interrupted(
             &process.address,
             &mut models,
             &shop,
             &mut seeded,
-            (moment, &conversation),
+            (tool, moment, &conversation),
         )
         .await;
         process.kill();
@@ -95,22 +123,23 @@ async fn no_kill_makes_a_change_happen_twice_or_loses_an_answer() {
         let outcome = continued(&process.address, &mut models, &known, &mut tally).await;
         judge(&shop, &known, &outcome, &mut tally);
     }
-    assert!(
-        tally.done > 0 && tally.unknown > 0 && tally.resumed > 0,
-        "{tally:?}"
-    );
+    assert!(tally.done > 0 && tally.resumed > 0, "{tally:?}");
     assert_eq!(shop.keys_asked_twice(), Vec::<String>::new());
     // The last kill's line, too, is there when the next server listens.
     process.kill();
     Process::start(folder.path(), &models.url, &shop.address).kill();
     process::abandon(folder.path());
-    let afterwards = process::verify_audit(folder.path(), &shop.keys());
-    assert!(afterwards > 0, "no kill came between a change and its line");
-    println!("{kills} kills, {afterwards} lines afterwards: {tally:?}");
+    tally.afterwards = process::verify_audit(folder.path(), &shop.keys());
+    assert!(
+        tally.afterwards > 0,
+        "no kill came between a change and its line"
+    );
+    tally
 }
 
 /// What is certain of a call whose server was killed.
 struct Known {
+    tool: &'static str,
     moment: Moment,
     conversation: String,
     token: String,
@@ -124,7 +153,7 @@ async fn interrupted(
     models: &mut Models,
     shop: &Shop,
     seeded: &mut Seeded,
-    (moment, conversation): (Moment, &str),
+    (tool, moment, conversation): (&'static str, Moment, &str),
 ) -> Known {
     shop.be(match moment {
         Moment::Ordered => Patience::IsSilent,
@@ -135,7 +164,13 @@ async fn interrupted(
     client.send(start).await;
     let started = client.expect("started").await;
     let mut model = models.next().await;
-    model.call("call-0001", conversation).await;
+    let item = json!({ "item": conversation });
+    model.call("call-0001", tool, item).await;
+    if tool == CONFIRMED {
+        let question = client.expect("confirmation_request").await;
+        let confirm = json!({ "type": "confirm", "token": question["token"], "approved": true });
+        client.send(confirm).await;
+    }
     let mut receipt = None;
     match moment {
         Moment::Asked => seeded.pause().await,
@@ -143,6 +178,11 @@ async fn interrupted(
         Moment::Answered => {
             shop.until_asked(conversation).await;
             seeded.pause().await;
+        }
+        Moment::Told if tool == CONFIRMED => {
+            let result = client.expect("confirmation_result").await;
+            assert_eq!(result["ok"], true, "{result}");
+            receipt = Some(json!(shop.receipt(conversation)));
         }
         Moment::Told => {
             let finished = client.expect("tool_call_finished").await;
@@ -152,6 +192,7 @@ async fn interrupted(
         Moment::Heard => receipt = Some(receipt_of(&model.answer("call-0001").await)),
     }
     Known {
+        tool,
         moment,
         conversation: conversation.to_owned(),
         token: started["resumeToken"].as_str().unwrap().to_owned(),
@@ -177,7 +218,8 @@ async fn continued(address: &str, models: &mut Models, known: &Known, tally: &mu
         client.expect("started").await;
     }
     let mut model = models.next().await;
-    model.call("call-0002", &known.conversation).await;
+    let item = json!({ "item": known.conversation });
+    model.call("call-0002", known.tool, item).await;
     let outcome = model.answer("call-0002").await;
     client.send(json!({ "type": "stop" })).await;
     client.expect_close().await;
@@ -189,15 +231,19 @@ fn judge(shop: &Shop, known: &Known, outcome: &Value, tally: &mut Tally) {
     let context = format!("{:?} {}: {outcome}", known.moment, known.conversation);
     assert!(orders <= 1, "{orders} orders; {context}");
     if let Some(error) = outcome.get("error") {
+        if known.tool == CONFIRMED && error["type"] == "CONFIRMATION_REQUIRED" {
+            assert_eq!((orders, &known.receipt), (0, &None), "{context}");
+            tally.asked += 1;
+            return;
+        }
         assert_eq!(error["type"], "OUTCOME_UNKNOWN", "{context}");
         assert!(known.receipt.is_none(), "an answer was lost; {context}");
         tally.unknown += 1;
         return;
     }
     assert_eq!(orders, 1, "{context}");
-    assert_ne!(
-        known.moment,
-        Moment::Ordered,
+    assert!(
+        known.moment != Moment::Ordered || known.tool == TRACKED,
         "nobody can know that; {context}"
     );
     let receipt = receipt_of(outcome);
@@ -221,25 +267,4 @@ async fn connect(address: &str) -> VoiceClient {
     VoiceClient::connect(address, &[(process::USER_HEADER, "ada")])
         .await
         .unwrap()
-}
-
-impl Peer {
-    async fn call(&mut self, id: &str, conversation: &str) {
-        let args = json!({ "item": conversation });
-        let call = json!({ "id": id, "name": "order", "args": args });
-        self.send(json!({ "toolCall": { "functionCalls": [call] } }))
-            .await;
-    }
-
-    /// What the call with this id is answered.
-    async fn answer(&mut self, id: &str) -> Value {
-        loop {
-            let message = self.next().await;
-            let answers = message["toolResponse"]["functionResponses"].as_array();
-            let answers = answers.into_iter().flatten();
-            if let Some(answer) = answers.into_iter().find(|answer| answer["id"] == id) {
-                return answer["response"].clone();
-            }
-        }
-    }
 }

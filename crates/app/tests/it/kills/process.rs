@@ -15,7 +15,9 @@ use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
 use windlass_store::SqliteStore;
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Placement, Success};
+use windlass_tool::handler::{
+    Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, Placement, Success,
+};
 use windlass_tool::id::ToolId;
 
 /// The header in which a proxy would say who has signed in.
@@ -24,6 +26,12 @@ pub(super) const USER_HEADER: &str = "X-Test-User";
 const FOLDER: &str = "WINDLASS_TEST_KILLED_FOLDER";
 const MODEL: &str = "WINDLASS_TEST_KILLED_MODEL";
 const SHOP: &str = "WINDLASS_TEST_KILLED_SHOP";
+
+/// The tools that order: one that just does, one for which the user is asked, and one whose orders can be looked up.
+pub(super) const PLAIN: &str = "order";
+pub(super) const CONFIRMED: &str = "order_confirmed";
+pub(super) const TRACKED: &str = "order_tracked";
+const TOOLS: [(&str, bool); 3] = [(PLAIN, false), (CONFIRMED, true), (TRACKED, false)];
 
 pub(super) struct Process {
     child: Child,
@@ -134,6 +142,31 @@ fn verdict(line: &Value) -> Option<&str> {
     }
 }
 
+/// Orders as [`Order`] does, and asks the shop afterwards where nobody knows what became of it.
+struct Tracked(Order);
+
+impl Handler for Tracked {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        self.0.execute(invocation)
+    }
+
+    fn lookup(&self, invocation: LookupInvocation) -> Lookup {
+        let found = shop::find(&self.0.shop, invocation.effect_id.as_str());
+        Lookup::Found(match found {
+            Ok(Some(receipt)) => {
+                let success = Success::new(json!({ "receipt": receipt }));
+                Finding::Happened(Box::new(success))
+            }
+            Ok(None) => Finding::NotHappened,
+            Err(_) => Finding::Unknown,
+        })
+    }
+
+    fn placement(&self) -> Placement {
+        self.0.placement()
+    }
+}
+
 /// Orders an item, with the effect's own key.
 struct Order {
     shop: String,
@@ -156,12 +189,19 @@ impl Handler for Order {
 }
 
 fn write_tools(folder: &Path) {
-    let tool = folder.join("tools/order");
-    fs::create_dir_all(&tool).unwrap();
+    for (tool, requires_confirmation) in TOOLS {
+        write_tool(folder, tool, requires_confirmation);
+    }
     fs::create_dir_all(folder.join("kb")).unwrap();
+    fs::write(folder.join("kb/fram.md"), "# Fram\n\nA ship.\n").unwrap();
+}
+
+fn write_tool(folder: &Path, id: &str, requires_confirmation: bool) {
+    let tool = folder.join("tools").join(id.replace('_', "-"));
+    fs::create_dir_all(&tool).unwrap();
     let schema = json!({
-        "toolId": "order", "version": "1.0.0", "description": "Orders an item.", "category": "action",
-        "sideEffects": "writes", "idempotent": false, "requiresConfirmation": false,
+        "toolId": id, "version": "1.0.0", "description": "Orders an item.", "category": "action",
+        "sideEffects": "writes", "idempotent": false, "requiresConfirmation": requires_confirmation,
         "allowedModes": ["voice"], "latencyBudgetMs": 1_000,
         "timeoutMs": 60_000,
         "parameters": {
@@ -171,7 +211,6 @@ fn write_tools(folder: &Path) {
     });
     fs::write(tool.join("schema.json"), schema.to_string()).unwrap();
     fs::write(tool.join("guide.md"), "# Order\n\nOrders an item.\n").unwrap();
-    fs::write(folder.join("kb/fram.md"), "# Fram\n\nA ship.\n").unwrap();
 }
 
 /// The server. Runs as a test of its own only in the process that another test starts; alone it has nothing to do.
@@ -196,7 +235,14 @@ async fn server_that_is_killed() {
         ("voice.limits.reserve_timeout_ms", "60000"),
     ];
     let mut handlers = windlass_handlers::builtin();
-    handlers.insert(ToolId::parse("order").unwrap(), Arc::new(Order { shop }));
+    for (tool, _) in TOOLS {
+        let order = Order { shop: shop.clone() };
+        let handler: Arc<dyn Handler> = match tool {
+            TRACKED => Arc::new(Tracked(order)),
+            _ => Arc::new(order),
+        };
+        handlers.insert(ToolId::parse(tool).unwrap(), handler);
+    }
     let server = start(Setup {
         config: config(&folder.join("data"), &keys),
         handlers,

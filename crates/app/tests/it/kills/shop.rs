@@ -41,6 +41,19 @@ pub(super) fn order(address: &str, key: &str, item: &str) -> std::io::Result<u64
     })
 }
 
+/// Asks what became of an order: its receipt, if there is one.
+pub(super) fn find(address: &str, key: &str) -> std::io::Result<Option<u64>> {
+    let mut stream = TcpStream::connect(address)?;
+    let head = format!("GET /orders/ HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: {key}\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    match answer.split_once("\r\n\r\n") {
+        Some((_, body)) => Ok(body.parse().ok()),
+        None => Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
+    }
+}
+
 impl Shop {
     pub(super) fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -48,9 +61,11 @@ impl Shop {
         let books = Arc::new(Mutex::new(Books::default()));
         let shared = books.clone();
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let books = shared.clone();
-                std::thread::spawn(move || serve(stream, &books));
+            // Read one after the other, so that whoever asks for an order hears of all that were sent before.
+            for mut stream in listener.incoming().flatten() {
+                if let Some(answer) = take(&mut stream, &shared) {
+                    std::thread::spawn(move || answer.send(stream));
+                }
             }
         });
         Self { address, books }
@@ -99,41 +114,59 @@ impl Shop {
     }
 }
 
-fn serve(mut stream: TcpStream, books: &Mutex<Books>) {
+/// What is answered, and how.
+struct Reply {
+    text: String,
+    patience: Patience,
+}
+
+/// Reads a request and writes an order down. Nothing where the other side was killed before it had asked.
+fn take(stream: &mut TcpStream, books: &Mutex<Books>) -> Option<Reply> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte) {
             Ok(1) => head.push(byte[0]),
-            // Killed before it had asked.
-            Ok(_) | Err(_) => return,
+            Ok(_) | Err(_) => return None,
         }
     }
     let head = String::from_utf8(head).unwrap();
-    let item = head.split(['/', ' ']).nth(3).unwrap().to_owned();
     let mut lines = head.lines();
-    let key = lines.find_map(|line| line.strip_prefix("Idempotency-Key: "));
-    let (receipt, patience) = {
-        let mut books = books.lock().unwrap();
-        books.orders.push((key.unwrap().to_owned(), item));
-        (books.orders.len() - 1, books.patience)
-    };
-    match patience {
-        Patience::Answers => {
-            let receipt = receipt.to_string();
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
-                receipt.len()
-            );
-            // In pieces, so that a kill may fall between them. Whoever is gone hears nothing.
-            for piece in [head.as_str(), receipt.as_str()] {
-                if stream.write_all(piece.as_bytes()).is_err() {
-                    return;
+    let key = lines.find_map(|line| line.strip_prefix("Idempotency-Key: "))?;
+    let mut books = books.lock().unwrap();
+    let of_key = |(known, _): &(String, String)| known == key;
+    if head.starts_with("GET") {
+        let receipt = books.orders.iter().position(of_key);
+        let text = receipt.map_or("none".to_owned(), |receipt| receipt.to_string());
+        return Some(Reply {
+            text,
+            patience: Patience::Answers,
+        });
+    }
+    let item = head.split(['/', ' ']).nth(3)?.to_owned();
+    books.orders.push((key.to_owned(), item));
+    Some(Reply {
+        text: (books.orders.len() - 1).to_string(),
+        patience: books.patience,
+    })
+}
+
+impl Reply {
+    fn send(self, mut stream: TcpStream) {
+        match self.patience {
+            Patience::Answers => {
+                let length = self.text.len();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                // In pieces, so that a kill may fall between them. Whoever is gone hears nothing.
+                for piece in [head.as_str(), self.text.as_str()] {
+                    if stream.write_all(piece.as_bytes()).is_err() {
+                        return;
+                    }
                 }
             }
-        }
-        Patience::IsSilent => {
-            let _ = stream.read(&mut byte);
+            Patience::IsSilent => {
+                let _ = stream.read(&mut [0]);
+            }
         }
     }
 }

@@ -10,23 +10,23 @@ use tokio_tungstenite::tungstenite::Message;
 /// How long what must come may take; only a broken server takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Models {
+pub(crate) struct Models {
     listener: TcpListener,
-    pub(super) url: String,
+    pub(crate) url: String,
 }
 
 /// One connection of a session.
-pub(super) struct Peer(WebSocketStream<TcpStream>);
+pub(crate) struct Peer(WebSocketStream<TcpStream>);
 
 impl Models {
-    pub(super) async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());
         Self { listener, url }
     }
 
     /// The next connection whose setup is accepted. Those that a killed server has left are passed over.
-    pub(super) async fn next(&mut self) -> Peer {
+    pub(crate) async fn next(&mut self) -> Peer {
         loop {
             let accepted = tokio::time::timeout(PATIENCE, self.listener.accept()).await;
             let (stream, _) = accepted.expect("no session called").unwrap();
@@ -43,12 +43,30 @@ impl Models {
 }
 
 impl Peer {
-    pub(super) async fn send(&mut self, message: Value) {
+    pub(crate) async fn call(&mut self, id: &str, tool: &str, arguments: Value) {
+        let call = json!({ "id": id, "name": tool, "args": arguments });
+        self.send(json!({ "toolCall": { "functionCalls": [call] } }))
+            .await;
+    }
+
+    /// What the call with this id is answered.
+    pub(crate) async fn answer(&mut self, id: &str) -> Value {
+        loop {
+            let message = self.next().await;
+            let answers = message["toolResponse"]["functionResponses"].as_array();
+            let answers = answers.into_iter().flatten();
+            if let Some(answer) = answers.into_iter().find(|answer| answer["id"] == id) {
+                return answer["response"].clone();
+            }
+        }
+    }
+
+    pub(crate) async fn send(&mut self, message: Value) {
         let message = Message::text(message.to_string());
         self.0.send(message).await.unwrap();
     }
 
-    pub(super) async fn next(&mut self) -> Value {
+    pub(crate) async fn next(&mut self) -> Value {
         self.try_next().await.expect("the server has left")
     }
 

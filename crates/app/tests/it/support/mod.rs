@@ -2,6 +2,7 @@
 //! that is tested.
 
 pub(crate) mod http;
+pub(crate) mod live_model;
 pub(crate) mod live_provider;
 pub(crate) mod model_server;
 pub(crate) mod program;

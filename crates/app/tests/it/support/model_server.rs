@@ -14,6 +14,8 @@ pub(crate) enum Says {
     Waits(Arc<Gate>, &'static str),
     /// Status 400.
     Refuses,
+    /// Words, and then the connection breaks.
+    Cuts(&'static str),
     /// Words, and then nothing more for as long as the client stays.
     Hangs(&'static str),
 }
@@ -101,6 +103,13 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>, rule: &dyn Fn(&Value) -> Sa
                 let (head, body) = ("HTTP/1.1 400 Bad Request\r\n", error.to_string());
                 write!(writer, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).ok()?;
                 continue;
+            }
+            Says::Cuts(words) => {
+                let chunk = json!({"choices": [{"index": 0, "delta": {"content": words}}]});
+                let head = format!("{head}Transfer-Encoding: chunked\r\n");
+                let chunk = format!("data: {chunk}\n\n");
+                let length = chunk.len();
+                return write!(writer, "{head}\r\n{length:x}\r\n{chunk}\r\n").ok();
             }
             Says::Hangs(words) => {
                 let chunk = json!({"choices": [{"index": 0, "delta": {"content": words}}]});
