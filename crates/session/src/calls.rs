@@ -230,6 +230,12 @@ impl Calls {
         self.open.iter()
     }
 
+    /// How many questions to the user are being stored.
+    pub(crate) fn proposing(&self) -> usize {
+        let proposing = |call: &&Call| call.phase == Phase::Proposing;
+        self.open.iter().filter(proposing).count()
+    }
+
     pub(crate) fn get_mut(&mut self, number: CallNumber) -> Option<&mut Call> {
         self.open.iter_mut().find(|call| call.number() == number)
     }
@@ -298,9 +304,10 @@ impl Calls {
         }
     }
 
-    /// Whether some delivery of a message is not settled yet.
-    pub(crate) fn is_open(&self, batch: u64) -> bool {
-        self.batches.iter().any(|entry| entry.id == batch)
+    /// Whether the answer to a delivery waits for others of its message.
+    pub(crate) fn holds(&self, batch: u64, number: CallNumber) -> bool {
+        let mut of_message = self.batches.iter().filter(|entry| entry.id == batch);
+        of_message.any(|entry| entry.ready.iter().any(|(ready, _)| *ready == number))
     }
 
     /// Calls of earlier connections that ask for the same thing, and change nothing, are not spoken of any more.

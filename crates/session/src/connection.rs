@@ -11,6 +11,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::EffectId;
+use windlass_tool::kind::Scheduling;
 
 /// The provider's connection, and what is under way on it.
 #[derive(Debug, Default)]
@@ -59,11 +60,18 @@ impl Connection {
 pub(crate) struct Late {
     pub(crate) slot: Slot,
     pub(crate) settled: Settled,
+    /// When the model is to speak of it, where something says so.
+    pub(crate) scheduling: Option<Scheduling>,
 }
 
 impl Late {
     pub(crate) fn is_of(&self, response: &Arc<ToolResponse>) -> bool {
         Arc::ptr_eq(&self.settled.response, response)
+    }
+
+    /// Whether both say what became of one effect.
+    pub(crate) fn is_of_effect(&self, settled: &Settled) -> bool {
+        settled.effect_id.is_some() && self.settled.effect_id == settled.effect_id
     }
 
     /// Whether this call asks for the same thing.

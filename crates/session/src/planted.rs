@@ -1,6 +1,8 @@
 //! Bugs that can be planted in the core at run time, to see whether the tests would find them. This file is compiled with
 //! the feature `planted-bugs` alone, which nothing that is shipped turns on.
 
+use std::hash::{BuildHasher, RandomState};
+
 /// A bug, named after what the core then does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum PlantedBug {
@@ -42,10 +44,42 @@ pub enum PlantedBug {
     IgnoresTheEnd,
     /// Lets two sessions be at one effect.
     SharesEffects,
+    /// Does not hear the user say no.
+    RunsWhatWasDeclined,
+    /// Charges a turn for no call that is refused.
+    ForgetsRefusedCalls,
+    /// Begins a turn, and with it a budget, for each message of the model's that has calls.
+    BeginsATurnPerMessage,
+    /// Tells nobody that a turn is over.
+    ForgetsTurnEnds,
+    /// Reports each refused call twice.
+    EndsRefusedCallsTwice,
+    /// Puts as many questions to the user as the model wants.
+    AsksWithoutLimit,
+    /// Tells the client of an interruption over and over.
+    FloodsTheClient,
+    /// Has something due whenever something was due.
+    NeverRests,
+    /// Takes up no question of the session before it.
+    LosesQuestions,
+    /// Gives calls the numbers that they had in the session before it.
+    CountsAnew,
+    /// Breaks at an interruption.
+    Panics,
+    /// Draws what is to be an input.
+    ActsByChance,
+    /// Forgets a result whose connection is gone.
+    LosesLateResults,
+    /// Tells a result whose connection is gone, and keeps it to tell it again.
+    TellsLateResultsTwice,
+    /// Stays on a connection whose end was announced.
+    StaysToTheEnd,
+    /// Lets sessions at an effect, or keeps them from it, as chance will have it.
+    ClaimsByChance,
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 35] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -65,5 +99,26 @@ impl PlantedBug {
         Self::EndsBeforeChangesAreDone,
         Self::IgnoresTheEnd,
         Self::SharesEffects,
+        Self::RunsWhatWasDeclined,
+        Self::ForgetsRefusedCalls,
+        Self::BeginsATurnPerMessage,
+        Self::ForgetsTurnEnds,
+        Self::EndsRefusedCallsTwice,
+        Self::AsksWithoutLimit,
+        Self::FloodsTheClient,
+        Self::NeverRests,
+        Self::LosesQuestions,
+        Self::CountsAnew,
+        Self::Panics,
+        Self::ActsByChance,
+        Self::LosesLateResults,
+        Self::TellsLateResultsTwice,
+        Self::StaysToTheEnd,
+        Self::ClaimsByChance,
     ];
+}
+
+/// Another number every time.
+pub(crate) fn chance() -> u64 {
+    RandomState::new().hash_one(0)
 }

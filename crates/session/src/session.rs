@@ -134,6 +134,12 @@ impl Session {
     pub fn new(config: SessionConfig, out: &mut Vec<Output>) -> Self {
         out.push(Output::Event(SessionEvent::SessionStarted));
         out.push(Output::ReadLedger);
+        let seed = seed_of(&config.session_id);
+        #[cfg(feature = "planted-bugs")]
+        let seed = match config.planted_bug {
+            Some(crate::planted::PlantedBug::ActsByChance) => crate::planted::chance(),
+            Some(_) | None => seed,
+        };
         Self {
             now: Timestamp::default(),
             state: StateController::new(config.mode, config.limits.trail_entries_max),
@@ -146,7 +152,7 @@ impl Session {
             unsettled: ledger::Unsettled::default(),
             notices: notice::Notices::default(),
             external_in_context: false,
-            seed: seed_of(&config.session_id),
+            seed,
             began_unix_ms: config.started_unix_ms,
             blocks_made: 0,
             transcript: Transcript::default(),
@@ -286,6 +292,9 @@ impl Session {
                 Deadline::Reconnect => self.reconnect(out),
                 Deadline::ClientGrace => self.finish(EndReason::ClientLost, out),
             }
+        }
+        if has_bug!(self, NeverRests) {
+            self.deadlines.set(Deadline::RecordAgain, self.now);
         }
     }
 

@@ -11,7 +11,7 @@ use windlass_tool::id::{EffectId, SessionId};
 pub struct UnderWay {
     held: Arc<Mutex<BTreeMap<EffectId, Holder>>>,
     #[cfg(feature = "planted-bugs")]
-    is_shared: bool,
+    bug: Option<crate::planted::PlantedBug>,
 }
 
 #[derive(Debug)]
@@ -30,6 +30,9 @@ pub struct Claim {
 impl UnderWay {
     /// A session may claim an effect as often as it likes. `None` where another session is at it.
     pub fn claim(&self, effect_id: &EffectId, session: &SessionId) -> Option<Claim> {
+        if self.is_refused_by_chance() {
+            return None;
+        }
         let mut held = self.lock();
         if let Some(holder) = held.get_mut(effect_id) {
             if holder.session != *session && !self.is_shared() {
@@ -57,7 +60,7 @@ impl UnderWay {
 
     #[cfg(feature = "planted-bugs")]
     fn is_shared(&self) -> bool {
-        self.is_shared
+        self.bug == Some(crate::planted::PlantedBug::SharesEffects)
     }
 
     #[cfg(not(feature = "planted-bugs"))]
@@ -65,11 +68,22 @@ impl UnderWay {
         false
     }
 
+    #[cfg(feature = "planted-bugs")]
+    fn is_refused_by_chance(&self) -> bool {
+        self.bug == Some(crate::planted::PlantedBug::ClaimsByChance)
+            && crate::planted::chance().is_multiple_of(2)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    fn is_refused_by_chance(&self) -> bool {
+        false
+    }
+
     /// One with or without a bug.
     #[cfg(feature = "planted-bugs")]
     pub fn with_bug(bug: Option<crate::planted::PlantedBug>) -> Self {
         Self {
-            is_shared: bug == Some(crate::planted::PlantedBug::SharesEffects),
+            bug,
             ..Self::default()
         }
     }

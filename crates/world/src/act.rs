@@ -1,6 +1,8 @@
 //! One step of the world: some time passes, and then somebody does something, or something breaks.
 
+use crate::agenda::Due;
 use crate::count::Fault;
+use crate::rules::Rule;
 use crate::world::{StoreMood, World};
 use std::time::Duration;
 use windlass_session::io::Input;
@@ -81,17 +83,11 @@ impl World {
     }
 
     fn connection_acts(&mut self, index: usize) {
-        let has_calls = !self.lanes[index].running.is_empty();
         if !self.lanes[index].is_connected {
             return;
         }
         match self.random.below(8) {
-            0 => {
-                self.fault(Fault::GoAwayIgnored);
-                let seconds = self.random.below(60);
-                let time_left = (seconds > 0).then(|| Duration::from_secs(seconds));
-                self.feed(index, Input::Model(ModelEvent::GoAway { time_left }));
-            }
+            0 => self.provider_says_go_away(index),
             1 | 2 => {
                 let handle = self.random.one_in(2).then(|| "handle".to_owned().into());
                 self.feed(index, Input::Model(ModelEvent::ResumptionUpdate { handle }));
@@ -101,7 +97,7 @@ impl World {
                 let problem = "no JSON".to_owned();
                 self.feed(index, Input::Model(ModelEvent::Malformed { problem }));
             }
-            3 | 5 => self.lose_socket(index, has_calls),
+            3 | 5 => self.lose_socket(index),
             6 => {
                 let fields = vec!["novelty".to_owned()];
                 self.feed(index, Input::Model(ModelEvent::Unknown { fields }));
@@ -110,11 +106,59 @@ impl World {
         }
     }
 
-    fn lose_socket(&mut self, index: usize, has_calls: bool) {
-        self.fault(match has_calls {
-            true => Fault::SocketLostBeforeResult,
-            false => Fault::SocketLostAfterResult,
+    /// The provider will close the connection in the time that it names; it does, or loses patience before.
+    fn provider_says_go_away(&mut self, index: usize) {
+        let seconds = self.random.below(60);
+        let time_left = (seconds > 0).then(|| Duration::from_secs(seconds));
+        let is_early = seconds == 0 || self.random.one_in(3);
+        let after_us = match is_early {
+            true => self.random.below(4_000) * 1_000,
+            false => seconds * 1_000_000,
+        };
+        let lane = &mut self.lanes[index];
+        let due = Due::Close {
+            lane: index,
+            session: lane.number,
+            generation: lane.generation,
+            is_early,
+        };
+        let at_us = self.now_us + after_us;
+        // Its last word counts.
+        lane.closes_us = Some(at_us);
+        self.agenda.enter(at_us, due);
+        self.feed(index, Input::Model(ModelEvent::GoAway { time_left }));
+    }
+
+    pub(crate) fn provider_closes(&mut self, index: usize, generation: u64, is_early: bool) {
+        let lane = &self.lanes[index];
+        let is_on_it = lane.generation == generation && lane.is_connected;
+        let is_last_word = lane.closes_us == Some(self.now_us);
+        if !is_on_it || !is_last_word || !lane.is_live() || lane.watch.is_draining {
+            return;
+        }
+        if !is_early {
+            let what = format!("connection {generation} is in use until the provider closes it");
+            return self.broken(Rule::AGoAwayIsHeeded, what);
+        }
+        self.fault(Fault::GoAwayIgnored);
+        self.lose_socket(index);
+    }
+
+    /// The connection is gone: before the provider had an answer that it waits for, or after one was sent and before anything
+    /// was heard of it.
+    fn lose_socket(&mut self, index: usize) {
+        let lane = &self.lanes[index];
+        let mut places = lane.watch.places.iter();
+        let is_owed = places.any(|((generation, _), place)| {
+            *generation == lane.generation && place.owed > 0 && place.answers == 0
         });
+        let is_unheard = lane.watch.is_answer_unheard;
+        if is_owed {
+            self.fault(Fault::SocketLostBeforeResult);
+        }
+        if is_unheard {
+            self.fault(Fault::SocketLostAfterResult);
+        }
         if self.random.one_in(2) {
             self.fault(Fault::SocketLostMidFrame);
             let problem = "the frame breaks off".to_owned();

@@ -24,6 +24,14 @@ pub(crate) enum Due {
         /// Whether the session was taken up.
         outcome: Result<bool, LostReason>,
     },
+    /// The provider closes a connection whose end it has announced.
+    Close {
+        lane: usize,
+        session: u32,
+        generation: u64,
+        /// It does not wait as long as it said.
+        is_early: bool,
+    },
     /// A running attempt goes on.
     Act {
         lane: usize,

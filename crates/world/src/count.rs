@@ -23,6 +23,7 @@ counted!(
         SocketLostBeforeResult,
         SocketLostAfterResult,
         SocketLostMidFrame,
+        /// The provider closes a connection whose end it has announced, while the session is still on it.
         GoAwayIgnored,
         ResumeRefused,
         RotatedUnderCalls,
@@ -123,6 +124,9 @@ counted!(
         IntentApplied,
         IntentRejected,
         NoticeSent,
+        LateResultTold,
+        LateResultSuperseded,
+        LateResultSilent,
         EndedStopped,
         EndedByIntent,
         EndedByLoss,

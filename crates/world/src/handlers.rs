@@ -5,6 +5,7 @@ use crate::agenda::{Act, Due};
 use crate::count::{Fault, State};
 use crate::lane::{Running, Stage};
 use crate::outside::Standing;
+use crate::tools;
 use crate::world::World;
 use serde_json::json;
 use windlass_session::io::{AdmittedCall, EffectLookup, Input};
@@ -169,10 +170,12 @@ impl World {
     }
 
     fn success(&mut self, index: usize, call: CallRef) -> HandlerResult {
+        self.last_id += 1;
+        let number = self.last_id;
         let mut success = match self.random.below(6) {
             0 => Success::default(),
             1 => Success::new(json!({ "results": [] })),
-            _ => Success::new(json!({ "n": 1 })),
+            _ => Success::new(json!({ tools::TAG: number })),
         };
         if !self.is_calm && self.random.one_in(3_000) {
             self.fault(Fault::HandlerHuge);
@@ -210,9 +213,10 @@ impl World {
             FailureKind::Transient,
             FailureKind::Conflict,
         ]);
+        self.last_id += 1;
         let report = Report {
             partial_side_effects: Some(false),
-            ..Report::new(kind, "it was refused")
+            ..Report::new(kind, format!("it was refused #{}", self.last_id))
         };
         Err(report.into())
     }
@@ -256,10 +260,11 @@ impl World {
         let effect_id = lookup.effect_id();
         let known = self.outside.known(effect_id);
         let is_in_flight = self.lanes.iter().any(|lane| lane.is_in_flight(effect_id));
+        self.last_id += 1;
         let finding = if self.random.one_in(3) {
             Finding::Unknown
         } else if known.is_done {
-            Finding::Happened(Box::new(Success::new(json!({ "n": 2 }))))
+            Finding::Happened(Box::new(Success::new(json!({ tools::TAG: self.last_id }))))
         } else {
             Finding::NotHappened
         };

@@ -1,11 +1,14 @@
 //! One conversation of one user: the session that it is in now, what its people and programs remember, and what the rules
 //! have to know of it. Decides nothing.
 
+use crate::prove::Journal;
 use crate::random::Random;
+use crate::rules::Telling;
 use crate::tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_session::io::TokenHash;
+use windlass_session::limits::Limits;
 use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
 use windlass_session::snapshot::Snapshot;
@@ -63,9 +66,32 @@ pub(crate) struct Reservation {
     pub(crate) grant: Option<TokenHash>,
 }
 
+/// A call as the model made it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) id: Option<Arc<str>>,
+    pub(crate) generation: u64,
+    pub(crate) name: Arc<str>,
+    pub(crate) arguments: Arguments,
+}
+
+impl Asked {
+    /// Whether it asks for what another asked for on a later connection.
+    pub(crate) fn is_before(&self, other: &Self) -> bool {
+        self.generation < other.generation
+            && self.name == other.name
+            && self.arguments == other.arguments
+    }
+}
+
 /// What is known of one call of the present session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallFacts {
+    pub(crate) asked: Option<Asked>,
+    /// The model has asked for the same on a later connection, and has its answer.
+    pub(crate) is_superseded: bool,
+    /// It was read, and is no repeat.
+    pub(crate) is_requested: bool,
     pub(crate) asked_at_input: u64,
     /// The model had read what others wrote when it asked.
     pub(crate) after_external: bool,
@@ -82,6 +108,8 @@ pub(crate) struct CallFacts {
 /// A provider's call id on one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
+    /// Calls that came under it.
+    pub(crate) calls: u32,
     pub(crate) is_cancelled: bool,
     pub(crate) answers: u32,
     /// It names no delivery of its own, so that each call under it may be owed an answer.
@@ -100,14 +128,60 @@ pub(crate) struct Watch {
     pub(crate) external_in_context: bool,
     pub(crate) has_unrecorded: bool,
     pub(crate) is_closed: bool,
+    /// An answer was sent, and nothing was heard since.
+    pub(crate) is_answer_unheard: bool,
+    /// What still comes of the answer under way is thrown away.
+    pub(crate) is_discarding: bool,
+    /// Tools of which a call was a repeat: one answer of several may have waited for others when the rest was told.
+    pub(crate) repeated: BTreeSet<Arc<str>>,
+    /// How far each result has come that was sent, by its number.
+    pub(crate) tellings: BTreeMap<u64, Telling>,
+    /// Results whose connection is gone, and that have still to be told.
+    pub(crate) owed: BTreeMap<u64, (CallNumber, Asked)>,
+    /// Effects whose calls have ended.
+    pub(crate) told: BTreeSet<EffectId>,
     /// Over but for started changes: the model is not heard any more.
     pub(crate) is_draining: bool,
     pub(crate) open_turn: Option<u64>,
+    /// The same before the present input.
+    pub(crate) turn_at_input: Option<u64>,
+    /// The number of the last turn that began.
+    pub(crate) last_turn: u64,
+    /// Something has happened since it began that another may begin for.
+    pub(crate) has_cause: bool,
+    /// Calls that each turn has paid for: those that started, and those that were refused on their way.
+    pub(crate) charged: BTreeMap<u64, BTreeSet<u64>>,
     pub(crate) open_questions: BTreeSet<u64>,
+    /// Tokens with which the present session has asked.
+    pub(crate) asked: BTreeSet<TokenHash>,
     pub(crate) stages: BTreeMap<EffectId, Stage>,
     pub(crate) refused: Option<Past>,
     /// The number of the last call that the session before this one had when it was saved.
     pub(crate) calls_before: u64,
+}
+
+impl Watch {
+    /// The call of an effect has ended: between its outcome's record and its answer there is nothing any more.
+    pub(crate) fn tell(&mut self, effect_id: &EffectId) {
+        self.told.insert(effect_id.clone());
+        if self.stages.get(effect_id) == Some(&Stage::Recorded) {
+            self.stages.remove(effect_id);
+        }
+    }
+
+    pub(crate) fn note_recorded(&mut self, effect_id: &EffectId) {
+        if self.told.contains(effect_id) {
+            self.stages.remove(effect_id);
+        } else {
+            self.stages.insert(effect_id.clone(), Stage::Recorded);
+        }
+    }
+
+    /// It begins once more.
+    pub(crate) fn note_reserved(&mut self, effect_id: &EffectId) {
+        self.told.remove(effect_id);
+        self.stages.insert(effect_id.clone(), Stage::Reserved);
+    }
 }
 
 pub(crate) struct Lane {
@@ -117,6 +191,7 @@ pub(crate) struct Lane {
     pub(crate) conversation: ConversationId,
     pub(crate) mode: Mode,
     pub(crate) profile: Arc<ModelProfile>,
+    pub(crate) limits: Arc<Limits>,
     pub(crate) persona: Persona,
     pub(crate) session: Option<Session>,
     /// Counts the sessions of the conversation.
@@ -126,6 +201,10 @@ pub(crate) struct Lane {
     pub(crate) is_connected: bool,
     /// The newest connection that was asked for.
     pub(crate) opening: u64,
+    /// When the provider closes the connection, by its own last word.
+    pub(crate) closes_us: Option<u64>,
+    /// An id that the provider took back before its call came.
+    pub(crate) promised: Option<Arc<str>>,
     pub(crate) past: Vec<Past>,
     /// Tokens that were minted, and that the client may not know yet.
     pub(crate) minted: Vec<(CallNumber, TokenHash)>,
@@ -144,6 +223,8 @@ pub(crate) struct Lane {
     pub(crate) has_microphone: bool,
     /// What the store has of the present session, for one that takes its place.
     pub(crate) saved: Option<Saved>,
+    /// Of the present session, where the world is compared.
+    pub(crate) journal: Option<Journal>,
     pub(crate) watch: Watch,
 }
 
@@ -152,6 +233,19 @@ pub(crate) struct Lane {
 pub(crate) struct Saved {
     pub(crate) snapshot: Snapshot,
     pub(crate) starts: BTreeMap<u64, (u32, u32)>,
+    pub(crate) charged: BTreeMap<u64, BTreeSet<u64>>,
+}
+
+/// The default limits, or ones that are soon reached.
+fn limits(mode: Mode, random: &mut Random) -> Limits {
+    let limits = Limits::of(mode);
+    if random.one_in(2) {
+        return limits;
+    }
+    Limits {
+        open_confirmations_max: 1 + random.index(2),
+        ..limits
+    }
 }
 
 impl Lane {
@@ -164,12 +258,14 @@ impl Lane {
             CallSupport::NonBlockingOnly,
         ]);
         let answers = *random.pick(&[AnswerBatching::Together, AnswerBatching::AsReady]);
+        let mode = *random.pick(&[Mode::Voice, Mode::Text]);
         Self {
             home: index,
             user: UserId::new(format!("user-{user}")),
             conversation: ConversationId::new(format!("conversation-{index}")),
-            mode: *random.pick(&[Mode::Voice, Mode::Text]),
+            mode,
             profile: Arc::new(tools::profile(calls, answers)),
+            limits: Arc::new(limits(mode, random)),
             persona: *random.pick(&[
                 Persona::Ordinary,
                 Persona::Ordinary,
@@ -183,6 +279,8 @@ impl Lane {
             generation: 0,
             is_connected: false,
             opening: 0,
+            closes_us: None,
+            promised: None,
             past: Vec::new(),
             minted: Vec::new(),
             tokens: Vec::new(),
@@ -194,6 +292,7 @@ impl Lane {
             is_client_here: true,
             has_microphone: false,
             saved: None,
+            journal: None,
             watch: Watch::default(),
         }
     }
@@ -206,6 +305,7 @@ impl Lane {
             conversation: self.conversation.clone(),
             mode: self.mode,
             profile: self.profile.clone(),
+            limits: self.limits.clone(),
             persona: self.persona,
             session: None,
             number: self.number,
@@ -213,6 +313,8 @@ impl Lane {
             generation: 0,
             is_connected: false,
             opening: 0,
+            closes_us: None,
+            promised: None,
             past: self.past.clone(),
             minted: Vec::new(),
             tokens: self.tokens.clone(),
@@ -224,6 +326,7 @@ impl Lane {
             is_client_here: true,
             has_microphone: false,
             saved: None,
+            journal: None,
             watch: Watch::default(),
         }
     }

@@ -10,6 +10,7 @@ mod lives;
 mod model;
 mod obey;
 mod outside;
+mod prove;
 mod random;
 mod restored;
 mod rules;
@@ -19,4 +20,6 @@ mod user;
 mod world;
 
 pub use count::{Counts, Fault, State};
-pub use world::{Plan, Report, Violation, run};
+pub use prove::run;
+pub use rules::Rule;
+pub use world::{Plan, Report, Violation};

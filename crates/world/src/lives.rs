@@ -90,6 +90,9 @@ impl World {
         lane.running.clear();
         self.unrecorded.retain(|(lane, _)| *lane != index);
         self.trace(|| format!("lane {index} CRASHES"));
+        self.a_replay_gives_the_same_outputs(index);
+        let home = self.lanes[index].home;
+        self.forget_refusals(home);
         for stage in stages {
             self.fault(match stage {
                 Stage::Reserved => Fault::CrashReserved,
@@ -125,6 +128,16 @@ impl World {
                     && self.lanes[slot].opening == generation
                 {
                     self.connect(slot, generation, outcome);
+                }
+            }
+            Due::Close {
+                lane,
+                session,
+                generation,
+                is_early,
+            } => {
+                if let Some(slot) = self.slot_of(lane, session) {
+                    self.provider_closes(slot, generation, is_early);
                 }
             }
             Due::Act {

@@ -76,22 +76,19 @@ impl World {
             }
         };
         let past = self.some_past(index);
+        let past_id = past.as_ref().and_then(|past| past.id.clone());
         match roll {
-            10 | 11 if past.is_some() => {
+            10 | 11 if past_id.is_some() => {
                 self.fault(Fault::ReplayedSameId);
-                let id = past.as_ref().and_then(|past| past.id.clone());
-                self.again(index, past, id)
+                self.again(index, past, past_id)
             }
             12..=14 if past.is_some() => {
                 self.fault(Fault::ReplayedNewId);
                 self.again(index, past, None)
             }
-            15 if past.is_some() => {
+            15 if past_id.is_some() => {
                 self.fault(Fault::ReplayedChangedArguments);
-                let id = past.as_ref().and_then(|past| past.id.clone());
-                let name = past.map_or_else(|| "look".into(), |past| past.name);
-                let arguments = self.arguments();
-                self.call(index, id, name, arguments)
+                self.changed(index, past, past_id)
             }
             16 => {
                 self.fault(Fault::CallWithoutId);
@@ -101,18 +98,18 @@ impl World {
             }
             17 => {
                 self.fault(Fault::ModelInventsTools);
-                let (id, arguments) = (self.new_id(), self.arguments());
+                let (id, arguments) = (self.new_id(index), self.arguments());
                 self.call(index, Some(id), "transfer_everything".into(), arguments)
             }
             18 => {
                 self.fault(Fault::ModelInventsConfirmFlags);
-                let (id, mut arguments) = (self.new_id(), self.arguments().to_map());
+                let (id, mut arguments) = (self.new_id(index), self.arguments().to_map());
                 arguments.insert("confirmed".to_owned(), json!(true));
                 self.call(index, Some(id), "pay".into(), arguments.into())
             }
             19 => {
                 self.fault(Fault::CallUnreadable);
-                let id = self.new_id();
+                let id = self.new_id(index);
                 IncomingCall {
                     name: (!self.random.one_in(3)).then(|| self.tool_name()),
                     arguments: Err(ArgumentsProblem("no JSON".to_owned())),
@@ -120,7 +117,8 @@ impl World {
                 }
             }
             _ => {
-                let (id, name, arguments) = (self.new_id(), self.tool_name(), self.arguments());
+                let (id, name, arguments) =
+                    (self.new_id(index), self.tool_name(), self.arguments());
                 self.call(index, Some(id), name, arguments)
             }
         }
@@ -141,7 +139,7 @@ impl World {
     fn again(&mut self, index: usize, past: Option<Past>, id: Option<Arc<str>>) -> IncomingCall {
         let id = match id {
             Some(id) => id,
-            None => self.new_id(),
+            None => self.new_id(index),
         };
         match past {
             Some(past) => self.call(index, Some(id), past.name, past.arguments),
@@ -150,6 +148,18 @@ impl World {
                 self.call(index, Some(id), name, arguments)
             }
         }
+    }
+
+    /// The id of an earlier call with other arguments than it had.
+    fn changed(&mut self, index: usize, past: Option<Past>, id: Option<Arc<str>>) -> IncomingCall {
+        let Some(past) = past else {
+            return self.again(index, None, id);
+        };
+        let mut arguments = self.arguments();
+        while arguments == past.arguments {
+            arguments = self.arguments();
+        }
+        self.call(index, id, past.name, arguments)
     }
 
     fn call(
@@ -184,8 +194,11 @@ impl World {
             .and_then(|place| past.get(place).cloned())
     }
 
-    fn new_id(&mut self) -> Arc<str> {
-        self.mint("function-call").into()
+    fn new_id(&mut self, index: usize) -> Arc<str> {
+        match self.lanes[index].promised.take() {
+            Some(id) => id,
+            None => self.mint("function-call").into(),
+        }
     }
 
     fn tool_name(&mut self) -> Arc<str> {
@@ -207,11 +220,12 @@ impl World {
             .map(|((_, id), _)| id.clone())
             .collect();
         if open.is_empty() || self.random.one_in(6) {
-            self.fault(Fault::CancelledUnknown);
             let id: Arc<str> = if self.random.one_in(2) {
-                self.fault(Fault::CancelledBefore);
-                format!("function-call-{}", self.last_id + 1).into()
+                let id = self.new_id(index);
+                self.lanes[index].promised = Some(id.clone());
+                id
             } else {
+                self.fault(Fault::CancelledUnknown);
                 "function-call-nobody".into()
             };
             return self.feed(index, Input::Model(ModelEvent::CallsCancelled(vec![id])));

@@ -3,7 +3,7 @@
 
 use crate::agenda::Due;
 use crate::count::{Fault, State};
-use crate::lane::{Reservation, Stage};
+use crate::lane::Reservation;
 use crate::world::{Question, StoreMood, World, written};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,10 +38,14 @@ impl World {
                     user_id: self.lanes[index].user.clone(),
                     now_unix_ms: self.unix_ms(),
                 };
-                self.tell_store(|transaction| transaction.decline(&answer).map(drop));
+                let is_stored =
+                    self.tell_store(|transaction| transaction.decline(&answer).map(drop));
+                self.note_refusal(&token_hash, "the user had declined it", is_stored);
             }
             Output::WithdrawConfirmation { token_hash } => {
-                self.tell_store(|transaction| transaction.revoke(&token_hash).map(drop));
+                let is_stored =
+                    self.tell_store(|transaction| transaction.revoke(&token_hash).map(drop));
+                self.note_refusal(&token_hash, "it was withdrawn", is_stored);
             }
             Output::Reserve(request) => self.reserve(index, *request),
             Output::RecordOutcome(record) => self.record(index, record),
@@ -115,6 +119,7 @@ impl World {
             .map(|(_, token)| *token);
         if let Some(token) = newest {
             lane.tokens.push(token);
+            lane.watch.asked.insert(token);
             if let Some(entry) = self.questions.get_mut(&token) {
                 entry.is_warned = question.warning.is_some();
             }
@@ -188,10 +193,12 @@ impl World {
     fn tell_store(
         &mut self,
         request: impl FnMut(&mut dyn Transaction) -> Result<(), StoreUnavailable>,
-    ) {
-        if let Err(error) = self.ask_store(request) {
+    ) -> bool {
+        let told = self.ask_store(request);
+        if let Err(error) = &told {
             self.trace(|| error.to_string());
         }
+        told.is_ok()
     }
 
     /// Gives the session the store's answer when the store has got round to it; perhaps never.
@@ -284,6 +291,7 @@ impl World {
             is_approved: false,
             is_used: false,
             is_replaced: false,
+            refusal: None,
         };
         self.questions.insert(token_hash, question);
         let call = request.call;
@@ -320,7 +328,7 @@ impl World {
             Ok(Reserved::Reserved) => {
                 let lane = &mut self.lanes[index];
                 lane.claims.insert(effect_id.clone(), claim);
-                lane.watch.stages.insert(effect_id.clone(), Stage::Reserved);
+                lane.watch.note_reserved(&effect_id);
                 lane.call(request.call).reservation = Some(Reservation {
                     effect_id: effect_id.clone(),
                     fingerprint: request.fingerprint,
@@ -419,9 +427,7 @@ impl World {
         if recorded == Ok(Recorded::Stored) {
             self.the_ledger_tells_the_truth(record);
             let lane = &mut self.lanes[index];
-            lane.watch
-                .stages
-                .insert(record.effect_id.clone(), Stage::Recorded);
+            lane.watch.note_recorded(&record.effect_id);
             if let Some(response) = response.filter(|_| text.is_some()) {
                 self.responses
                     .insert(record.effect_id.clone(), response.clone());

@@ -3,6 +3,7 @@
 
 use crate::count::{Fault, State};
 use crate::lane::{Saved, Watch};
+use crate::rules::Rule;
 use crate::world::World;
 use serde_json::Value;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ impl World {
             lane.saved = Some(Saved {
                 snapshot: session.snapshot(),
                 starts: lane.watch.starts.clone(),
+                charged: lane.watch.charged.clone(),
             });
         }
     }
@@ -53,7 +55,9 @@ impl World {
         }
         let watch = Watch {
             starts: saved.starts,
+            charged: saved.charged,
             open_turn,
+            last_turn: form["turns_begun"].as_u64().unwrap_or(0),
             external_in_context: form["external_in_context"] == Value::Bool(true),
             calls_before: form["last_call"].as_u64().unwrap_or(0),
             ..Watch::default()
@@ -110,7 +114,7 @@ impl World {
         });
         if let Some(grant) = lost {
             let what = format!("{} is not asked for any more", grant.effect_id);
-            self.broken("open_questions_are_taken_up", what);
+            self.broken(Rule::OpenQuestionsAreTakenUp, what);
         }
     }
 
@@ -119,7 +123,7 @@ impl World {
         let before = self.lanes[index].watch.calls_before;
         if call.0 <= before {
             let what = format!("{call} comes after call-{before}");
-            self.broken("numbers_go_on", what);
+            self.broken(Rule::NumbersGoOn, what);
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::count::State;
 use crate::lane::Lane;
+use crate::rules::Rule;
 use crate::world::{StoreMood, World};
+use std::time::Duration;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;
+use windlass_session::model::ModelEvent;
 use windlass_store::{EffectState, Store};
 
 /// In this time every deadline of the core has passed.
@@ -21,6 +24,13 @@ impl World {
             lane.crash_in = None;
         }
         self.advance(self.now_us + SETTLING_US);
+        // The first may end an answer that was interrupted, the second the turn, the third what was made of late results.
+        for _ in 0..3 {
+            for index in 0..self.lanes.len() {
+                self.model_is_done(index);
+            }
+            self.advance(self.now_us + SETTLING_US);
+        }
         for index in 0..self.lanes.len() {
             self.everything_settles(index);
         }
@@ -31,8 +41,20 @@ impl World {
         for index in 0..self.lanes.len() {
             self.nothing_lives_after_the_end(index);
             self.one_end_per_start(index);
+            self.a_replay_gives_the_same_outputs(index);
         }
         self.count_ledger();
+    }
+
+    fn model_is_done(&mut self, index: usize) {
+        if self.lanes[index].is_live() && self.lanes[index].is_connected {
+            let done = ModelEvent::TurnComplete {
+                idle: true,
+                reason: None,
+                unplayed: Duration::ZERO,
+            };
+            self.feed(index, Input::Model(done));
+        }
     }
 
     /// After the last fault, nothing is left to be done, and nobody waits for an answer.
@@ -41,7 +63,7 @@ impl World {
             return;
         }
         if let Some(due_us) = self.deadline_us(index) {
-            let rule = "everything_settles";
+            let rule = Rule::EverythingSettles;
             return self.broken(rule, format!("something is still due at {due_us} µs"));
         }
         let Lane {
@@ -49,7 +71,7 @@ impl World {
         } = &self.lanes[index];
         if let Some(call) = watch.open_questions.first() {
             let what = format!("call-{call} is still asked for");
-            return self.broken("everything_settles", what);
+            return self.broken(Rule::EverythingSettles, what);
         }
         let open = watch.calls.iter().find(|(_, call)| call.ended == 0);
         let unanswered = watch
@@ -62,12 +84,13 @@ impl World {
             (None, None) => None,
         };
         if let Some(problem) = problem {
-            self.broken("everything_settles", problem);
+            return self.broken(Rule::EverythingSettles, problem);
         }
+        self.nothing_is_owed(index);
     }
 
     fn nothing_lives_after_the_end(&mut self, index: usize) {
-        let rule = "nothing_lives_after_the_end";
+        let rule = Rule::NothingLivesAfterTheEnd;
         let Some(session) = &self.lanes[index].session else {
             return;
         };

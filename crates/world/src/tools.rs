@@ -15,7 +15,7 @@ use windlass_tool::registry::{Declarations, Registry, Tool};
 use windlass_tool::validate::Validator;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 21] = [
     "search",
     "look",
     "write",
@@ -34,12 +34,18 @@ pub(crate) const NAMES: [&str; 20] = [
     "typed",
     "slow",
     "slow_write",
+    "quiet",
     "describe_tool",
     "note",
 ];
 
 /// The one whose results hold what others wrote.
 pub(crate) const EXTERNAL: &str = "search";
+
+/// The one of whose results the model is to say nothing.
+pub(crate) const SILENT: &str = "quiet";
+/// The member of a result that numbers it.
+pub(crate) const TAG: &str = "n";
 
 struct Elsewhere;
 
@@ -123,6 +129,11 @@ fn tools(version: &str) -> Vec<Tool> {
         Tool {
             behavior: Behavior::NonBlocking,
             ..write("slow_write")
+        },
+        Tool {
+            behavior: Behavior::NonBlocking,
+            scheduling: Scheduling::Silent,
+            ..read(SILENT)
         },
         read("describe_tool"),
         read("note"),

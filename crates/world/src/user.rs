@@ -101,16 +101,7 @@ impl World {
     }
 
     fn confirm(&mut self, index: usize, token_hash: TokenHash, approved: bool) {
-        let now_unix_ms = self.unix_ms();
-        if let Some(question) = self.questions.get_mut(&token_hash) {
-            // Only the user who was asked can approve, and nobody approves what has run out.
-            let is_own = question.lane == index;
-            let is_valid = now_unix_ms < question.expires_at_unix_ms;
-            question.is_approved |= approved && is_own && is_valid;
-            if is_own && !is_valid {
-                self.fault(Fault::ConfirmedLate);
-            }
-        }
+        self.note_answer(index, &token_hash, approved);
         self.lanes[index].inputs += 1;
         let event = ClientEvent::Confirm {
             token_hash,

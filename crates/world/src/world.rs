@@ -5,13 +5,14 @@ use crate::agenda::Agenda;
 use crate::count::{Counts, Fault};
 use crate::lane::{Lane, Watch};
 use crate::outside::Outside;
+use crate::prove::{Digest, Journal};
 use crate::random::Random;
+use crate::rules::Rule;
 use crate::tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::{Input, LedgerEntry, OutcomeRecord, OutcomeState, Output, TokenHash};
-use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::snapshot::{Restored, is_worth_saving};
@@ -25,6 +26,9 @@ use windlass_tool::sensitive::Sensitive;
 /// Milliseconds since the Unix epoch at which every world begins: 2026-11-20.
 const BEGINNING_UNIX_MS: i64 = 1_795_132_800_000;
 
+/// One world in so many is compared.
+const COMPARED_EVERY: u64 = 50;
+
 /// One world that is to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -33,6 +37,8 @@ pub struct Plan {
     pub steps: u32,
     /// Whether everything that happens is written down.
     pub is_traced: bool,
+    /// Whether it is run twice, and each session of it once more from its journal, and what comes out is compared.
+    pub is_compared: bool,
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<windlass_session::planted::PlantedBug>,
 }
@@ -43,6 +49,7 @@ impl Plan {
             seed,
             steps: 120,
             is_traced: false,
+            is_compared: seed.is_multiple_of(COMPARED_EVERY),
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
         }
@@ -52,8 +59,7 @@ impl Plan {
 /// A rule that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule's name is that of the function that looks after it.
-    pub rule: &'static str,
+    pub rule: Rule,
     pub what: String,
 }
 
@@ -63,6 +69,8 @@ pub struct Report {
     pub violation: Option<Violation>,
     pub trace: Vec<String>,
     pub counts: Counts,
+    /// Of all outputs, where the world is compared.
+    pub digest: Option<u64>,
 }
 
 /// How the store behaves at present.
@@ -92,6 +100,16 @@ pub(crate) struct Question {
     pub(crate) is_used: bool,
     /// Another token has taken the place of its own.
     pub(crate) is_replaced: bool,
+    /// Nobody may approve it any more.
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// Why a question was closed without a yes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) problem: &'static str,
+    /// The store knows of it, so that it holds after a crash, too.
+    pub(crate) is_stored: bool,
 }
 
 pub(crate) struct World {
@@ -119,28 +137,27 @@ pub(crate) struct World {
     pub(crate) last_id: u64,
     pub(crate) report: Report,
     is_traced: bool,
+    digest: Option<Digest>,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<windlass_session::planted::PlantedBug>,
 }
 
-/// Runs one world to its end, or to the first rule that does not hold.
-pub fn run(plan: &Plan) -> Report {
-    let mut world = World::new(plan);
-    for _ in 0..plan.steps {
-        if world.is_broken() {
-            break;
-        }
-        world.step();
-        world.report.counts.steps += 1;
-    }
-    if !world.is_broken() {
-        world.settle();
-    }
-    world.report
-}
-
 impl World {
-    fn new(plan: &Plan) -> Self {
+    pub(crate) fn live(&mut self, steps: u32) {
+        for _ in 0..steps {
+            if self.is_broken() {
+                break;
+            }
+            self.step();
+            self.report.counts.steps += 1;
+        }
+        if !self.is_broken() {
+            self.settle();
+        }
+        self.report.digest = self.digest.as_ref().map(Digest::sum);
+    }
+
+    pub(crate) fn new(plan: &Plan) -> Self {
         let mut random = Random::new(plan.seed);
         let shares_user = random.one_in(2);
         let seats = 1 + random.index(2);
@@ -170,6 +187,7 @@ impl World {
             last_id: 0,
             report: Report::default(),
             is_traced: plan.is_traced,
+            digest: plan.is_compared.then(Digest::default),
             #[cfg(feature = "planted-bugs")]
             planted_bug: plan.planted_bug,
         }
@@ -179,7 +197,7 @@ impl World {
         self.report.violation.is_some()
     }
 
-    pub(crate) fn broken(&mut self, rule: &'static str, what: impl Into<String>) {
+    pub(crate) fn broken(&mut self, rule: Rule, what: impl Into<String>) {
         let what = what.into();
         self.trace(|| format!("BROKEN {rule}: {what}"));
         self.report
@@ -225,6 +243,7 @@ impl World {
         if !self.lanes[index].watch.has_unrecorded && self.mood == StoreMood::Up {
             self.one_end_per_start(index);
         }
+        self.a_replay_gives_the_same_outputs(index);
         let (now_us, unix_ms) = (self.now_us, self.unix_ms());
         let registry = tools::registry(self.is_reloaded);
         let lane = &mut self.lanes[index];
@@ -245,7 +264,7 @@ impl World {
             conversation_id: lane.conversation.clone(),
             mode: lane.mode,
             registry,
-            limits: Arc::new(Limits::of(lane.mode)),
+            limits: lane.limits.clone(),
             profile: lane.profile.clone(),
             started_unix_ms: unix_ms,
             history: before.map_or_else(Vec::new, |before| before.history.clone()),
@@ -254,7 +273,9 @@ impl World {
             planted_bug: self.planted_bug,
         };
         let mut outputs = Vec::new();
+        let journaled = self.digest.is_some().then(|| config.clone());
         lane.session = Some(Session::new(config, &mut outputs));
+        lane.journal = journaled.map(|config| Journal::begin(&config, &outputs));
         self.trace(|| format!("lane {index} begins session {number}"));
         for output in outputs {
             self.take_output(index, output);
@@ -326,8 +347,13 @@ impl World {
         self.trace(|| format!("lane {index} < {input:?}"));
         self.before_input(index, &input);
         let mut outputs = Vec::new();
-        if let Some(session) = &mut self.lanes[index].session {
+        let lane = &mut self.lanes[index];
+        let journaled = lane.journal.is_some().then(|| input.clone());
+        if let Some(session) = &mut lane.session {
             session.handle(now, input, &mut outputs);
+        }
+        if let (Some(journal), Some(input)) = (&mut lane.journal, journaled) {
+            journal.step(now, input, &outputs);
         }
         self.outputs_are_bounded(outputs.len());
         let is_news = outputs.iter().any(is_worth_saving);
@@ -348,6 +374,9 @@ impl World {
 
     fn take_output(&mut self, index: usize, output: Output) {
         self.trace(|| format!("lane {index}   > {}", describe(&output)));
+        if let Some(digest) = &mut self.digest {
+            digest.take(index, &output);
+        }
         self.on_output(index, &output);
         if !self.is_broken() {
             self.obey(index, output);

@@ -85,9 +85,20 @@ impl Session {
     }
 
     /// Step 7 on: whether the same was wished before, and what follows.
-    pub(crate) fn recall(&mut self, call: Call, out: &mut Vec<Output>) {
-        if let Some(call) = self.recognise_effect(call, out) {
-            self.charge(call, out);
+    pub(crate) fn recall(&mut self, mut call: Call, out: &mut Vec<Output>) {
+        // What had joined it while it waited for the ledger shares its fate.
+        let attached = std::mem::take(&mut call.attached);
+        let (number, fingerprint) = (call.number(), call.fingerprint);
+        match self.recognise_effect(call, out) {
+            Some(mut call) => {
+                call.attached = attached;
+                self.charge(call, out);
+            }
+            None => {
+                for (slot, rule) in attached {
+                    self.join_again(number, fingerprint, slot, rule, out);
+                }
+            }
         }
     }
 

@@ -23,7 +23,10 @@ use windlass_tool::template;
 impl Session {
     /// Step 10: has the question stored. The call is answered when it is.
     pub(crate) fn ask(&mut self, mut call: Call, out: &mut Vec<Output>) {
-        if self.confirmations.open_count() >= self.config.limits.open_confirmations_max {
+        // Those that are being stored will be open, too.
+        let asked = self.confirmations.open_count() + self.calls.proposing();
+        let is_full = asked >= self.config.limits.open_confirmations_max;
+        if is_full && !has_bug!(self, AsksWithoutLimit) {
             let error = confirm::too_many(call.tool());
             return self.refuse_call(call, error, Charge::Already, out);
         }
@@ -280,6 +283,9 @@ impl Session {
 
     /// The user said no.
     fn decline(&mut self, number: CallNumber, token_hash: TokenHash, out: &mut Vec<Output>) {
+        if has_bug!(self, RunsWhatWasDeclined) {
+            return;
+        }
         out.push(Output::DeclineConfirmation { token_hash });
         let error = CallError::new(
             ErrorType::ConfirmationDeclined,

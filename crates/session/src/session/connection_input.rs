@@ -72,7 +72,9 @@ impl Session {
             time_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         out.push(Output::Event(SessionEvent::ProviderGoAway { time_left_ms }));
         let at = self.connection.plan.go_away(self.now, time_left);
-        self.deadlines.set(Deadline::Rotation, at);
+        if !has_bug!(self, StaysToTheEnd) {
+            self.deadlines.set(Deadline::Rotation, at);
+        }
     }
 
     pub(super) fn on_handle(&mut self, handle: Option<Sensitive<String>>, out: &mut Vec<Output>) {

@@ -10,7 +10,7 @@ use crate::event::{DuplicateRule, SessionEvent};
 use crate::facts::Slot;
 use crate::io::Output;
 use crate::model::{AnswerBatching, ModelCommand, ModelToolResponse};
-use crate::policy::{DESCRIBE_TOOL, DeliveryState, Settled};
+use crate::policy::{DESCRIBE_TOOL, DeliveryState, EffectState, Settled};
 use crate::session::settlement::call_record;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,9 @@ impl Session {
         });
         if let Some(turn) = self.turns.get_mut(slot.turn) {
             turn.summary.refusals += 1;
-            let is_charged = charge == Charge::Now && &*slot.name != DESCRIBE_TOOL;
+            let is_charged = charge == Charge::Now
+                && &*slot.name != DESCRIBE_TOOL
+                && !has_bug!(self, ForgetsRefusedCalls);
             turn.summary.calls += u32::from(is_charged);
             let is_retrieval = slot
                 .tool()
@@ -74,6 +76,9 @@ impl Session {
         self.deliveries.remember(slot.clone(), state);
         let scheduling = self.scheduling_of_answer(&slot, false);
         let record = call_record(slot.clone(), &settled.response);
+        if has_bug!(self, EndsRefusedCallsTwice) {
+            out.push(Output::Event(SessionEvent::CallRejected(record.clone())));
+        }
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         let is_spoken = !has_bug!(self, LeavesRefusalsOpen);
         let turn = slot.turn;
@@ -163,6 +168,34 @@ impl Session {
         self.wind_up(turn, out);
     }
 
+    /// A delivery that had joined a call which turned out to be a repeat itself.
+    pub(crate) fn join_again(
+        &mut self,
+        number: CallNumber,
+        fingerprint: Option<[u8; 32]>,
+        slot: Slot,
+        rule: DuplicateRule,
+        out: &mut Vec<Output>,
+    ) {
+        let effect = fingerprint.and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+        let open = match effect.map(|effect| &effect.state) {
+            Some(EffectState::Open(open)) => *open,
+            Some(_) | None => number,
+        };
+        if let Some(call) = self.calls.get_mut(open) {
+            return call.attached.push((slot, rule));
+        }
+        self.deduplicated(&slot, rule, out);
+        let record = self.deliveries.find(&slot.key);
+        match record.map(|delivery| delivery.state.clone()) {
+            Some(DeliveryState::Settled(settled)) => {
+                let scheduling = self.scheduling_of_answer(&slot, settled.response.is_ok());
+                self.answer(slot, &settled, scheduling, true, true, out);
+            }
+            Some(DeliveryState::Open(_)) | None => self.release(&slot, None, true, out),
+        }
+    }
+
     /// A delivery that is answered from the record; only where this connection has had no answer under its id.
     pub(crate) fn replay(
         &mut self,
@@ -246,7 +279,11 @@ impl Session {
         self.release(&slot, answer, blocks, out);
         if is_heard && settled.is_outcome {
             let settled = settled.clone();
-            self.connection.unconfirmed.push(Late { slot, settled });
+            self.connection.unconfirmed.push(Late {
+                slot,
+                settled,
+                scheduling,
+            });
         }
     }
 

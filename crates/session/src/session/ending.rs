@@ -25,7 +25,7 @@ impl Session {
         let Some(ended) = self.turns.end(self.now, is_interrupted) else {
             return;
         };
-        if ended.is_news {
+        if ended.is_news && !has_bug!(self, ForgetsTurnEnds) {
             let (turn, summary) = (ended.turn, ended.summary);
             out.push(Output::Event(SessionEvent::TurnEnded { turn, summary }));
             if !is_interrupted {

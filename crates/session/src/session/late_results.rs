@@ -27,30 +27,35 @@ impl Session {
         settled: &Settled,
         scheduling: Option<Scheduling>,
     ) {
-        let is_kept = self
-            .connection
-            .late
-            .iter()
-            .any(|late| late.is_of(&settled.response));
-        if is_kept || scheduling == Some(Scheduling::Silent) {
+        let late = &mut self.connection.late;
+        let is_kept = late.iter().any(|late| late.is_of(&settled.response));
+        let is_lost = has_bug!(self, LosesLateResults);
+        if is_kept || is_lost || scheduling == Some(Scheduling::Silent) {
             return;
         }
-        if self.connection.late.len() >= self.config.limits.open_calls_max {
-            self.connection.late.pop_front();
-        }
-        self.connection.late.push_back(Late {
+        let newest = Late {
             slot: slot.clone(),
             settled: settled.clone(),
-        });
+            scheduling,
+        };
+        // Several calls may have been answered with one effect, which the model is told of once.
+        if let Some(known) = late.iter_mut().find(|late| late.is_of_effect(settled)) {
+            *known = newest;
+            return;
+        }
+        if late.len() >= self.config.limits.open_calls_max {
+            late.pop_front();
+        }
+        late.push_back(newest);
     }
 
     /// Nothing was heard after these answers, so that nobody knows whether the provider took them.
     pub(super) fn keep_unconfirmed(&mut self) {
-        for Late { slot, settled } in std::mem::take(&mut self.connection.unconfirmed) {
-            if let Some(effect_id) = &settled.effect_id {
+        for late in std::mem::take(&mut self.connection.unconfirmed) {
+            if let Some(effect_id) = &late.settled.effect_id {
                 self.deliveries.note_reach(effect_id, false);
             }
-            self.keep_late(&slot, &settled, None);
+            self.keep_late(&late.slot, &late.settled, late.scheduling);
         }
     }
 
@@ -62,11 +67,11 @@ impl Session {
         }
         let calls = &self.calls;
         self.connection.unconfirmed.retain(|late| {
-            let is_open = calls.is_open(late.slot.batch);
-            if let (false, Some(effect_id)) = (is_open, late.settled.effect_id.clone()) {
+            let is_held = calls.holds(late.slot.batch, late.slot.number);
+            if let (false, Some(effect_id)) = (is_held, late.settled.effect_id.clone()) {
                 out.push(Output::MarkAnswered { effect_id });
             }
-            is_open
+            is_held
         });
     }
 
@@ -89,7 +94,8 @@ impl Session {
         let late = std::mem::take(&mut self.connection.late);
         let characters_max = self.config.limits.projection_characters_max;
         let mut responses = Vec::with_capacity(late.len());
-        for Late { slot, settled } in late {
+        for told in late {
+            let Late { slot, settled, .. } = &told;
             if let Some(effect_id) = &settled.effect_id {
                 self.deliveries.note_reach(effect_id, true);
             }
@@ -101,7 +107,10 @@ impl Session {
                 projection: envelope::project(&settled.response, settled.quoted, characters_max),
                 scheduling: None,
             });
-            self.connection.unconfirmed.push(Late { slot, settled });
+            if has_bug!(self, TellsLateResultsTwice) {
+                self.connection.late.push_back(told.clone());
+            }
+            self.connection.unconfirmed.push(told);
         }
         out.push(Output::SendModel(ModelCommand::LateResults(responses)));
         self.connection.plan.said();

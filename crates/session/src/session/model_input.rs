@@ -63,6 +63,9 @@ impl Session {
             return;
         }
         let is_void = self.connection.discarding;
+        if has_bug!(self, BeginsATurnPerMessage) {
+            self.end_turn(false, out);
+        }
         if !is_void {
             self.model_output(out);
         }
@@ -271,6 +274,12 @@ impl Session {
             self.connection.discarding = !is_complete;
         }
         out.push(Output::SendClient(ClientUpdate::Interrupted));
+        if has_bug!(self, Panics) {
+            unreachable!("a bug was planted");
+        }
+        if has_bug!(self, FloodsTheClient) {
+            out.extend((0..3_000).map(|_| Output::SendClient(ClientUpdate::Interrupted)));
+        }
         self.cancel_on_interrupt(out);
         if self.turns.current().is_some_and(|turn| turn.heard_model) {
             self.end_turn(true, out);

@@ -98,7 +98,9 @@ impl Session {
         self.began_unix_ms = snapshot.began_unix_ms;
         self.external_in_context = snapshot.external_in_context;
         self.blocks_made = snapshot.blocks_made;
-        self.calls.number_after(snapshot.last_call);
+        if !has_bug!(self, CountsAnew) {
+            self.calls.number_after(snapshot.last_call);
+        }
         self.connection.is_lost = true;
         self.take_up_turns(snapshot.turns_begun, snapshot.inputs, snapshot.open_turn);
         self.state.restore(
@@ -192,6 +194,7 @@ impl Session {
         let number = known.unwrap_or_else(|| self.calls.next_number());
         let response = match question.state {
             QuestionState::Open => match self.may_wait_on(question) {
+                true if has_bug!(self, LosesQuestions) => return,
                 true => return self.take_up(open_question(question, number)),
                 false => {
                     let token_hash = question.token_hash;

@@ -412,6 +412,32 @@ fn too_many_open_questions_are_refused() {
 }
 
 #[test]
+fn questions_of_one_message_count_while_they_are_being_stored() {
+    check_with(
+        Mode::Text,
+        |config| {
+            config.limits = Arc::new(Limits {
+                open_confirmations_max: 1,
+                ..Limits::of(Mode::Text)
+            });
+        },
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"1"} + function-call-2 pay {"text":"2"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-2 rejected ConfirmationRequired
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it + function-call-2 CONFIRMATION_REQUIRED pay cannot be asked for now: too many questions wait for the user already
+            client: ToolsComplete { tool_count: 2 }
+            client: confirm call-1 "Pay 1"
+        "#]],
+    );
+}
+
+#[test]
 fn the_question_after_a_refused_one_still_names_what_was_done_before() {
     check(
         Mode::Text,

@@ -2,6 +2,8 @@
 
 use crate::harness::{check, check_with};
 use expect_test::expect;
+use std::sync::Arc;
+use windlass_session::model::{AnswerBatching, ModelProfile};
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -244,7 +246,7 @@ fn a_model_that_says_nothing_to_a_result_is_nudged_only_where_configured_and_onc
     check_with(
         Mode::Voice,
         |config| {
-            let limits = std::sync::Arc::make_mut(&mut config.limits);
+            let limits = Arc::make_mut(&mut config.limits);
             limits.result_nudges_max = 1;
         },
         expect![[r#"
@@ -321,6 +323,136 @@ fn a_client_that_stays_away_ends_its_session() {
             client: session complete, 1 transcripts
             session ended: ClientLost
             close ClientLost
+        "#]],
+    );
+}
+
+#[test]
+fn an_answer_that_was_heard_is_not_told_again_though_its_message_has_others_open() {
+    check_with(
+        Mode::Voice,
+        |config| {
+            config.profile = Arc::new(ModelProfile {
+                answers: AnswerBatching::AsReady,
+                ..(*config.profile).clone()
+            });
+        },
+        expect![[r#"
+            > handle h-1
+            > hears look it up
+            turn 1 started
+            client: User piece "look it up"
+            > calls function-call-1 look {} + function-call-2 slow {}
+            client: User said "look it up"
+            client: ModelGenerating
+            start call-1 look {}
+            start call-2 slow {}
+            > returns 1 {"found":1}
+            call-1 finished
+            to model: function-call-1 ok {"found":1}
+            > says Found.
+            client: Assistant piece "Found."
+            > lost 1
+            client: Assistant said "Found."
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "look it up"
+            > returns 2 {"found":2}
+            call-2 finished
+            client: ToolsComplete { tool_count: 2 }
+            > says Well.
+            client: ModelGenerating
+            client: Assistant piece "Well."
+            > generated
+            > done
+            client: Assistant said "Well."
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: late slow ok {"found":2}
+        "#]],
+    );
+}
+
+#[test]
+fn a_silent_result_that_nobody_has_heard_of_is_not_spoken_of_after_a_loss() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > hears note it
+            turn 1 started
+            client: User piece "note it"
+            > calls function-call-1 silent {}
+            client: User said "note it"
+            client: ModelGenerating
+            start call-1 silent {}
+            > returns 1 {"noted":1}
+            call-1 finished
+            to model: function-call-1 Silent ok {"noted":1}
+            client: ToolsComplete { tool_count: 1 }
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "note it"
+            > says Noted.
+            client: ModelGenerating
+            client: Assistant piece "Noted."
+            > generated
+            > done
+            client: Assistant said "Noted."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_effect_that_answers_several_calls_is_told_once_after_a_loss() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > handle h-1
+            > hears write it
+            turn 1 started
+            client: User piece "write it"
+            > calls function-call-1 write {}
+            client: User said "write it"
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {}
+            > returns 1 {"id":7}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"id":7}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 write {} + function-call-3 write {}
+            answered effect-1
+            call-2 is a repeat: SameEffectFinished
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"id":7} + function-call-3 ok {"id":7}
+            client: ToolsComplete { tool_count: 2 }
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2 with h-1
+            > resumed 2
+            > ready
+            client: Reconnected
+            to model: text "write it"
+            > says Written.
+            client: ModelGenerating
+            client: Assistant piece "Written."
+            > generated
+            > done
+            client: Assistant said "Written."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 2
+            client: TurnComplete { turn: 1 }
+            to model: late write ok {"id":7}
         "#]],
     );
 }

@@ -1,6 +1,6 @@
 //! Changes that another session of the conversation is still at, and lookups that an attempt overtakes.
 
-use crate::harness::check;
+use crate::harness::{Bench, check};
 use expect_test::expect;
 use windlass_tool::kind::Mode;
 
@@ -89,4 +89,26 @@ fn a_lookup_that_an_attempt_overtakes_has_found_out_nothing() {
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
+}
+
+#[test]
+fn a_repeat_of_a_call_that_waits_for_the_ledger_is_answered_with_it() {
+    for entry in ["unheard", "unknown", "failed"] {
+        let (mut bench, _) = Bench::unread(Mode::Voice, |_| {});
+        for line in [
+            "connected 1",
+            "ready",
+            "text go",
+            "lookup finds nothing happened",
+        ] {
+            bench.line(line);
+        }
+        let waits = bench.line(r#"calls one write {"text":"a"} + two write {"text":"a"}"#);
+        assert!(!waits.contains("to model"), "{waits}");
+        let mut said = bench.line(&format!(r#"ledger {entry} effect-7 write {{"text":"a"}}"#));
+        said += &bench.line("returns 1 {\"id\":7}");
+        let answers = ["one ok", "two ok"].map(|answer| said.matches(answer).count());
+        assert_eq!(answers, [1, 1], "{entry}: {said}");
+        assert!(said.contains("call-2 is a repeat"), "{entry}: {said}");
+    }
 }

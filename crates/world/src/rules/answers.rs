@@ -1,9 +1,10 @@
 //! Answers: one end for each delivered call, one answer for each provider id, intents once, and silence after the end.
 
-use crate::count::State;
+use crate::count::{Fault, State};
 use crate::lane::Past;
+use crate::rules::Rule;
 use crate::world::World;
-use windlass_session::client::ClientUpdate;
+use windlass_session::client::{ClientUpdate, ErrorCode};
 use windlass_session::event::{CallRecord, DuplicateRule, EndReason, Resolution, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{ModelCommand, ModelEvent};
@@ -13,8 +14,14 @@ use windlass_tool::id::CallNumber;
 impl World {
     /// Notes what the session is told, before it answers.
     pub(crate) fn before_input(&mut self, index: usize, input: &Input) {
+        self.note_asked(index, input);
+        self.note_heard(index, input);
         let lane = &mut self.lanes[index];
         let generation = lane.generation;
+        let mut came_after_all = 0;
+        lane.watch.is_answer_unheard &= !is_heard(input);
+        lane.watch.has_cause |= begins_turns(input);
+        lane.watch.turn_at_input = lane.watch.open_turn;
         match input {
             Input::Model(_) if lane.watch.is_draining => {}
             Input::Model(ModelEvent::Calls(calls)) => {
@@ -25,6 +32,8 @@ impl World {
                     let names_one = id.len() >= 9 && !id.contains("temp") && call.name != call.id;
                     let place = lane.watch.places.entry((generation, id)).or_default();
                     place.names_many |= !names_one;
+                    came_after_all += u32::from(place.is_cancelled && place.calls == 0);
+                    place.calls += 1;
                     place.owed = if place.names_many { place.owed + 1 } else { 1 };
                 }
             }
@@ -38,6 +47,9 @@ impl World {
             }
             _ => {}
         }
+        for _ in 0..came_after_all {
+            self.fault(Fault::CancelledBefore);
+        }
     }
 
     pub(crate) fn after_input(&mut self, index: usize) {
@@ -49,7 +61,7 @@ impl World {
     pub(crate) fn on_output(&mut self, index: usize, output: &Output) {
         if self.lanes[index].watch.is_closed {
             let what = format!("{output:?} comes after the end");
-            return self.broken("nothing_lives_after_the_end", what);
+            return self.broken(Rule::NothingLivesAfterTheEnd, what);
         }
         match output {
             Output::StartCall(call) => {
@@ -61,28 +73,42 @@ impl World {
             }
             Output::Reserve(request) if self.lanes[index].watch.has_unrecorded => {
                 let what = format!("{} is to begin", request.call);
-                self.broken("no_change_starts_while_outcomes_are_unrecorded", what);
+                self.broken(Rule::NoChangeStartsWhileOutcomesAreUnrecorded, what);
             }
             Output::SendModel(command) => {
                 self.note_external(index, command);
                 self.one_answer_per_provider_id(index, command);
+                match command {
+                    ModelCommand::ToolResponses(answers) => self.note_answers(index, answers),
+                    ModelCommand::LateResults(late) => self.a_late_result_is_told_once(index, late),
+                    _ => {}
+                }
             }
+            Output::DiscardAudio => self.lanes[index].watch.is_discarding = true,
+            Output::AcceptAudio => self.lanes[index].watch.is_discarding = false,
             Output::Event(event) => self.on_event(index, event),
             Output::SendClient(ClientUpdate::SessionComplete { .. }) => {
                 self.lanes[index].watch.is_draining = true;
             }
+            // Both end the turn under way, and nobody asked for that.
+            Output::SendClient(ClientUpdate::Error {
+                code: ErrorCode::ProviderSilent,
+                ..
+            })
+            | Output::Connect { .. } => self.lanes[index].watch.has_cause = true,
             _ => {}
         }
     }
 
     fn one_answer_per_provider_id(&mut self, index: usize, command: &ModelCommand) {
-        let rule = "one_answer_per_provider_id";
+        let rule = Rule::OneAnswerPerProviderId;
         match command {
             ModelCommand::Notice(_) => self.report.counts.state(State::NoticeSent),
             ModelCommand::ToolResponses(_) if self.is_cut_off(index) => {
                 self.broken(rule, "answers are sent to nobody");
             }
             ModelCommand::ToolResponses(answers) => {
+                self.lanes[index].watch.is_answer_unheard = true;
                 for id in answers.iter().filter_map(|answer| answer.id.clone()) {
                     let lane = &mut self.lanes[index];
                     let key = (lane.generation, id.clone());
@@ -117,19 +143,22 @@ impl World {
 
     fn on_event(&mut self, index: usize, event: &SessionEvent) {
         match event {
-            SessionEvent::CallRequested { call, .. } => {
+            SessionEvent::CallRequested { call, turn, .. } => {
                 self.numbers_go_on(index, *call);
+                self.a_call_counts_to_its_turn(index, *call, *turn);
                 let lane = &mut self.lanes[index];
                 let (asked_at_input, after_external) =
                     (lane.inputs, lane.watch.external_in_context);
                 let facts = lane.call(*call);
+                facts.is_requested = true;
                 facts.asked_at_input = asked_at_input;
                 facts.after_external = after_external;
             }
             SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)
             | SessionEvent::CallCancelled(record) => self.on_end(index, event, record),
-            SessionEvent::CallDeduplicated { call, rule, .. } => {
+            SessionEvent::CallDeduplicated { call, rule, tool } => {
+                self.lanes[index].watch.repeated.insert(tool.clone());
                 self.report.counts.state(match rule {
                     DuplicateRule::SameDelivery => State::SameDelivery,
                     DuplicateRule::SameEffectRunning => State::SameEffectRunning,
@@ -159,6 +188,7 @@ impl World {
                 let lane = &mut self.lanes[index];
                 lane.inputs += u64::from(lane.has_microphone);
                 self.turns_do_not_overlap(index, *turn, true);
+                self.a_turn_needs_a_cause(index, *turn);
             }
             SessionEvent::TurnEnded { turn, .. } => self.turns_do_not_overlap(index, *turn, false),
             other => self.count_event(index, other),
@@ -196,6 +226,15 @@ impl World {
 
     fn on_end(&mut self, index: usize, event: &SessionEvent, record: &CallRecord) {
         self.report.counts.state(state_of_end(event, record));
+        if let SessionEvent::CallFinished(_) = event {
+            self.note_outcome(index, record);
+        }
+        if let SessionEvent::CallRejected(_) = event {
+            self.charge_refusal(index, record);
+        }
+        if let Some(effect_id) = &record.effect_id {
+            self.lanes[index].watch.tell(effect_id);
+        }
         if let (SessionEvent::CallRejected(_), Some(arguments)) = (event, record.arguments()) {
             self.lanes[index].watch.refused = Some(Past {
                 id: None,
@@ -212,7 +251,7 @@ impl World {
         facts.ended += 1;
         if facts.ended > 1 + facts.questions {
             self.broken(
-                "one_response_per_delivered_call",
+                Rule::OneResponsePerDeliveredCall,
                 format!("{call} has ended twice"),
             );
         }
@@ -236,7 +275,7 @@ impl World {
         facts.intents_seen += 1;
         if facts.intents_seen > facts.intents_brought {
             let what = format!("{call} brought fewer intents than were applied");
-            self.broken("an_intent_is_applied_once", what);
+            self.broken(Rule::AnIntentIsAppliedOnce, what);
         }
     }
 
@@ -247,8 +286,42 @@ impl World {
             false => open.take() == Some(turn),
         };
         if !is_sound {
-            self.broken("turns_do_not_overlap", format!("turn {turn}"));
+            self.broken(Rule::TurnsDoNotOverlap, format!("turn {turn}"));
         }
+    }
+}
+
+/// Whether a turn may begin for this, now or when the one under way is over: the user may have said something, the provider has
+/// ended its turn, or the connection is another.
+fn begins_turns(input: &Input) -> bool {
+    match input {
+        Input::Client(_) | Input::Connection(_) => true,
+        Input::Model(event) => matches!(
+            event,
+            ModelEvent::Ready { .. }
+                | ModelEvent::SpeechStarted
+                | ModelEvent::InputTranscript { .. }
+                | ModelEvent::TurnComplete { idle: true, .. }
+                | ModelEvent::Interrupted
+        ),
+        _ => false,
+    }
+}
+
+/// Whether the model or the end of its connection can be heard in this, so that it says something of earlier answers.
+fn is_heard(input: &Input) -> bool {
+    match input {
+        Input::Connection(_) => true,
+        Input::Model(event) => matches!(
+            event,
+            ModelEvent::Calls(_)
+                | ModelEvent::OutputTranscript { .. }
+                | ModelEvent::AudioStarted
+                | ModelEvent::GenerationComplete
+                | ModelEvent::TurnComplete { .. }
+                | ModelEvent::Interrupted
+        ),
+        _ => false,
     }
 }
 

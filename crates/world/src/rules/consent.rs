@@ -1,13 +1,59 @@
 //! Consent: what needs it has a grant of its own that was given, had not run out, and is used once.
 
+use crate::count::Fault;
+use crate::rules::Rule;
 use crate::tools::EXTERNAL;
-use crate::world::World;
-use windlass_session::io::{AdmittedCall, ReserveRequest};
+use crate::world::{Refusal, World};
+use windlass_session::io::{AdmittedCall, ReserveRequest, TokenHash};
 use windlass_session::model::ModelCommand;
 use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::id::EffectId;
 
 impl World {
+    /// Nobody may approve any more with this token: not after a crash either, where the store has heard of it.
+    pub(crate) fn note_refusal(
+        &mut self,
+        token_hash: &TokenHash,
+        problem: &'static str,
+        is_stored: bool,
+    ) {
+        if let Some(question) = self.questions.get_mut(token_hash) {
+            question.refusal = Some(Refusal { problem, is_stored });
+        }
+    }
+
+    /// A process is dead, and with it what it alone knew.
+    pub(crate) fn forget_refusals(&mut self, home: usize) {
+        let questions = self.questions.values_mut();
+        for question in questions.filter(|question| question.lane == home) {
+            question.refusal = question.refusal.filter(|refusal| refusal.is_stored);
+        }
+    }
+
+    /// The user answers a question that this session has asked: the first answer counts.
+    pub(crate) fn note_answer(&mut self, index: usize, token_hash: &TokenHash, approved: bool) {
+        let now_unix_ms = self.unix_ms();
+        let watch = &self.lanes[index].watch;
+        let is_heard = watch.asked.contains(token_hash) && !watch.is_draining;
+        let Some(question) = self.questions.get_mut(token_hash) else {
+            return;
+        };
+        // Only the user who was asked can approve, and nobody approves what has run out.
+        let is_own = question.lane == index;
+        let is_valid = now_unix_ms < question.expires_at_unix_ms;
+        if is_own && is_valid && approved {
+            question.is_approved |= question.refusal.is_none();
+        } else if is_own && is_valid && is_heard && !question.is_approved {
+            question.refusal.get_or_insert(Refusal {
+                problem: "the user had declined it",
+                is_stored: false,
+            });
+        }
+        if is_own && !is_valid {
+            self.fault(Fault::ConfirmedLate);
+        }
+    }
+
     /// The store has let a reservation pass: if it used a grant, that was a good one.
     pub(crate) fn its_own_unexpired_grant_used_once(
         &mut self,
@@ -27,6 +73,10 @@ impl World {
                     (question.is_used, "its grant was used before"),
                     (question.is_replaced, "its token was replaced"),
                     (!question.is_approved, "the user did not approve it"),
+                    (
+                        question.refusal.is_some(),
+                        question.refusal.map_or("", |refusal| refusal.problem),
+                    ),
                     (
                         now_unix_ms >= question.expires_at_unix_ms,
                         "its grant had run out",
@@ -50,13 +100,13 @@ impl World {
         };
         if let Some(problem) = problem {
             let what = format!("{} was reserved, and {problem}", request.call);
-            self.broken("its_own_unexpired_grant_used_once", what);
+            self.broken(Rule::ItsOwnUnexpiredGrantUsedOnce, what);
         }
     }
 
     /// A call that needs the user's word has it, and runs with the arguments that were shown.
     pub(crate) fn no_start_without_needed_consent(&mut self, index: usize, call: &AdmittedCall) {
-        let rule = "no_start_without_needed_consent";
+        let rule = Rule::NoStartWithoutNeededConsent;
         let number = call.call().call;
         let facts = self.lanes[index].call(number).clone();
         let is_external = facts.after_external && call.tool().writes();

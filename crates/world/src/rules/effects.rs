@@ -2,6 +2,7 @@
 
 use crate::lane::Stage;
 use crate::outside::{Standing, Wish};
+use crate::rules::Rule;
 use crate::world::World;
 use windlass_session::io::{AdmittedCall, OutcomeRecord};
 use windlass_store::{EffectState, Store};
@@ -29,7 +30,7 @@ impl World {
             .is_some_and(|question| question.is_warned && question.asked_us >= requested_us);
         if !was_warned {
             self.broken(
-                "at_most_one_outside_request_per_effect",
+                Rule::AtMostOneOutsideRequestPerEffect,
                 format!("{effect_id} is requested again for {}", call.call),
             );
         }
@@ -41,7 +42,7 @@ impl World {
         index: usize,
         call: &AdmittedCall,
     ) {
-        let rule = "a_durable_reservation_before_a_start";
+        let rule = Rule::ADurableReservationBeforeAStart;
         let number = call.call().call;
         if !call.tool().writes() && !call.tool().requires_confirmation {
             return;
@@ -104,7 +105,7 @@ impl World {
                 "{number} begins {} where {} may have been done",
                 reservation.effect_id, earlier.effect_id
             );
-            self.broken("one_effect_per_wish", what);
+            self.broken(Rule::OneEffectPerWish, what);
         }
     }
 
@@ -112,7 +113,7 @@ impl World {
     pub(crate) fn the_ledger_tells_the_truth(&mut self, record: &OutcomeRecord) {
         if !self.outside.agrees(&record.effect_id, record.state) && self.is_outside(record) {
             let what = format!("{} is recorded as {:?}", record.effect_id, record.state);
-            self.broken("the_ledger_tells_the_truth", what);
+            self.broken(Rule::TheLedgerTellsTheTruth, what);
         }
     }
 
@@ -147,7 +148,7 @@ impl World {
             })
             .map(|(id, _)| id.clone());
         if let Some(id) = lost {
-            self.broken("one_end_per_start", format!("{id} is not in the ledger"));
+            self.broken(Rule::OneEndPerStart, format!("{id} is not in the ledger"));
         }
         let lane = &self.lanes[index];
         if lane.session.is_none() {
@@ -162,7 +163,7 @@ impl World {
         });
         if let Some(effect) = unended {
             let what = format!("{} was started and has no outcome", effect.effect_id);
-            self.broken("one_end_per_start", what);
+            self.broken(Rule::OneEndPerStart, what);
         }
     }
 }

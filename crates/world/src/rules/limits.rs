@@ -1,8 +1,11 @@
 //! Limits: budgets, modes, what is open at one time, and deadlines that make progress.
 
+use crate::rules::Rule;
 use crate::world::World;
+use windlass_session::event::CallRecord;
 use windlass_session::io::AdmittedCall;
-use windlass_session::limits::Limits;
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Category;
 
 /// Outputs of one input. A message has at most 40 calls here, and each causes a handful.
@@ -11,7 +14,7 @@ const OUTPUTS_MAX: usize = 2_000;
 impl World {
     pub(crate) fn budgets_are_kept(&mut self, index: usize, call: &AdmittedCall) {
         let lane = &mut self.lanes[index];
-        let limits = Limits::of(lane.mode).turn;
+        let limits = lane.limits.turn.clone();
         let facts = lane.call(call.call().call);
         facts.started += 1;
         let reservation = facts.reservation.as_ref();
@@ -24,28 +27,88 @@ impl World {
         *all += 1;
         if *retrieval > limits.retrieval_calls_max || *all > limits.calls_max {
             let what = format!("turn {} has {retrieval} of {all} calls", call.turn());
-            self.broken("budgets_are_kept", what);
+            return self.broken(Rule::BudgetsAreKept, what);
+        }
+        // Those before it were charged before it, but for some that still wait to be.
+        let number = call.call().call.0;
+        let charged = lane.watch.charged.entry(call.turn()).or_default();
+        charged.insert(number);
+        let paid = charged.range(..=number).count();
+        if paid > usize::try_from(limits.calls_max).unwrap_or(usize::MAX) {
+            let what = format!("turn {} has paid for {paid} calls", call.turn());
+            self.broken(Rule::BudgetsAreKept, what);
+        }
+    }
+
+    /// Calls that are refused on their way from the registry to the user's consent are paid for, too (contract, section 9).
+    pub(crate) fn charge_refusal(&mut self, index: usize, record: &CallRecord) {
+        let is_on_its_way = matches!(
+            record.error_type(),
+            Some(
+                ErrorType::NotFound
+                    | ErrorType::ModeRestricted
+                    | ErrorType::Validation
+                    | ErrorType::BudgetExceeded
+                    | ErrorType::RateLimit
+                    | ErrorType::LoopDetected
+                    | ErrorType::ConfirmationRequired
+            )
+        );
+        let lane = &mut self.lanes[index];
+        let is_requested = lane.call(record.call()).is_requested;
+        // One that was looked up first may find the budget spent by calls after it.
+        let is_latest = lane.watch.calls.keys().next_back() == Some(&record.call().0);
+        let is_on_its_way =
+            is_on_its_way && (is_latest || record.error_type() != Some(ErrorType::BudgetExceeded));
+        if is_on_its_way && is_requested && &**record.tool_name() != "describe_tool" {
+            let charged = lane.watch.charged.entry(record.turn()).or_default();
+            charged.insert(record.call().0);
+        }
+    }
+
+    /// What a call is charged to is the turn under way, or one before it that goes on: all calls of a message count to one turn,
+    /// though the first of them may end it.
+    pub(crate) fn a_call_counts_to_its_turn(&mut self, index: usize, call: CallNumber, turn: u64) {
+        let watch = &self.lanes[index].watch;
+        let is_sound = match (watch.open_turn, watch.turn_at_input) {
+            (Some(open), Some(before)) => turn == open || turn == before,
+            (None, _) | (_, None) => turn > 0 && turn <= watch.last_turn,
+        };
+        if !is_sound {
+            let what = format!("{call} counts to turn {turn}, not {:?}", watch.open_turn);
+            self.broken(Rule::BudgetsAreKept, what);
+        }
+    }
+
+    /// A model that goes on and on earns no turn by it, and so no budget.
+    pub(crate) fn a_turn_needs_a_cause(&mut self, index: usize, turn: u64) {
+        let watch = &mut self.lanes[index].watch;
+        let is_caused = std::mem::take(&mut watch.has_cause);
+        let before = std::mem::replace(&mut watch.last_turn, turn);
+        if !is_caused || turn <= before {
+            let what = format!("turn {turn} begins after turn {before} for nothing");
+            self.broken(Rule::ATurnNeedsACause, what);
         }
     }
 
     pub(crate) fn no_tool_outside_its_mode(&mut self, index: usize, call: &AdmittedCall) {
         if !call.tool().allows(self.lanes[index].mode) {
             let what = format!("{} runs", call.tool().id);
-            self.broken("no_tool_outside_its_mode", what);
+            self.broken(Rule::NoToolOutsideItsMode, what);
         }
     }
 
     pub(crate) fn outputs_are_bounded(&mut self, outputs: usize) {
         if outputs > OUTPUTS_MAX {
             let what = format!("one input caused {outputs} outputs");
-            self.broken("outputs_are_bounded", what);
+            self.broken(Rule::OutputsAreBounded, what);
         }
     }
 
     /// Queues and tables stay within their limits.
     pub(crate) fn tables_are_bounded(&mut self, index: usize) {
         let lane = &self.lanes[index];
-        let limits = Limits::of(lane.mode);
+        let limits = &lane.limits;
         let open = lane
             .watch
             .calls
@@ -62,7 +125,7 @@ impl World {
             || trail > limits.trail_entries_max
         {
             let what = format!("{open} open calls, {questions} questions, a trail of {trail}");
-            self.broken("tables_are_bounded", what);
+            self.broken(Rule::TablesAreBounded, what);
         }
     }
 
@@ -73,7 +136,7 @@ impl World {
             && next_us <= self.now_us
         {
             let what = format!("a deadline stays due at {next_us} µs");
-            self.broken("a_tick_makes_progress", what);
+            self.broken(Rule::ATickMakesProgress, what);
         }
     }
 }
