@@ -412,6 +412,10 @@ impl World for Memory {
 struct Unheard;
 
 impl Outbox for Unheard {
+    fn is_open(&self) -> bool {
+        true
+    }
+
     fn send(&self, _: CallRef, _: HandlerMessage) -> Result<(), OutboxClosed> {
         Ok(())
     }

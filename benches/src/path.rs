@@ -71,6 +71,10 @@ impl World for NoWorld {
 struct NoOutbox;
 
 impl Outbox for NoOutbox {
+    fn is_open(&self) -> bool {
+        false
+    }
+
     fn send(&self, _: CallRef, _: HandlerMessage) -> Result<(), OutboxClosed> {
         Err(OutboxClosed)
     }

@@ -93,12 +93,14 @@ struct ClientsBlocks {
 }
 
 impl Blocks for ClientsBlocks {
-    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
-        self.stored.block(Block {
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
+        let of_client = blocks.iter().map(|block| Block {
             user_id: self.client.clone(),
             ..block.clone()
-        })?;
-        self.stored.block(block)
+        });
+        let both: Vec<Block> = of_client.chain(blocks.iter().cloned()).collect();
+        // Together: a server that ends in between must not leave one of the two names free.
+        self.stored.block_all(&both)
     }
 
     fn blocked(&self, user: &UserId, now_unix_ms: u64) -> Result<Option<Block>, BlocksUnavailable> {

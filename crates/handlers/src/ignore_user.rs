@@ -6,8 +6,8 @@ use crate::outcome::{Outcome, ready, without_effect};
 use serde::Deserialize;
 use serde_json::{Number, json};
 use windlass_tool::handler::{
-    Block, Context, Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Placement,
-    Success,
+    Block, Context, Execution, Finding, Handler, Invocation, Lookup, LookupInvocation,
+    OutboxClosed, Placement, Success,
 };
 use windlass_tool::intent::{EndAfter, Intent};
 use windlass_tool::kind::Mode;
@@ -45,16 +45,17 @@ fn block(invocation: &Invocation) -> Outcome {
     let until_unix_ms = now_unix_ms.saturating_add(milliseconds(&duration));
     let farewell = arguments.farewell_message;
 
-    // The client hears of the block first: where it cannot any more, nothing is done.
-    notify(context, &duration, until_unix_ms, &farewell)?;
+    if !context.can_send() {
+        return Err(without_effect(
+            "the client could not be told; the user is not blocked",
+        ));
+    }
     let blocked = context.world.blocks().block(Block {
         user_id: context.caller.user_id.clone(),
         until_unix_ms,
         farewell_message: farewell.to_string(),
     });
     if let Err(unavailable) = blocked {
-        // The client was told of a block that is not there; one that is over already takes that back.
-        let _ = notify(context, &Number::from(0), now_unix_ms, "");
         let _ = context.audit(
             "blocks_unavailable",
             json!({"cause": unavailable.to_string()}),
@@ -63,7 +64,9 @@ fn block(invocation: &Invocation) -> Outcome {
             "the block could not be stored; the user is not blocked",
         ));
     }
-    // The block stands whether or not its audit line could be taken.
+    // What the client is told holds, also where this process ends now. A client that has gone meanwhile is told when it
+    // comes back, and the block stands whether or not its audit line could be taken.
+    let _ = notify(context, &duration, until_unix_ms, &farewell);
     let _ = context.audit(
         "user_timeout",
         json!({"duration": duration, "timeoutUntil": until_unix_ms, "reason": "tool_invocation"}),
@@ -108,15 +111,18 @@ fn milliseconds(seconds: &Number) -> u64 {
     (seconds.as_f64().unwrap_or(0.0) * 1000.0).round() as u64
 }
 
-fn notify(context: &Context, duration: &Number, until_unix_ms: u64, farewell: &str) -> Outcome<()> {
-    context
-        .send_message(json!({
-            "type": "timeout",
-            "durationSeconds": duration,
-            "timeoutUntil": until_unix_ms,
-            "farewellMessage": farewell,
-        }))
-        .map_err(|_| without_effect("the client could not be told; the user is not blocked"))
+fn notify(
+    context: &Context,
+    duration: &Number,
+    until_unix_ms: u64,
+    farewell: &str,
+) -> Result<(), OutboxClosed> {
+    context.send_message(json!({
+        "type": "timeout",
+        "durationSeconds": duration,
+        "timeoutUntil": until_unix_ms,
+        "farewellMessage": farewell,
+    }))
 }
 
 fn instruction(mode: Mode, farewell: &str) -> String {

@@ -150,6 +150,9 @@ impl Cancellation {
 pub trait Outbox: Send + Sync {
     /// `Err` where the session is over or its queue is full.
     fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed>;
+
+    /// Whether a message would be taken now.
+    fn is_open(&self) -> bool;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -201,6 +204,11 @@ impl Context {
     /// Sends one object with a `type` field to the client.
     pub fn send_message(&self, message: Value) -> Result<(), OutboxClosed> {
         self.outbox.send(self.call, HandlerMessage::Client(message))
+    }
+
+    /// Whether what is sent to the client would be taken now; for tools that must not do what they cannot tell.
+    pub fn can_send(&self) -> bool {
+        self.outbox.is_open()
     }
 
     pub fn audit(&self, event: impl Into<String>, data: Value) -> Result<(), OutboxClosed> {
@@ -362,8 +370,15 @@ pub enum KnowledgeError {
 
 /// Users that nobody serves until a time.
 pub trait Blocks: Send + Sync {
-    /// Extends to the later of the two times where the user is blocked already; durable when it returns `Ok`.
-    fn block(&self, block: Block) -> Result<(), BlocksUnavailable>;
+    /// Extends each to the later of the two times where its user is blocked already. All of them are durable when it returns
+    /// `Ok`; none is there where it fails, or where the process ends before.
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable>;
+
+    /// The same for one user.
+    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
+        self.block_all(std::slice::from_ref(&block))
+    }
+
     /// The block in force at `now_unix_ms`, if any.
     fn blocked(
         &self,

@@ -269,6 +269,10 @@ impl World for Handle {
 }
 
 impl Outbox for Handle {
+    fn is_open(&self) -> bool {
+        !*self.0.outbox_is_closed.lock().unwrap()
+    }
+
     fn send(&self, _call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
         if *self.0.outbox_is_closed.lock().unwrap() {
             return Err(OutboxClosed);
@@ -279,11 +283,11 @@ impl Outbox for Handle {
 }
 
 impl Blocks for Handle {
-    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
         if *self.0.blocks_fail.lock().unwrap() {
             return Err(BlocksUnavailable("disk full at /var/lib/x".into()));
         }
-        self.0.blocks.lock().unwrap().push(block);
+        self.0.blocks.lock().unwrap().extend_from_slice(blocks);
         Ok(())
     }
 

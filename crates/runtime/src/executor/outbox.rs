@@ -20,6 +20,12 @@ struct Queue {
     is_closed: bool,
 }
 
+impl Queue {
+    fn is_open(&self) -> bool {
+        !self.is_closed && self.waiting.len() < MESSAGES_MAX
+    }
+}
+
 impl Messages {
     pub(super) fn take(&self) -> Option<(CallRef, HandlerMessage)> {
         self.lock().waiting.pop_front()
@@ -54,9 +60,13 @@ impl Messages {
 }
 
 impl Outbox for Messages {
+    fn is_open(&self) -> bool {
+        self.lock().is_open()
+    }
+
     fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
         let mut queue = self.lock();
-        if queue.is_closed || queue.waiting.len() >= MESSAGES_MAX {
+        if !queue.is_open() {
             return Err(OutboxClosed);
         }
         queue.waiting.push_back((call, message));

@@ -43,8 +43,8 @@ impl Store for Disk {
 }
 
 impl Blocks for Disk {
-    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
-        self.store.block(block)
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
+        self.store.block_all(blocks)
     }
 
     fn blocked(&self, user: &UserId, now_unix_ms: u64) -> Result<Option<Block>, BlocksUnavailable> {

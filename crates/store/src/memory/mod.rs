@@ -120,15 +120,21 @@ impl Store for MemoryStore {
 }
 
 impl Blocks for MemoryStore {
-    fn block(&self, mut block: Block) -> Result<(), BlocksUnavailable> {
-        block.until_unix_ms = block.until_unix_ms.min(TIME_MAX_UNIX_MS);
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
         let mut tables = self.tables();
-        let is_later = tables
-            .blocks
-            .get(&block.user_id)
-            .is_none_or(|earlier| earlier.until_unix_ms < block.until_unix_ms);
-        if is_later {
-            tables.blocks.insert(block.user_id.clone(), block);
+        for block in blocks {
+            let until_unix_ms = block.until_unix_ms.min(TIME_MAX_UNIX_MS);
+            let is_later = tables
+                .blocks
+                .get(&block.user_id)
+                .is_none_or(|earlier| earlier.until_unix_ms < until_unix_ms);
+            if is_later {
+                let block = Block {
+                    until_unix_ms,
+                    ..block.clone()
+                };
+                tables.blocks.insert(block.user_id.clone(), block);
+            }
         }
         Ok(())
     }

@@ -2,13 +2,14 @@
 
 use super::SqliteStore;
 use super::tables::{loaded, stored};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
 use windlass_tool::id::UserId;
 
 impl Blocks for SqliteStore {
-    fn block(&self, block: Block) -> Result<(), BlocksUnavailable> {
-        upsert(&self.lock().connection, &block).map_err(unavailable)
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
+        let mut open = self.lock();
+        upsert_all(&mut open.connection, blocks).map_err(unavailable)
     }
 
     fn blocked(
@@ -24,6 +25,14 @@ impl Blocks for SqliteStore {
 
 fn unavailable(error: rusqlite::Error) -> BlocksUnavailable {
     BlocksUnavailable(error.to_string())
+}
+
+fn upsert_all(connection: &mut Connection, blocks: &[Block]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for block in blocks {
+        upsert(&transaction, block)?;
+    }
+    transaction.commit()
 }
 
 fn upsert(connection: &Connection, block: &Block) -> rusqlite::Result<()> {

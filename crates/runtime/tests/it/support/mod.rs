@@ -59,7 +59,7 @@ impl Knowledge for StillWorld {
 }
 
 impl Blocks for StillWorld {
-    fn block(&self, _: Block) -> Result<(), BlocksUnavailable> {
+    fn block_all(&self, _: &[Block]) -> Result<(), BlocksUnavailable> {
         Ok(())
     }
 

@@ -42,6 +42,18 @@ fn until(store: &dyn Store, user: &str, now_unix_ms: u64) -> Option<u64> {
 }
 
 #[test]
+fn several_users_are_blocked_together() {
+    check(|store| {
+        store.block(block("mallory", 3_000, "before")).unwrap();
+        let both = [block("mallory", 2_000, "Bye"), block("trudy", 2_000, "Bye")];
+        store.block_all(&both).unwrap();
+        assert_eq!(until(store, "mallory", 0), Some(3_000));
+        assert_eq!(until(store, "trudy", 0), Some(2_000));
+        store.block_all(&[]).unwrap();
+    });
+}
+
+#[test]
 fn a_user_is_blocked_until_the_block_ends_and_no_other_user_is() {
     check(|store| {
         store.block(block("mallory", 1_000, "Bye")).unwrap();
