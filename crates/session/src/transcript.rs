@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 use std::collections::VecDeque;
 use windlass_tool::sensitive::Sensitive;
 
-/// The longest utterance that is gathered, in bytes; what a model says beyond it is still heard, but not written down.
+/// The longest utterance that is written down, in bytes; what is said or typed beyond it still reaches who it is for.
 const UTTERANCE_BYTES_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]
@@ -36,10 +36,7 @@ impl Transcript {
             Role::Assistant => &mut self.assistant,
         };
         let room = UTTERANCE_BYTES_MAX.saturating_sub(text.len());
-        let end = (0..=piece.len().min(room))
-            .rev()
-            .find(|end| piece.is_char_boundary(*end));
-        text.push_str(&piece[..end.unwrap_or(0)]);
+        text.push_str(&piece[..piece.floor_char_boundary(room)]);
     }
 
     /// A record that a search found. It is cited only where no record was read in full.
@@ -94,8 +91,17 @@ impl Transcript {
         self.has_source = false;
     }
 
-    pub(crate) fn record(&mut self, entry: TranscriptEntry, characters_max: usize) {
+    /// Keeps an entry, and of those before it what there is room for. One that is too long is cut, so that it costs no more
+    /// than a part of what was said before.
+    pub(crate) fn record(&mut self, mut entry: TranscriptEntry, characters_max: usize) {
+        cut(&mut entry.text, characters_max);
         self.recorded += 1;
+        if entry.text.expose().is_empty() {
+            // There is no room for a single character, so neither is there for what came before.
+            self.entries.clear();
+            self.bytes = 0;
+            return;
+        }
         self.bytes += entry.text.expose().len();
         self.entries.push_back(entry);
         while self.bytes > characters_max {
@@ -127,6 +133,15 @@ impl Transcript {
 
     pub(crate) fn entries(&self) -> Vec<TranscriptEntry> {
         self.entries.iter().cloned().collect()
+    }
+}
+
+/// Leaves of a text what an utterance may have, and no more than `bytes_max`.
+pub(crate) fn cut(text: &mut Sensitive<String>, bytes_max: usize) {
+    let bytes_max = bytes_max.min(UTTERANCE_BYTES_MAX);
+    if text.expose().len() > bytes_max {
+        let end = text.expose().floor_char_boundary(bytes_max);
+        *text = Sensitive(text.expose()[..end].to_owned());
     }
 }
 

@@ -13,12 +13,15 @@ use windlass_runtime::text::TextSession;
 use windlass_session::model::HistoryEntry;
 use windlass_tool::id::{ClientId, ConversationId, UserId};
 use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
 
 /// Turns of one conversation that can be heard again, and their bytes.
 const RECORDS_MAX: usize = 8;
 const RECORDED_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of what was said that a conversation hands to its next session, and of what waits to be stored.
 const SAID_BYTES_MAX: usize = 32 * 1024;
+/// Bytes of one entry of it: a long one leaves room for what was said before.
+const ENTRY_BYTES_MAX: usize = SAID_BYTES_MAX / 2;
 /// Questions to the user whose tokens speak for whoever shows them.
 const ASKED_MAX: usize = 64;
 
@@ -372,7 +375,12 @@ impl State {
 }
 
 impl Said {
-    fn remember(&mut self, entry: HistoryEntry) {
+    fn remember(&mut self, mut entry: HistoryEntry) {
+        let text = entry.text.expose();
+        if text.len() > ENTRY_BYTES_MAX {
+            let end = text.floor_char_boundary(ENTRY_BYTES_MAX);
+            entry.text = Sensitive(text[..end].to_owned());
+        }
         self.bytes += entry.text.expose().len();
         self.entries.push_back(entry);
         while self.bytes > SAID_BYTES_MAX {

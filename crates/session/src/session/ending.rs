@@ -5,8 +5,8 @@ use crate::client::ClientUpdate;
 use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent};
 use crate::io::Output;
-use crate::model::{ModelCommand, Role};
-use crate::transcript::Utterance;
+use crate::model::{ModelCommand, Role, TranscriptEntry};
+use crate::transcript::{self, Utterance};
 use std::time::Duration;
 use windlass_tool::id::CallNumber;
 use windlass_tool::intent::EndAfter;
@@ -77,15 +77,17 @@ impl Session {
 
     pub(super) fn record_said(&mut self, role: Role, text: &str, out: &mut Vec<Output>) {
         let turn = self.turns.current().map_or(0, |turn| turn.number);
-        let utterance = Utterance {
-            role,
-            text: text.to_owned(),
-            citations: Vec::new(),
-        };
+        let mut text = Sensitive(text.to_owned());
+        // As it is kept here, so that the conversation's account and a session's own can be compared.
+        transcript::cut(&mut text, usize::MAX);
         let characters_max = self.config.limits.transcript_characters_max;
-        self.transcript
-            .record(utterance.entry(self.now, turn), characters_max);
-        let text = Sensitive(utterance.text);
+        let entry = TranscriptEntry {
+            role,
+            text: text.clone(),
+            at: self.now,
+            turn,
+        };
+        self.transcript.record(entry, characters_max);
         out.push(Output::Event(SessionEvent::Transcript { role, text, turn }));
     }
 

@@ -12,7 +12,7 @@ use crate::snapshot::{
     AskedQuestion, KnownQuestion, OpenTurn, QuestionState, Restored, SNAPSHOT_VERSION, Snapshot,
 };
 use crate::time::Timestamp;
-use crate::transcript::Utterance;
+use crate::transcript::{self, Utterance};
 use crate::turn::{Turn, Turns};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +72,9 @@ impl Session {
             text: entry.text.clone(),
         }));
         let mut room = self.config.limits.transcript_characters_max;
+        for entry in &mut history {
+            transcript::cut(&mut entry.text, room);
+        }
         let kept = history
             .iter()
             .rev()

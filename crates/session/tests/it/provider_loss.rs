@@ -1,6 +1,6 @@
 //! Connections that end, are announced to end, or are refused.
 
-use crate::harness::check;
+use crate::harness::{Bench, check};
 use expect_test::expect;
 use windlass_tool::kind::Mode;
 
@@ -413,4 +413,60 @@ fn a_key_that_is_refused_later_ends_the_session() {
             close ProviderLost
         "#]],
     );
+}
+
+#[test]
+fn a_long_message_is_cut_in_the_record_and_leaves_what_was_said_before_it() {
+    let (mut bench, _) = Bench::new(Mode::Voice);
+    let long = "a".repeat(40_000);
+    for line in [
+        "connected 1",
+        "ready",
+        "text hello",
+        "says Good day.",
+        "done",
+    ] {
+        bench.line(line);
+    }
+    let sent = bench.line(&format!("text {long}"));
+    assert!(sent.contains(&format!("to model: text \"{long}\"")));
+    bench.line("says Yes.");
+    bench.line("done");
+    let kept = ["hello", "Good day.", &long[..16_384], "Yes."];
+
+    bench.line("lost 1");
+    bench.line("connected 2");
+    let told = bench.line("ready");
+    assert!(told.contains(&format!("history \"{}\"", kept.join(" / "))));
+    let history = bench.session.snapshot().history;
+    let saved: Vec<&str> = history
+        .iter()
+        .map(|entry| entry.text.expose().as_str())
+        .collect();
+    assert_eq!(saved, kept);
+    assert!(
+        bench
+            .line("stop")
+            .contains("session complete, 4 transcripts")
+    );
+}
+
+#[test]
+fn a_long_message_that_has_no_answer_is_asked_again_as_far_as_it_is_kept() {
+    let (mut bench, _) = Bench::new(Mode::Voice);
+    for line in [
+        "connected 1",
+        "ready",
+        "text hello",
+        "says Good day.",
+        "done",
+    ] {
+        bench.line(line);
+    }
+    bench.line(&format!("text {}", "é".repeat(20_000)));
+    bench.line("lost 1");
+    bench.line("connected 2");
+    let told = bench.line("ready");
+    assert!(told.contains("history \"hello / Good day.\""), "{told}");
+    assert!(told.contains(&format!("to model: text \"{}\"", "é".repeat(8_192))));
 }
