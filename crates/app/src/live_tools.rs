@@ -36,7 +36,7 @@ impl LiveTools {
             handlers,
             config: config.clone(),
         };
-        let toolbox = workshop.open().map_err(report)?;
+        let toolbox = workshop.open_with(&words).map_err(report)?;
         Ok(Self {
             knowledge,
             refresher,

@@ -47,6 +47,12 @@ pub(crate) enum ToolboxError {
     Activate(#[from] ActivationError),
     #[error(transparent)]
     Texts(#[from] TextsError),
+    #[error(
+        "the tools in {} are not those any more with which the server began; start it anew to take them up, \
+         or in development with --watch",
+        .tools.display()
+    )]
+    Changed { tools: PathBuf },
 }
 
 fn summary(problems: &[Problem], tools: &Path) -> String {
@@ -100,11 +106,36 @@ impl Workshop {
     /// The tools as they are now, compiled first where the artifact is missing, is not what was written, or is of other
     /// sources.
     pub(crate) fn open(&self) -> Result<Toolbox, ToolboxError> {
-        let artifact = self.artifact()?;
+        self.open_with(&self.knowledge.vocabularies())
+    }
+
+    /// The same, with these words.
+    pub(crate) fn open_with(&self, words: &Vocabularies) -> Result<Toolbox, ToolboxError> {
+        let artifact = self.artifact(words)?;
         self.activate(artifact)
     }
 
-    pub(crate) fn artifact(&self) -> Result<Artifact, ToolboxError> {
+    /// The tools that are served, with other words than those that they have. Nothing else that was changed in their folder
+    /// since, or in that of the prompts, is taken up: the one is an error, the other waits for the next start.
+    pub(crate) fn reworded(
+        &self,
+        served: &Toolbox,
+        words: &Vocabularies,
+        others: &Vocabularies,
+    ) -> Result<Toolbox, ToolboxError> {
+        let reworded = self.compile(others);
+        // Read after what is to be served, so that a change in between shows as well.
+        let as_served = self.compile(words).artifact;
+        if !as_served.is_some_and(|artifact| artifact.version() == &*served.version) {
+            return Err(ToolboxError::Changed {
+                tools: self.config.folders.tools.clone(),
+            });
+        }
+        let artifact = self.write(reworded)?;
+        self.activate_with(artifact, served.texts.clone())
+    }
+
+    pub(crate) fn artifact(&self, words: &Vocabularies) -> Result<Artifact, ToolboxError> {
         let path = self.artifact_path();
         let builtin: BTreeSet<ToolId> = self.handlers.keys().cloned().collect();
         let tools = &self.config.folders.tools;
@@ -113,24 +144,28 @@ impl Workshop {
             artifact: &path,
             builtin: &builtin,
             build_timestamp: "",
-            vocabularies: &self.knowledge.vocabularies(),
+            vocabularies: words,
         };
         match Artifact::load(&path) {
             Ok(artifact) if compile::is_current(&artifact, &source) => Ok(artifact),
-            Ok(_) => self.build(),
-            Err(LoadError::Missing { .. }) => self.build(),
+            Ok(_) => self.write(self.compile(words)),
+            Err(LoadError::Missing { .. }) => self.write(self.compile(words)),
             Err(error) if error.is_cured_by_building() => {
                 tracing::warn!(%error, "the tools are built again");
-                self.build()
+                self.write(self.compile(words))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Compiles and writes the artifact.
-    pub(crate) fn build(&self) -> Result<Artifact, ToolboxError> {
+    fn compile(&self, words: &Vocabularies) -> Compilation {
+        let tools = &self.config.folders.tools;
+        compile(tools, &self.artifact_path(), &self.handlers, words)
+    }
+
+    /// Writes the artifact of what was compiled.
+    fn write(&self, compilation: Compilation) -> Result<Artifact, ToolboxError> {
         let (path, tools) = (self.artifact_path(), &self.config.folders.tools);
-        let compilation = compile(tools, &path, &self.handlers, &self.knowledge.vocabularies());
         let Some(artifact) = compilation.artifact else {
             return Err(ToolboxError::Compile {
                 tools: tools.clone(),
@@ -155,6 +190,21 @@ impl Workshop {
     }
 
     pub(crate) fn activate(&self, artifact: Artifact) -> Result<Toolbox, ToolboxError> {
+        let (texts, origin) = Texts::load(&self.config.folders.prompts)?;
+        if origin == TextsOrigin::BuiltIn {
+            tracing::info!(
+                folder = %self.config.folders.prompts.display(),
+                "there is no prompts folder, so the built-in prompts are used"
+            );
+        }
+        self.activate_with(artifact, Arc::new(texts))
+    }
+
+    fn activate_with(
+        &self,
+        artifact: Artifact,
+        texts: Arc<Texts>,
+    ) -> Result<Toolbox, ToolboxError> {
         let registry = artifact.into_registry(&self.handlers, None, &self.config.tools)?;
         registry.check_clamps(&[
             Clamp {
@@ -168,13 +218,6 @@ impl Workshop {
                 top_k_max: self.config.text.limits.turn.top_k_max,
             },
         ])?;
-        let (texts, origin) = Texts::load(&self.config.folders.prompts)?;
-        if origin == TextsOrigin::BuiltIn {
-            tracing::info!(
-                folder = %self.config.folders.prompts.display(),
-                "there is no prompts folder, so the built-in prompts are used"
-            );
-        }
         let voice = &self.config.voice;
         let text = &self.config.text;
         let mode = |mode, guides_tokens_max, limits: &Limits| {
@@ -195,6 +238,7 @@ impl Workshop {
                 &text.limits,
             ),
             version: registry.version().clone(),
+            texts,
         })
     }
 
@@ -253,6 +297,8 @@ pub(crate) struct Toolbox {
     pub(crate) text: Arc<ModeTools>,
     /// Those of the requests that are each a session of its own.
     pub(crate) completions: Arc<ModeTools>,
+    /// What the prompts begin with.
+    texts: Arc<Texts>,
 }
 
 impl Toolbox {

@@ -6,7 +6,8 @@ use crate::voice_host::VoiceHost;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use windlass_tool::compile::Vocabularies;
 use windlass_tool::problem::Severity;
@@ -21,33 +22,49 @@ pub(crate) struct WatchError {
     cause: notify::Error,
 }
 
-/// What may make other tools of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Folder,
-    Knowledge,
+/// Tells whoever rebuilds that there may be something to do. However often it is told, one note waits.
+#[derive(Clone, Debug)]
+struct Bell {
+    sender: SyncSender<()>,
+    /// Whether the folder of the tools has changed since somebody last looked.
+    has_folder_changed: Arc<AtomicBool>,
+}
+
+impl Bell {
+    fn new() -> (Self, Receiver<()>) {
+        let (sender, receiver) = sync_channel(1);
+        let bell = Self {
+            sender,
+            has_folder_changed: Arc::default(),
+        };
+        (bell, receiver)
+    }
+
+    fn ring(&self) {
+        // Where a note waits already, it stands for this one, too; without a receiver the server is gone.
+        let _ = self.sender.try_send(());
+    }
 }
 
 /// Says that another base is served now, and nothing once nobody listens any more.
 #[derive(Clone, Debug)]
-pub(crate) struct KnowledgeChanges(Sender<Change>);
+pub(crate) struct KnowledgeChanges(Bell);
 
 impl KnowledgeChanges {
     pub(crate) fn tell(&self) {
-        // Without a receiver the server is gone.
-        let _ = self.0.send(Change::Knowledge);
+        self.0.ring();
     }
 
     /// Those of a base that nobody serves.
     pub(crate) fn unheard() -> Self {
-        Self(channel().0)
+        Self(Bell::new().0)
     }
 }
 
 /// Hears of changes. Ends when everybody is gone who tells of any.
 pub(crate) struct Changes {
-    sender: Sender<Change>,
-    receiver: Receiver<Change>,
+    bell: Bell,
+    receiver: Receiver<()>,
 }
 
 /// Watches until it is dropped.
@@ -57,15 +74,16 @@ pub(crate) struct Watch {
 
 impl Changes {
     pub(crate) fn new() -> Self {
-        let (sender, receiver) = channel();
-        Self { sender, receiver }
+        let (bell, receiver) = Bell::new();
+        Self { bell, receiver }
     }
 
     pub(crate) fn of_knowledge(&self) -> KnowledgeChanges {
-        KnowledgeChanges(self.sender.clone())
+        KnowledgeChanges(self.bell.clone())
     }
 
-    /// Takes changes up from now on. `served` are the words with which the host's tools were built.
+    /// Takes changes up from now on. `served` are the words with which the host's tools were built. Those of the folder
+    /// count only where it is watched.
     pub(crate) fn follow(
         self,
         workshop: Arc<Workshop>,
@@ -78,17 +96,19 @@ impl Changes {
             folder: folder.display().to_string(),
             cause,
         };
-        let watch = match is_watching {
-            true => Some(watch(&folder, self.sender.clone()).map_err(refuse)?),
-            false => None,
-        };
-        let receiver = self.receiver;
-        drop(self.sender);
         let rebuilder = Rebuilder {
             workshop,
             host,
             served,
+            is_watching,
+            has_folder_changed: self.bell.has_folder_changed.clone(),
         };
+        // The bell itself goes here, so that without a watch and a base nobody waits.
+        let watch = match is_watching {
+            true => Some(watch(&folder, self.bell).map_err(refuse)?),
+            false => None,
+        };
+        let receiver = self.receiver;
         std::thread::Builder::new()
             .name("tools".to_owned())
             .spawn(move || rebuilder.run(&receiver))
@@ -97,7 +117,7 @@ impl Changes {
     }
 }
 
-fn watch(folder: &Path, sender: Sender<Change>) -> notify::Result<Watch> {
+fn watch(folder: &Path, bell: Bell) -> notify::Result<Watch> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         let is_change = !matches!(
             event,
@@ -107,8 +127,8 @@ fn watch(folder: &Path, sender: Sender<Change>) -> notify::Result<Watch> {
             })
         );
         if is_change {
-            // Without a receiver the server is gone, and so will be the watch.
-            let _ = sender.send(Change::Folder);
+            bell.has_folder_changed.store(true, Ordering::Release);
+            bell.ring();
         }
     })?;
     watcher.watch(folder, RecursiveMode::Recursive)?;
@@ -121,30 +141,40 @@ struct Rebuilder {
     host: Arc<VoiceHost>,
     /// The words of the knowledge base that the tools have now.
     served: Vocabularies,
+    /// Whether new tools may come from the folder, which is for development alone.
+    is_watching: bool,
+    has_folder_changed: Arc<AtomicBool>,
 }
 
 impl Rebuilder {
-    fn run(mut self, changes: &Receiver<Change>) {
-        while let Ok(first) = changes.recv() {
-            let mut is_folder = first == Change::Folder;
+    fn run(mut self, changes: &Receiver<()>) {
+        while let Ok(()) = changes.recv() {
             loop {
                 match changes.recv_timeout(QUIET) {
-                    Ok(next) => is_folder |= next == Change::Folder,
+                    Ok(()) => {}
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
+            let is_folder = self.has_folder_changed.swap(false, Ordering::AcqRel);
             let words = self.workshop.knowledge.vocabularies();
             // Most changes of records leave their types and namespaces as they were.
-            if (is_folder || words != self.served) && self.rebuild() {
+            if (is_folder || words != self.served) && self.rebuild(&words) {
                 self.served = words;
             }
         }
     }
 
     /// Returns whether new sessions have the tools that are to be had now.
-    fn rebuild(&self) -> bool {
-        match self.workshop.open() {
+    fn rebuild(&self, words: &Vocabularies) -> bool {
+        let toolbox = match self.is_watching {
+            true => self.workshop.open_with(words),
+            false => {
+                let served = self.host.toolbox.load();
+                self.workshop.reworded(&served, &self.served, words)
+            }
+        };
+        match toolbox {
             Ok(toolbox) => {
                 let version = toolbox.version.clone();
                 if self.host.toolbox.load().version != version {
@@ -168,5 +198,24 @@ impl Rebuilder {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_that_nobody_has_looked_at_wait_as_one() {
+        let changes = Changes::new();
+        let knowledge = changes.of_knowledge();
+        for _ in 0..1_000 {
+            knowledge.tell();
+        }
+        assert_eq!(changes.receiver.try_iter().count(), 1);
+        knowledge.tell();
+        assert_eq!(changes.receiver.try_iter().count(), 1);
+        drop(changes);
+        knowledge.tell();
     }
 }

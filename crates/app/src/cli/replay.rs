@@ -68,7 +68,10 @@ fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry
     };
     let artifact = match at_hand {
         Some(artifact) => artifact,
-        None => workshop.artifact().map_err(server::report)?,
+        None => {
+            let words = workshop.knowledge.vocabularies();
+            workshop.artifact(&words).map_err(server::report)?
+        }
     };
     if recorded(&artifact) && !header.tools.is_empty() {
         // They are the same tools, so that the session's own settings fit.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout_at};
 use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase};
 
@@ -38,7 +38,7 @@ pub(crate) enum Refresher {
         /// Its callback holds a sender: without it the thread's loop ends.
         _watch: Option<Arc<FolderWatch>>,
         /// The same where nothing is watched.
-        _sender: UnboundedSender<()>,
+        _sender: Sender<()>,
     },
     #[cfg(feature = "postgres")]
     Database { _polling: super::database::Polling },
@@ -53,7 +53,8 @@ impl Refresher {
         is_watching: bool,
         changed: KnowledgeChanges,
     ) -> Result<Self, WatchError> {
-        let (sender, changes) = unbounded_channel();
+        // One note that waits stands for all changes that nobody has looked at.
+        let (sender, changes) = channel(1);
         let refuse = |cause| WatchError {
             folder: maker.folder.display().to_string(),
             cause,
@@ -93,7 +94,7 @@ pub(crate) struct FolderWatch {
 }
 
 impl FolderWatch {
-    fn start(folder: &Path, sender: UnboundedSender<()>) -> notify::Result<Self> {
+    fn start(folder: &Path, sender: Sender<()>) -> notify::Result<Self> {
         let folder = std::path::absolute(folder).map_err(notify::Error::io)?;
         let is_gone = Arc::new(AtomicBool::new(false));
         let (watched, gone) = (folder.clone(), is_gone.clone());
@@ -109,8 +110,8 @@ impl FolderWatch {
             if may_end_it && event.is_ok_and(|event| event.paths.contains(&watched)) {
                 gone.store(true, Ordering::Release);
             }
-            // Without a receiver the server is gone, and so will be the watch.
-            let _ = sender.send(());
+            // Where it is full, a note waits already; without a receiver the server is gone, and so will be the watch.
+            let _ = sender.try_send(());
         })?;
         watcher.watch(&folder, RecursiveMode::Recursive)?;
         Ok(Self {
@@ -165,7 +166,7 @@ enum Next {
 }
 
 impl Keeper {
-    async fn run(self, mut changes: UnboundedReceiver<()>, is_incomplete: bool) {
+    async fn run(self, mut changes: Receiver<()>, is_incomplete: bool) {
         let mut next = match is_incomplete {
             true => Next::Embed,
             false => Next::Wait,
@@ -197,7 +198,7 @@ impl Keeper {
         }
     }
 
-    async fn after_quiet(&self, changes: &mut UnboundedReceiver<()>) -> Next {
+    async fn after_quiet(&self, changes: &mut Receiver<()>) -> Next {
         let end = Instant::now() + UNQUIET_MAX;
         loop {
             match timeout_at(end.min(Instant::now() + QUIET), changes.recv()).await {
