@@ -101,21 +101,29 @@ impl<'de> serde::de::Visitor<'de> for StrictVisitor {
 
     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(key) = access.next_key::<String>()? {
+        // Refused where it is read, so that the error has the second key's place.
+        while let Some(key) = access.next_key_seed(NewKey(&map))? {
             let Strict(value) = access.next_value()?;
-            match map.entry(key) {
-                serde_json::map::Entry::Vacant(entry) => {
-                    entry.insert(value);
-                }
-                serde_json::map::Entry::Occupied(entry) => {
-                    return Err(serde::de::Error::custom(format!(
-                        "the key {:?} is there twice",
-                        entry.key()
-                    )));
-                }
-            }
+            map.insert(key, value);
         }
         Ok(Value::Object(map))
+    }
+}
+
+/// A key that an object does not have yet.
+struct NewKey<'m>(&'m Map<String, Value>);
+
+impl<'de> serde::de::DeserializeSeed<'de> for NewKey<'_> {
+    type Value = String;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        let key: String = serde::Deserialize::deserialize(deserializer)?;
+        match self.0.contains_key(&key) {
+            false => Ok(key),
+            true => Err(serde::de::Error::custom(format!(
+                "the key {key:?} is there twice"
+            ))),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::kinds::{
     belongs_to_other_type, is_of_kind, kind_by_keywords, kinds_of, kinds_of_choices,
 };
 use crate::manifest::pointer;
+use crate::manifest::schema::is_keyword;
 use merge::{is_null_alone, narrow_kinds, without};
 use serde_json::{Map, Number, Value, json};
 
@@ -292,6 +293,8 @@ impl Conversion<'_, '_> {
                 }
             }
             "additionalProperties" if value == &Value::Bool(true) => {}
+            // Nobody can be told what is no keyword, and that is an error already.
+            unknown if !is_keyword(unknown) => {}
             _ => {
                 self.notes.dropped(name, &here);
                 draft.remarks.extend(words::remark(name, value, object));

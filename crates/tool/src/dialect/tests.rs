@@ -40,6 +40,11 @@ fn gemini_types_and_null() {
         ]],
     );
     check(json!({"type": "null"}), expect![[r#"{"type":"NULL"}"#]]);
+    // What is no keyword at all is an error elsewhere, and nothing that could be told.
+    check(
+        json!({"type": "string", "minLenght": 1}),
+        expect![[r#"{"type":"STRING"}"#]],
+    );
     check(json!({}), expect![[r#"{"type":"STRING"}"#]]);
     check(json!(true), expect![[r#"{"type":"STRING"}"#]]);
     check(

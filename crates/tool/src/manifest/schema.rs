@@ -90,6 +90,11 @@ fn keywords() -> impl Iterator<Item = &'static str> {
         .chain(OTHER_KEYWORDS.iter().copied())
 }
 
+/// Whether JSON Schema has such a keyword, supported or not.
+pub(crate) fn is_keyword(name: &str) -> bool {
+    keywords().any(|keyword| keyword == name)
+}
+
 /// Reports everything that is wrong with a schema that lies at `base` in its file.
 pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) {
     let bytes = serde_json::to_vec(root).map_or(usize::MAX, |text| text.len());
@@ -260,7 +265,7 @@ impl<'s> Walk<'s, '_, '_> {
                         self.pattern(name, &pointer(&here, name));
                     }
                 }
-                (known, _) if keywords().any(|keyword| keyword == known) => {}
+                (known, _) if is_keyword(known) => {}
                 (unknown, _) => {
                     let cure = nearest(unknown, keywords()).map_or_else(
                         || "remove it; it would check nothing".to_owned(),
