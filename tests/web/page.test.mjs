@@ -47,6 +47,23 @@ test("a typed question is answered with two tool calls, words, a source and soun
   });
 });
 
+test("a call that worked shows what it brought, and one that was refused what it asked for", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    await ask(page, 'call kb_get {"id": "person:colin_archer"}');
+    await untilAnswered(page);
+    const done = page.locator(".call[data-state=done]");
+    assert.match(await done.locator(".call-result").textContent(), /^\{.*Colin Archer/);
+    await ask(page, 'call kb_get {"name": "Fram"}');
+    await untilAnswered(page, 2);
+    const refused = page.locator(".call[data-state=refused]");
+    assert.match(await refused.locator(".call-outcome").textContent(), /Refused\s*VALIDATION/);
+    assert.deepEqual(await refused.locator(".args dt").allTextContents(), ["name"]);
+    assert.deepEqual(await refused.locator(".args dd").allTextContents(), ["Fram"]);
+    assert.equal(await refused.locator(".call-result").count(), 0);
+    assert.equal(await overflowPixels(page), 0);
+  });
+});
+
 test("the demo model says what it is and offers questions to click", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await page.getByText("This is the demo model").waitFor();

@@ -99,8 +99,10 @@ test("messages that the page does not know or cannot read change nothing", async
 
 test("each way a call can end is told", async () => {
   const outcomes = [
-    ["done", { ok: true }, /Done/],
-    ["refused", { ok: false, errorType: "BUDGET_EXCEEDED" }, /Refused\s*BUDGET_EXCEEDED/],
+    ["done", { ok: true }, /^Done$/],
+    ["done", { ok: true, result: '{"results":[{"id":"ship:fram"}]}' }, /^Done\{"results":\[\{"id":"ship:fram"\}\]\}$/],
+    ["done", { ok: true, result: "x".repeat(1000) }, /^Donex{300}…$/],
+    ["done", { ok: true, result: { markup: 1 } }, /^Done$/],
     ["refused", { ok: false, errorType: "CANCELLED" }, /Cancelled/],
     ["failed", { ok: false, errorType: "TRANSIENT" }, /Failed\s*TRANSIENT/],
     ["failed", { ok: false, errorType: "OUTCOME_UNKNOWN" }, /may or may not/],
@@ -123,6 +125,18 @@ test("each way a call can end is told", async () => {
       assert.equal(await row.locator(".call-time").textContent(), "1.2 s");
     }
     assert.equal(await page.locator("#calls-summary").textContent(), `${outcomes.length} calls`);
+  });
+});
+
+test("a refused call, which never started, shows what it asked for", async () => {
+  await inSession(async (page, endpoint) => {
+    const refusal = { type: "tool_call_finished", tool: "kb_search", ok: false, durationMs: 0, errorType: "BUDGET_EXCEEDED" };
+    endpoint.send({ ...refusal, callId: "call-3", args: { query: "Fram", top_k: 3 } });
+    await page.locator(".call[data-state=refused]").waitFor();
+    assert.match(await page.locator(".call-outcome").textContent(), /Refused\s*BUDGET_EXCEEDED/);
+    assert.deepEqual(await page.locator(".call .args dt").allTextContents(), ["query", "top_k"]);
+    assert.deepEqual(await page.locator(".call .args dd").allTextContents(), ["Fram", "3"]);
+    assert.equal(await page.locator("#calls-summary").textContent(), "1 call");
   });
 });
 

@@ -1,9 +1,10 @@
 // Owns the list of tool calls: what was asked for, how long it takes, how it ended. Knows no connection.
-import { element, fillArguments, shorten, textOf } from "./dom.js";
+import { element, fillArguments, shorten, textOf, valueText } from "./dom.js";
 import { durationText } from "./clock.js";
 
 const ROWS_MAX = 100;
 const TICK_MS = 100;
+const RESULT_CHARACTERS_MAX = 301;
 
 // For each error type: whether the call was turned away before it ran, and what that means to a person.
 const OUTCOMES = {
@@ -69,11 +70,13 @@ export class Calls {
     this.onChange();
   }
 
-  finished({ callId, tool, ok, durationMs, errorType }) {
+  /** `args` come with a call that never ran, `result` with one that worked. */
+  finished({ callId, tool, ok, durationMs, errorType, args, result }) {
     const row = this.#find(callId, tool) ?? this.#newRow(callId, tool);
+    if (args) fillArguments(row.args, args);
     const duration = Number.isFinite(durationMs) ? durationMs : performance.now() - row.startedAt;
     row.time.textContent = durationText(duration);
-    this.#conclude(row, ok === true, textOf(errorType));
+    this.#conclude(row, ok === true, textOf(errorType), textOf(result));
   }
 
   /** The outcome of a call that had waited for the user's approval. */
@@ -82,7 +85,7 @@ export class Calls {
     if (!row) return;
     const ran = response?.meta?.durationMs;
     if (Number.isFinite(ran)) row.time.textContent = durationText(ran);
-    this.#conclude(row, ok === true, textOf(response?.error?.type));
+    this.#conclude(row, ok === true, textOf(response?.error?.type), valueText(response?.data ?? undefined));
   }
 
   /** The session is over: nothing more is heard of what still runs. */
@@ -131,10 +134,11 @@ export class Calls {
     return row;
   }
 
-  #conclude(row, ok, errorType) {
+  #conclude(row, ok, errorType, result) {
     row.bar.hidden = true;
     if (ok) {
-      row.outcome.replaceChildren(element("strong", "", "Done"));
+      const brought = result ? element("span", "call-result", shorten(result, RESULT_CHARACTERS_MAX)) : "";
+      row.outcome.replaceChildren(element("strong", "", "Done"), brought);
       this.#setState(row, "done");
       return;
     }

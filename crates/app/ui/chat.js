@@ -1,6 +1,6 @@
 // Owns the conversation by text: posts what is typed, reads the answer's stream, and remembers which conversation it is. Knows
 // no layout and no audio; what people see goes through `view`, as in session.js.
-import { textOf } from "./dom.js";
+import { textOf, valueText } from "./dom.js";
 
 const STORAGE_KEY = "windlass.conversation";
 const EVENT_CHARACTERS_MAX = 4_000_000;
@@ -125,7 +125,7 @@ export class Chat {
       this.#view.calls.started({ callId: toolCallId, tool: toolName, args: input, status: title });
     },
     "tool-approval-request": ({ toolCallId }) => this.#finished(toolCallId, false, "CONFIRMATION_REQUIRED"),
-    "tool-output-available": ({ toolCallId }) => this.#finished(toolCallId, true),
+    "tool-output-available": ({ toolCallId, output }) => this.#finished(toolCallId, true, "", valueText(output ?? undefined)),
     "tool-output-error": ({ toolCallId, errorText }) => this.#finished(toolCallId, false, textOf(errorText).split(":")[0]),
     "tool-output-denied": ({ toolCallId }) => this.#finished(toolCallId, false, "CONFIRMATION_DECLINED"),
     "data-tool-progress": ({ data }) => this.#view.calls.progress({ ...data, callId: data?.toolCallId }),
@@ -141,10 +141,10 @@ export class Chat {
     this.#view.transcript.receive({ role: "assistant", text: "", final: true, citations: this.#citations });
   }
 
-  #finished(callId, ok, errorType) {
+  #finished(callId, ok, errorType, result) {
     const { tool, startedAt } = this.#tools.get(callId) ?? { startedAt: performance.now() };
     this.#tools.delete(callId);
-    this.#view.calls.finished({ callId, tool, ok, durationMs: performance.now() - startedAt, errorType });
+    this.#view.calls.finished({ callId, tool, ok, durationMs: performance.now() - startedAt, errorType, result });
     this.#view.confirmation.resolve(callId);
   }
 }

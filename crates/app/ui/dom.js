@@ -56,6 +56,7 @@ export function textOf(value) {
   return typeof value === "string" ? value : "";
 }
 
-function valueText(value) {
+/** What a person reads of any value; "" for none. */
+export function valueText(value) {
   return typeof value === "string" ? value : JSON.stringify(value) ?? "";
 }

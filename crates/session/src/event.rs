@@ -256,6 +256,13 @@ impl CallRecord {
         self.slot.valid_arguments()
     }
 
+    /// As far as anybody could read them, whether or not the tool would take them.
+    pub fn asked_arguments(&self) -> Option<&Arguments> {
+        let completed = self.slot.completed();
+        let completed = completed.map(|completed| completed.arguments.expose().as_ref());
+        completed.or_else(|| self.slot.as_it_came())
+    }
+
     pub fn category(&self) -> Option<Category> {
         self.tool().map(|tool| tool.category)
     }

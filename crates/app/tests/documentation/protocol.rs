@@ -175,6 +175,8 @@ fn call_messages() -> Vec<Value> {
             ok: true,
             duration_ms: 12,
             error_type: None,
+            args: None,
+            result: Some("{\"results\":[{\"id\":\"person:colin_archer\"}]}".into()),
         }),
         written(&ServerMessage::ToolCallFinished {
             call_id: CallNumber(2),
@@ -182,6 +184,10 @@ fn call_messages() -> Vec<Value> {
             ok: false,
             duration_ms: 0,
             error_type: Some(ErrorType::NotFound),
+            args: Some(Cow::Owned(
+                json!({"query": "Fram"}).as_object().unwrap().clone().into(),
+            )),
+            result: None,
         }),
         written(&ServerMessage::ToolsComplete { tool_count: 1 }),
         written(&of_question(

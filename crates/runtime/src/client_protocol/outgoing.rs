@@ -9,11 +9,14 @@ use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, Err
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{ToolResponse, rfc3339};
+use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
+
+/// Characters of a result that a client is shown.
+const RESULT_CHARACTERS_MAX: usize = 300;
 
 /// One message to the client. Times are RFC 3339, durations are milliseconds unless the name says otherwise.
 #[derive(Clone, Debug, Serialize)]
@@ -68,6 +71,12 @@ pub enum ServerMessage<'a> {
         duration_ms: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<ErrorType>,
+        /// Of a call that was not run, and so was never said to have started.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        args: Option<Cow<'a, Arguments>>,
+        /// The beginning of the result's JSON, for people.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<Cow<'a, str>>,
     },
     ToolsComplete {
         tool_count: usize,
@@ -264,9 +273,10 @@ pub fn of_event(event: &SessionEvent) -> Option<ServerMessage<'_>> {
             message,
             fraction: *fraction,
         }),
-        SessionEvent::CallFinished(record)
-        | SessionEvent::CallRejected(record)
-        | SessionEvent::CallCancelled(record) => Some(call_finished(record)),
+        SessionEvent::CallFinished(record) => Some(call_finished(record, None)),
+        SessionEvent::CallRejected(record) | SessionEvent::CallCancelled(record) => {
+            Some(call_finished(record, shown_arguments(record)))
+        }
         _ => None,
     }
 }
@@ -283,7 +293,40 @@ fn call_started(started: &CallStarted) -> ServerMessage<'_> {
     }
 }
 
-fn call_finished(record: &CallRecord) -> ServerMessage<'_> {
+/// What was asked for, without what the tool marks as sensitive. In arguments that do not fit the tool its marks may be
+/// beside what they mean, so that nothing of them is shown where there are any.
+fn shown_arguments(record: &CallRecord) -> Option<Cow<'_, Arguments>> {
+    let sensitive = record.tool().map_or(&[][..], |tool| &tool.sensitive);
+    match record.arguments() {
+        Some(valid) => Some(without_sensitive(valid.expose(), sensitive)),
+        None if sensitive.is_empty() => record.asked_arguments().map(Cow::Borrowed),
+        None => None,
+    }
+}
+
+/// The beginning of what a call brought. Results repeat arguments, so that of a tool with sensitive ones nothing is shown.
+fn shown_result(record: &CallRecord) -> Option<Cow<'_, str>> {
+    let Outcome::Success {
+        data: Some(data), ..
+    } = &record.response.expose().outcome
+    else {
+        return None;
+    };
+    let is_shown = record.tool().is_some_and(|tool| tool.sensitive.is_empty());
+    let text = is_shown.then(|| match data.text() {
+        Some(text) => Some(Cow::Borrowed(text)),
+        None => serde_json::to_string(data).ok().map(Cow::Owned),
+    })??;
+    let Some((end, _)) = text.char_indices().nth(RESULT_CHARACTERS_MAX) else {
+        return Some(text);
+    };
+    Some(Cow::Owned(format!("{}…", &text[..end])))
+}
+
+fn call_finished<'r>(
+    record: &'r CallRecord,
+    args: Option<Cow<'r, Arguments>>,
+) -> ServerMessage<'r> {
     let response = record.response.expose();
     ServerMessage::ToolCallFinished {
         call_id: record.call(),
@@ -291,6 +334,8 @@ fn call_finished(record: &CallRecord) -> ServerMessage<'_> {
         ok: response.is_ok(),
         duration_ms: response.meta.duration_ms,
         error_type: record.error_type(),
+        args,
+        result: shown_result(record),
     }
 }
 
@@ -300,7 +345,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
     use windlass_session::time::Timestamp;
-    use windlass_tool::envelope::{Meta, Outcome};
+    use windlass_tool::envelope::Meta;
     use windlass_tool::error::CallError;
 
     fn written(message: &ServerMessage<'_>) -> Value {
