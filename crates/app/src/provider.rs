@@ -269,10 +269,11 @@ fn credentials(provider: &Provider) -> Option<Credentials> {
     if let Some(token) = &provider.ephemeral_token {
         return Some(Credentials::EphemeralToken(token.sensitive()));
     }
-    provider
-        .api_key
-        .as_ref()
-        .map(|key| Credentials::ApiKey(key.sensitive()))
+    let key = provider.api_key.as_ref()?;
+    Some(match key.is_ephemeral_token() {
+        true => Credentials::EphemeralToken(key.sensitive()),
+        false => Credentials::ApiKey(key.sensitive()),
+    })
 }
 
 fn any_key() -> Credentials {

@@ -386,10 +386,31 @@ fn read_text(path: &Path, shown: &Path) -> Result<String, ConfigError> {
 
 /// A value in one line, cut where it is long.
 fn shown(value: &Value) -> String {
-    let mut text = value.to_string().replace('\n', " ");
+    let mut text = without_credentials(value).to_string().replace('\n', " ");
     if let Some((end, _)) = text.char_indices().nth(80) {
         text.truncate(end);
         text.push('…');
     }
     text
+}
+
+/// The value with what may be a password or a key in an address left out: its user, query and fragment. What cannot be
+/// taken apart is left out as a whole.
+fn without_credentials(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.contains(['@', '?', '#']) => {
+            let uri = text.trim().parse::<http::Uri>().ok();
+            let parts = uri.and_then(|uri| {
+                let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+                let (_, host) = authority
+                    .as_str()
+                    .rsplit_once('@')
+                    .unwrap_or(("", authority.as_str()));
+                Some(format!("{scheme}://{host}{}…", uri.path()))
+            });
+            Value::String(parts.unwrap_or_else(|| "…".to_owned()))
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_credentials).collect()),
+        _ => value.clone(),
+    }
 }

@@ -177,6 +177,11 @@ fn a_value_that_its_key_refuses_is_said_in_one_line() {
              write it as in wss://host/path, without user, query or fragment",
         ),
         (
+            "[provider]\nurl = \"ws://u:PASS@h/p?key=K\"",
+            "provider.url has the value \"ws://h/p…\" (from windlass.toml), which is no address of a provider; \
+             write it as in wss://host/path, without user, query or fragment",
+        ),
+        (
             "[provider]\ncompression_trigger_tokens = 10\ncompression_target_tokens = 10",
             "provider.compression_target_tokens has the value 10 (from windlass.toml), which is not below \
              provider.compression_trigger_tokens; make it smaller, or leave it out",

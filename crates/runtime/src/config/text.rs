@@ -136,13 +136,15 @@ pub(super) fn read(values: &mut Values) -> Result<Text, ConfigError> {
     }
     let voice = voice.filter(|(owner, _)| *owner == provider && url.is_none());
     let own: Option<Secret> = set(values, "text.api_key")?;
+    let key = own.or(voice.map(|(_, key)| key));
     Ok(Text {
         provider,
         url,
         model: set(values, "text.model")?,
         fallback_models: values.need("text.fallback_models")?,
         summary_model: set(values, "text.summary_model")?,
-        api_key: own.or(voice.map(|(_, key)| key)),
+        // An ephemeral token opens live sessions alone.
+        api_key: key.filter(|key| !key.is_ephemeral_token()),
         temperature: set(values, "text.temperature")?,
         output_tokens_max: set(values, "text.output_tokens_max")?,
         thinking_level: set(values, "text.thinking_level")?,
@@ -168,7 +170,9 @@ fn voice_key(values: &Values) -> Result<Option<(TextProvider, Secret)>, ConfigEr
         return Ok(None);
     }
     let key: Option<Secret> = set(values, "provider.api_key")?;
-    Ok(key.map(|key| (owner, key)))
+    Ok(key
+        .filter(|key| !key.is_ephemeral_token())
+        .map(|key| (owner, key)))
 }
 
 /// The company that voice sessions speak to.
@@ -194,7 +198,10 @@ fn provider(
     if let Some(provider) = voice {
         return Ok(provider);
     }
-    let has_key = |values: &Values| Ok(set::<Secret>(values, "text.api_key")?.is_some());
+    let has_key = |values: &Values| {
+        let key = set::<Secret>(values, "text.api_key")?;
+        Ok(key.is_some_and(|key| !key.is_ephemeral_token()))
+    };
     if owner(values)? == TextProvider::Gemini {
         for variable in ["GEMINI_API_KEY", "GOOGLE_API_KEY"] {
             values.fall_back_to_variable("text.api_key", variable)?;

@@ -311,6 +311,9 @@ impl Setting for WebAddress {
     }
 }
 
+/// What the names of Gemini's ephemeral tokens begin with.
+const EPHEMERAL_TOKEN_PREFIX: &str = "auth_tokens/";
+
 /// A key or token, checked for what a header can carry. `Debug` shows none of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret(Sensitive<String>);
@@ -318,6 +321,11 @@ pub struct Secret(Sensitive<String>);
 impl Secret {
     pub fn sensitive(&self) -> Sensitive<String> {
         self.0.clone()
+    }
+
+    /// Whether it is a token of Gemini's that was put in the place of a key, as Google's own SDKs take it.
+    pub fn is_ephemeral_token(&self) -> bool {
+        self.0.expose().starts_with(EPHEMERAL_TOKEN_PREFIX)
     }
 }
 
