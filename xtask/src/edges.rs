@@ -124,21 +124,37 @@ const FORBIDDEN_METHODS: &[&str] = &[
 /// Every edge of the workspace that the architecture does not have, every crate that escapes the shared lints, and every
 /// fenced crate that may ask for the time.
 pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
-    let tree = workspace.cargo(&[
-        "tree",
-        "--workspace",
-        "--all-features",
-        "--edges=normal",
-        "--target=all",
-        "--prefix=depth",
-    ]);
-    let mut problems = match output_of(tree, "cargo tree") {
-        Ok(text) => check_graph(&Graph::parse(&text).without_opt_in_engines()),
-        Err(problem) => vec![problem],
-    };
+    let mut problems = Vec::new();
+    // What everybody builds may not have what an opt-in engine brings, so nothing is excepted there.
+    match graph(workspace, &[]) {
+        Ok(graph) => problems.extend(check_graph(&graph)),
+        Err(problem) => problems.push(problem),
+    }
+    match graph(workspace, &["--all-features"]) {
+        Ok(graph) => {
+            let found = check_graph(&graph.without_opt_in_engines());
+            let known: BTreeSet<String> = problems.iter().map(Problem::to_string).collect();
+            let is_new = |problem: &Problem| !known.contains(&problem.to_string());
+            problems.extend(found.into_iter().filter(is_new));
+        }
+        Err(problem) => problems.push(problem),
+    }
     problems.extend(check_lints(workspace));
     problems.extend(shipped::check(workspace));
     problems
+}
+
+fn graph(workspace: &Workspace, features: &[&str]) -> Result<Graph, Problem> {
+    let mut arguments = vec![
+        "tree",
+        "--workspace",
+        "--edges=normal",
+        "--target=all",
+        "--prefix=depth",
+    ];
+    arguments.extend(features);
+    let tree = workspace.cargo(&arguments);
+    output_of(tree, "cargo tree").map(|text| Graph::parse(&text))
 }
 
 /// The packages, and what each needs when it is built for use (not for its tests).
@@ -341,157 +357,4 @@ fn check_fence(file: &str, text: &str) -> Vec<Problem> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The architecture as it should be, one line for each edge's user and what it needs.
-    fn sound() -> Vec<(&'static str, &'static str)> {
-        let mut edges: Vec<(&str, &str)> = PLACES
-            .iter()
-            .flat_map(|place| place.may_use.iter().map(|need| (place.package, *need)))
-            .collect();
-        edges.extend([
-            ("windlass-runtime", "tokio"),
-            ("windlass-app", "axum"),
-            ("axum", "tokio"),
-            ("windlass-knowledge", "tantivy"),
-        ]);
-        edges
-    }
-
-    /// Writes edges as cargo does.
-    fn tree(edges: &[(&str, &str)], members: &[&str]) -> String {
-        let mut text = String::new();
-        for member in members {
-            text.push_str(&format!("0{member} v0.1.0 (/somewhere/{member})\n"));
-            for (_, need) in edges.iter().filter(|(user, _)| user == member) {
-                text.push_str(&format!("1{need} v0.1.0\n"));
-                for (_, further) in edges.iter().filter(|(user, _)| user == need) {
-                    text.push_str(&format!("2{further} v0.1.0 (*)\n"));
-                }
-            }
-            text.push('\n');
-        }
-        text
-    }
-
-    fn members() -> Vec<&'static str> {
-        PLACES.iter().map(|place| place.package).collect()
-    }
-
-    #[track_caller]
-    fn check(added: &[(&'static str, &'static str)], expected: &[&str]) {
-        let mut edges = sound();
-        edges.extend(added);
-        let found: Vec<String> = check_graph(&Graph::parse(&tree(&edges, &members())))
-            .iter()
-            .map(Problem::to_string)
-            .collect();
-        assert_eq!(found.len(), expected.len(), "{found:#?}");
-        for part in expected {
-            assert!(found.iter().any(|text| text.contains(part)), "{found:#?}");
-        }
-    }
-
-    #[test]
-    fn the_workspace_keeps_its_edges() {
-        let problems: Vec<String> = super::check(&Workspace::of_this_program())
-            .iter()
-            .map(Problem::to_string)
-            .collect();
-        assert!(problems.is_empty(), "{problems:#?}");
-    }
-
-    #[test]
-    fn the_architecture_itself_is_accepted() {
-        check(&[], &[]);
-    }
-
-    #[test]
-    fn an_edge_against_the_arrows_is_refused() {
-        check(
-            &[("windlass-tool", "windlass-session")],
-            &["`windlass-tool` may not depend on `windlass-session`"],
-        );
-        check(
-            &[("windlass-handlers", "windlass-store")],
-            &["`windlass-handlers` may not depend on `windlass-store`"],
-        );
-        check(
-            &[("xtask", "windlass-tool")],
-            &["`xtask` may not depend on `windlass-tool`"],
-        );
-    }
-
-    #[test]
-    fn a_pure_crate_may_not_reach_the_async_runtime_by_any_way() {
-        check(
-            &[("windlass-handlers", "tokio")],
-            &["windlass-handlers v0.1.0 → tokio v0.1.0"],
-        );
-        check(
-            &[("tantivy", "tokio")],
-            &["windlass-knowledge v0.1.0 → tantivy v0.1.0 → tokio v0.1.0"],
-        );
-        // What carries the runtime's users upwards is refused in every crate on the way.
-        check(
-            &[("windlass-tool", "tokio-util"), ("windlass-tool", "tokio")],
-            &[
-                "`windlass-tool` may not reach tokio",
-                "`windlass-session` may not reach tokio",
-                "`windlass-provider` may not reach tokio",
-                "`windlass-handlers` may not reach tokio",
-                "`windlass-knowledge` may not reach tokio",
-                "`windlass-store` may not reach tokio",
-                "`windlass-world` may not reach tokio",
-                "`windlass-sim` may not reach tokio",
-            ],
-        );
-    }
-
-    #[test]
-    fn an_engine_on_demand_may_bring_its_client_and_nothing_else() {
-        let mut edges = sound();
-        edges.extend([
-            ("windlass-knowledge", "tokio-postgres"),
-            ("tokio-postgres", "tokio"),
-        ]);
-        let graph = |edges: &[_]| Graph::parse(&tree(edges, &members())).without_opt_in_engines();
-        assert_eq!(check_graph(&graph(&edges)).len(), 0);
-        edges.extend([("windlass-knowledge", "other"), ("other", "tokio")]);
-        assert_eq!(check_graph(&graph(&edges)).len(), 1);
-    }
-
-    #[test]
-    fn a_crate_without_a_place_is_refused() {
-        let mut members = members();
-        members.push("windlass-extra");
-        let found = check_graph(&Graph::parse(&tree(&sound(), &members)));
-        assert_eq!(found.len(), 1, "{found:#?}");
-        assert!(found[0].to_string().contains("windlass-extra"));
-        let found = check_graph(&Graph::parse(&tree(
-            &sound(),
-            &members[1..members.len() - 1],
-        )));
-        assert_eq!(found.len(), 1, "{found:#?}");
-        assert!(found[0].to_string().contains("windlass-tool"));
-    }
-
-    #[test]
-    fn a_package_that_escapes_the_lints_is_refused() {
-        let bad = "[package]\nname = \"a\"\n\n[dependencies]\nb = \"1\"\nworkspace = true\n";
-        let good = "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n";
-        assert_eq!(check_manifest("crates/a/Cargo.toml", bad).len(), 1);
-        assert_eq!(check_manifest("crates/a/Cargo.toml", good).len(), 0);
-        let allowed = "[workspace.lints.rust]\nunsafe_code = \"deny\"\n";
-        assert_eq!(check_manifest("Cargo.toml", allowed).len(), 1);
-        let forbidden = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\n";
-        assert_eq!(check_manifest("Cargo.toml", forbidden).len(), 0);
-    }
-
-    #[test]
-    fn a_fence_without_a_board_is_found() {
-        let text = "disallowed-methods = [{ path = \"std::time::Instant::now\" }]";
-        assert_eq!(check_fence("clippy.toml", text).len(), 2);
-    }
-}
+mod tests;
