@@ -28,7 +28,8 @@ pub(crate) fn set_up(log: Log) {
     };
 }
 
-/// A panic becomes one line that says where it was. Its message may hold a user's words, so it is not shown.
+/// A panic becomes one line that says where it was. Its message may hold a user's words, so it is not shown. A hook that
+/// panics ends the process, so what cannot be written is left out here, too.
 pub(crate) fn catch_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map_or_else(String::new, |location| {

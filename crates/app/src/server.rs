@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, watch as channel};
 use tokio::task::JoinHandle;
 use windlass_knowledge::Embedding;
@@ -41,6 +41,7 @@ use windlass_runtime::config::Config;
 use windlass_runtime::effects::EffectStore;
 use windlass_runtime::journal::{Journal, JournalSettings};
 use windlass_runtime::metrics::Metrics;
+use windlass_runtime::provider_log::ProviderLog;
 use windlass_runtime::rate::MemoryRateLimiter;
 use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
 use windlass_runtime::subscriber::Subscriber;
@@ -55,6 +56,8 @@ pub use windlass_runtime::config;
 const AUDIT_FILE: &str = "audit.jsonl";
 /// The journals' folder in the data folder.
 const JOURNAL_FOLDER: &str = "journal";
+/// Connections that wait in the system until they are accepted.
+const CONNECTIONS_WAITING_MAX: u32 = 1_024;
 /// What the sessions' own time to end is exceeded by before they are left to themselves.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
@@ -137,7 +140,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let tools = LiveTools::open(&config, setup.handlers).await?;
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
-    let (listener, address) = listen(&config).await?;
+    let port = Port::take(config.server.listen.get())?;
+    let address = port.address;
     let (over, is_over) = channel::channel(false);
     let world = SharedWorld {
         knowledge: knowledge.clone(),
@@ -184,7 +188,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         metrics,
         draining: AtomicBool::new(false),
     });
-    let accepting = accept(listener, &state, &config, is_over);
+    // The last thing that can fail: whoever finds the port open finds a server.
+    let accepting = accept(port.listen()?, &state, &config, is_over);
     Ok(Server {
         address,
         choice,
@@ -411,29 +416,58 @@ pub(crate) fn shared(
         subscribers: audit
             .into_iter()
             .chain([metrics as Arc<dyn Subscriber>])
+            .chain([Arc::new(ProviderLog::default()) as Arc<dyn Subscriber>])
             .chain(others)
             .collect(),
         journal,
     }
 }
 
-async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Failure> {
-    let wanted = config.server.listen.get();
-    let listened = async {
-        let listener = TcpListener::bind(wanted).await?;
-        let address = listener.local_addr()?;
-        Ok::<_, std::io::Error>((listener, address))
-    };
-    listened.await.map_err(|error| {
-        let cure = match error.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                "; another program has the port: end it, or choose another one with --listen"
-            }
-            std::io::ErrorKind::PermissionDenied => "; choose a port above 1023 with --listen",
-            _ => "; choose another address with --listen",
+/// A port that is taken early, so that one that is not to be had is said at once, and at which nobody is let in yet.
+struct Port {
+    socket: TcpSocket,
+    wanted: SocketAddr,
+    /// With the port that it was really given.
+    address: SocketAddr,
+}
+
+impl Port {
+    fn take(wanted: SocketAddr) -> Result<Self, Failure> {
+        let taken = || {
+            let socket = match wanted {
+                SocketAddr::V4(_) => TcpSocket::new_v4()?,
+                SocketAddr::V6(_) => TcpSocket::new_v6()?,
+            };
+            // Connections of the server before may still be about to end.
+            #[cfg(unix)]
+            socket.set_reuseaddr(true)?;
+            socket.bind(wanted)?;
+            let address = socket.local_addr()?;
+            Ok(Self {
+                socket,
+                wanted,
+                address,
+            })
         };
-        Failure::Failed(format!("cannot listen on {wanted}: {error}{cure}"))
-    })
+        taken().map_err(|error| cannot_listen(wanted, &error))
+    }
+
+    fn listen(self) -> Result<TcpListener, Failure> {
+        let wanted = self.wanted;
+        let listener = self.socket.listen(CONNECTIONS_WAITING_MAX);
+        listener.map_err(|error| cannot_listen(wanted, &error))
+    }
+}
+
+fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> Failure {
+    let cure = match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "; another program has the port: end it, or choose another one with --listen"
+        }
+        std::io::ErrorKind::PermissionDenied => "; choose a port above 1023 with --listen",
+        _ => "; choose another address with --listen",
+    };
+    Failure::Failed(format!("cannot listen on {wanted}: {error}{cure}"))
 }
 
 fn info(config: &Config, choice: Choice, has_text: bool) -> Info {

@@ -17,6 +17,7 @@ pub mod journal;
 pub mod metrics;
 pub mod openai_realtime;
 pub mod prompt;
+pub mod provider_log;
 pub mod pump;
 pub mod rate;
 pub mod store_thread;

@@ -269,8 +269,12 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version come this way too, with code 0. Where they cannot be printed nobody is there to read.
-            let _ = error.print();
+            // Help and version come this way too, with code 0.
+            let printed = error.print();
+            if error.exit_code() == 0 {
+                Printer.heed(printed);
+                return end(Printer.all_written());
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
@@ -286,6 +290,14 @@ pub fn main() -> ExitCode {
         Command::Config(arguments) => config::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
     };
+    end(match outcome {
+        // What was said is worth nothing where it could not be read.
+        Ok(()) | Err(Failure::Said) => Printer.all_written().and(outcome),
+        Err(Failure::Failed(_) | Failure::Usage(_)) => outcome,
+    })
+}
+
+fn end(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -4,6 +4,7 @@ use super::{ServeArguments, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::server::{self, Server, Setup};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::runtime::{Builder, Runtime};
 use windlass_runtime::config::Config;
 
@@ -54,7 +55,18 @@ fn say_ready(server: &Server) {
             "no provider is configured: this is the demo model, rules without AI; set GEMINI_API_KEY for Gemini Live"
         );
     }
-    Printer.result(&format!("windlass is ready at http://{address}"));
+    Printer.result(&format!("windlass is ready at http://{}", to_open(address)));
+}
+
+/// The address as a browser on this machine can open it: that of a server that listens everywhere is none.
+fn to_open(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
 }
 
 /// The signals that end a server.

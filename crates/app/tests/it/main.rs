@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod blocks;
 mod bodies;
+mod calls_shown;
 mod chat;
 mod chat_lasting;
 mod chat_turns;
@@ -15,12 +17,16 @@ mod kills;
 mod knowledge;
 mod knowledge_moved;
 mod knowledge_served;
+mod oddities;
 mod pages;
 mod pictures;
+mod ports;
 mod processes;
 mod provider_cuts;
+mod provider_wire;
 mod refusals;
 mod replays;
+mod streams;
 mod support;
 mod terminal;
 mod turns_again;

@@ -199,3 +199,57 @@ async fn tools_that_change_while_the_server_runs_serve_new_sessions_only() {
     old.say("Who designed the ship Fram?").await;
     assert_eq!(old.expect("tool_call_finished").await["ok"], true);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_watch_a_new_type_of_records_brings_nothing_else_that_was_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tools, records) = (folder.path().join("tools"), folder.path().join("kb/public"));
+    copy(&root().join("tools"), &tools);
+    let write = |kind: &str| {
+        let record = format!("---\ntitle: Of a {kind}\n---\nA {kind} of the expedition.\n");
+        fs::create_dir_all(records.join(kind)).unwrap();
+        fs::write(records.join(kind).join("one.md"), record).unwrap();
+    };
+    write("doc");
+    let mut server = command(folder.path());
+    server.args(["serve", "--listen", "127.0.0.1:0", "--tools", "tools"]);
+    server.args(["--data", "data", "--kb", "kb"]);
+    let mut server = Running::start(&mut server);
+    let address = server.address();
+    let begin = json!({"type": "start"});
+    let (_, started) = VoiceClient::start(&address, begin.clone()).await;
+    let version = started["registryVersion"].clone();
+
+    let guide = tools.join("kb-get/guide.md");
+    let text = fs::read_to_string(&guide).unwrap();
+    fs::write(&guide, format!("{text}\nOne line more.\n")).unwrap();
+    write("ship");
+    server.expect_log("the tools stay as they were");
+    let (_, started) = VoiceClient::start(&address, begin.clone()).await;
+    assert_eq!(started["registryVersion"], version);
+
+    // Where nothing but the base has changed, its words are taken up.
+    fs::write(&guide, text).unwrap();
+    write("dog");
+    server.expect_log("new sessions have new tools");
+    let (_, started) = VoiceClient::start(&address, begin).await;
+    assert_ne!(started["registryVersion"], version);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_a_session_that_is_live_and_then_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = serve(folder.path(), &[]);
+    let address = server.address();
+    let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+    client.say("Who designed the ship Fram?").await;
+    client.expect("turn_complete").await;
+    server.signal("-TERM");
+    let complete = client.expect("session_complete").await;
+    let transcripts = complete["transcripts"].as_array().unwrap();
+    assert_eq!(transcripts[0]["text"], "Who designed the ship Fram?");
+    client.expect_close().await;
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("cut off"), "{log}");
+}

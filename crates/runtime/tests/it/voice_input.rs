@@ -107,6 +107,36 @@ async fn audio_at_twenty_times_real_time_is_dropped_with_one_error() {
     assert!(passed <= 5 * 32_000 + 640, "{passed}");
 }
 
+/// Four times real time is let through, as docs/voice-protocol.md says.
+#[tokio::test(start_paused = true)]
+async fn audio_that_stays_at_twenty_times_real_time_passes_at_four_times() {
+    let (mut stage, mut provider) = Stage::running(Setting::default()).await;
+    let reader = tokio::spawn(async move {
+        let mut bytes = 0;
+        while let Some(data) = provider.next().await["realtimeInput"]["audio"]["data"].as_str() {
+            bytes += data.len() / 4 * 3;
+        }
+        bytes
+    });
+    // Ten seconds, in each tenth of which two seconds of audio come.
+    for _ in 0..100 {
+        for _ in 0..2 {
+            stage.client.send_raw(binary(32_000)).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    stage.client.send(json!({ "type": "stop" })).await;
+    let said: Vec<Value> = stage.client.rest().await;
+    let errors = said.iter().filter(|message| message["type"] == "error");
+    let codes: Vec<&Value> = errors.map(|error| &error["code"]).collect();
+    assert_eq!(codes, ["audio_overflow"]);
+    stage.served.await.unwrap();
+    let passed = reader.await.unwrap();
+    let allowed = (5 + 4 * 10) * 32_000;
+    assert!(passed <= allowed + 640, "{passed}");
+    assert!(passed + 2 * 32_000 >= allowed, "{passed}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_no_start_is_sent_away() {
     let mut stage = Stage::set(Setting::default()).await;

@@ -6,6 +6,7 @@ pub(crate) mod live_model;
 pub(crate) mod live_provider;
 pub(crate) mod model_server;
 pub(crate) mod program;
+pub(crate) mod provider_peer;
 pub(crate) mod voice_client;
 
 use std::path::{Path, PathBuf};

@@ -82,21 +82,27 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
+        Self::start_with(command, Stdio::piped())
+    }
+
+    /// The same with another standard error, of which nobody here reads anything unless it is a pipe.
+    pub(crate) fn start_with(command: &mut Command, errors: Stdio) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(errors)
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let errors = BufReader::new(child.stderr.take().unwrap());
         let (sender, log) = channel();
-        std::thread::spawn(move || {
-            for line in errors.lines() {
-                if sender.send(line.unwrap()).is_err() {
-                    break;
+        if let Some(errors) = child.stderr.take() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(errors).lines() {
+                    if sender.send(line.unwrap()).is_err() {
+                        break;
+                    }
                 }
-            }
-        });
+            });
+        }
         Self { child, output, log }
     }
 
@@ -136,6 +142,12 @@ impl Running {
         let id = self.child.id().to_string();
         let status = Command::new("kill").args([name, &id]).status().unwrap();
         assert!(status.success());
+    }
+
+    /// SIGKILL, without a moment's delay; nothing of it lives on.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Waits for its end: the exit code, and what the log has said since it was last looked at.
