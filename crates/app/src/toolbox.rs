@@ -126,7 +126,7 @@ impl Workshop {
         let reworded = self.compile(others);
         // Read after what is to be served, so that a change in between shows as well.
         let as_served = self.compile(words).artifact;
-        if !as_served.is_some_and(|artifact| artifact.version() == &*served.version) {
+        if as_served.is_none_or(|artifact| artifact.version() != &*served.version) {
             return Err(ToolboxError::Changed {
                 tools: self.config.folders.tools.clone(),
             });
