@@ -35,7 +35,10 @@ mod with_postgres {
         maker: &Maker,
         changes: KnowledgeChanges,
     ) -> Result<(LiveKnowledge, Refresher), Failure> {
-        let settings = PostgresSettings::new(address);
+        let settings = PostgresSettings {
+            exact_max: maker.postgres_exact_max,
+            ..PostgresSettings::new(address)
+        };
         let base = PostgresBase::open(&settings, &maker.options().await?)
             .await
             .map_err(Failure::of)?;
@@ -81,6 +84,7 @@ mod with_postgres {
     /// Makes the database hold what a base in memory holds; says what became of it, as JSON and in words.
     pub(crate) async fn publish(
         address: Sensitive<String>,
+        maker: &Maker,
         base: &KnowledgeBase,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(serde_json::Value, String), Failure> {
@@ -90,17 +94,24 @@ mod with_postgres {
             clock_ms: &clock_ms,
             progress,
         };
-        let settings = PostgresSettings::new(address);
+        let settings = PostgresSettings {
+            exact_max: maker.postgres_exact_max,
+            ..PostgresSettings::new(address)
+        };
         let published = windlass_knowledge::postgres::publish(&settings, base, &mut observer)
             .await
             .map_err(|error: PostgresError| Failure::of(error))?;
         let words = format!(
-            "in PostgreSQL: {} records, {} written, {} unchanged, {} removed; {} vectors; {} records read back and equal",
+            "in PostgreSQL: {} records, {} written, {} unchanged, {} removed; {} vectors{}; {} records read back and equal",
             published.records,
             published.written,
             published.unchanged,
             published.removed,
             published.vectors,
+            match published.indexed {
+                true => " with an approximate index",
+                false => "",
+            },
             published.verified
         );
         let json = serde_json::to_value(published).map_err(Failure::of)?;
@@ -133,6 +144,7 @@ mod without_postgres {
 
     pub(crate) async fn publish(
         _address: Sensitive<String>,
+        _maker: &Maker,
         _base: &KnowledgeBase,
         _progress: &mut dyn FnMut(Progress),
     ) -> Result<(serde_json::Value, String), Failure> {

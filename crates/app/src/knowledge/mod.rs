@@ -36,6 +36,9 @@ pub(crate) struct Maker {
     /// Without the model, which may still be on its way.
     options: Options,
     loading: Arc<Loading>,
+    /// Vectors in a database that are compared one by one.
+    #[cfg(feature = "postgres")]
+    postgres_exact_max: usize,
 }
 
 /// Whose questions the base answers.
@@ -56,6 +59,8 @@ impl Maker {
         let data = config.folders.data.clone();
         Ok(Self {
             loading: Arc::new(Loading::begin(config, &machine)?),
+            #[cfg(feature = "postgres")]
+            postgres_exact_max: knowledge.postgres_exact_max.count(),
             folder: config.folders.knowledge.clone(),
             options: Options {
                 limits: IngestLimits {

@@ -1,6 +1,7 @@
 //! Connections to the database: a few that are kept, made anew when they are lost. Knows no statement's meaning.
 
 use super::error::PostgresError;
+use super::near;
 use super::schema;
 use super::tls::Tls;
 use std::collections::HashMap;
@@ -33,17 +34,23 @@ pub struct PostgresSettings {
     pub address: Sensitive<String>,
     /// The schema that holds the tables. It is made where it is missing.
     pub schema: String,
+    /// Vectors that are compared one by one; more of them get an approximate index. Searches whose filters let no more
+    /// records through than this go without it.
+    pub exact_max: usize,
 }
 
 impl PostgresSettings {
     /// The schema that holds a base unless another is named.
     pub const SCHEMA: &str = "windlass";
+    /// The usual number of vectors that are compared one by one.
+    pub const EXACT_MAX: usize = 10_000;
 
     /// A base in the usual schema.
     pub fn new(address: Sensitive<String>) -> Self {
         Self {
             address,
             schema: Self::SCHEMA.to_owned(),
+            exact_max: Self::EXACT_MAX,
         }
     }
 
@@ -109,6 +116,8 @@ pub(super) struct Pool {
 pub(super) struct Link {
     pub(super) client: Client,
     statements: HashMap<String, Statement>,
+    /// Whether it knows how to go through an index of vectors.
+    is_prepared: bool,
 }
 
 /// A connection that is in use. Unless it is given back it is closed: nobody knows what is still under way on it.
@@ -216,6 +225,7 @@ impl Pool {
         Ok(Link {
             client,
             statements: HashMap::new(),
+            is_prepared: false,
         })
     }
 
@@ -225,6 +235,15 @@ impl Pool {
 }
 
 impl Link {
+    /// Tells the connection once how to go through an index of vectors.
+    pub(super) async fn prepare_near(&mut self) -> Result<(), PostgresError> {
+        if !self.is_prepared {
+            near::prepare(self).await?;
+            self.is_prepared = true;
+        }
+        Ok(())
+    }
+
     /// A statement that is prepared once on each connection.
     pub(super) async fn statement(
         &mut self,

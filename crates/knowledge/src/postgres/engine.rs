@@ -5,7 +5,7 @@ use super::connection::{Link, Pool, PostgresSettings};
 use super::error::PostgresError;
 use super::lexicon::{self, Lexicon};
 use super::statement::{self, Found, Question};
-use super::{model_key, schema};
+use super::{ModelKey, schema};
 use crate::access::Access;
 use crate::build::Options;
 use crate::catalogue::{self, Filter};
@@ -31,7 +31,8 @@ struct Engine {
     pool: Arc<Pool>,
     lexicon: RwLock<Arc<Lexicon>>,
     questions: Option<Questions>,
-    model_key: Option<String>,
+    model_key: Option<ModelKey>,
+    exact_max: usize,
     access: Access,
 }
 
@@ -46,10 +47,10 @@ impl PostgresBase {
         let model_key = options
             .embedder
             .as_ref()
-            .map(|embedder| model_key(embedder.model()));
+            .map(|embedder| ModelKey::of(embedder.model()));
         let mut link = pool.connect().await?;
         schema::prepare(&mut link.client, pool.schema()).await?;
-        let lexicon = Lexicon::load(&mut link, model_key.as_deref()).await?;
+        let lexicon = Lexicon::load(&mut link, model_key.as_ref()).await?;
         let questions = options.embedder.as_ref().map(|embedder| {
             Questions::new(embedder.clone(), options.machine.clone(), options.patience)
         });
@@ -58,6 +59,7 @@ impl PostgresBase {
             lexicon: RwLock::new(Arc::new(lexicon)),
             questions,
             model_key,
+            exact_max: settings.exact_max,
             access: options.access.clone(),
         })))
     }
@@ -66,7 +68,7 @@ impl PostgresBase {
     pub async fn refresh(&self) -> Result<bool, PostgresError> {
         let engine = &*self.0;
         let known = engine.lexicon().generation;
-        let model = engine.model_key.as_deref();
+        let model = engine.model_key.as_ref();
         let mut attempts = engine.pool.attempts().await?;
         let lexicon = loop {
             let newer = newer(attempts.link(), known, model).await;
@@ -152,7 +154,8 @@ impl Engine {
         let count = request.top_k.min(HITS_MAX);
         let question = Question {
             terms: &understanding.terms,
-            vector: self.model_key.as_deref().zip(vector.as_deref()),
+            vector: self.model_key.as_ref().zip(vector.as_deref()),
+            exact_max: lexicon.has_index.then_some(self.exact_max),
             named: named(&lexicon, &understanding),
             namespaces: vec![filter.namespace],
             // The database takes no zero byte in a text, and no type has one.
@@ -301,6 +304,7 @@ impl Engine {
         let question = Question {
             terms: &understanding.terms,
             vector: None,
+            exact_max: None,
             named: Vec::new(),
             namespaces: namespaces.filter(|name| is_in_reach(name)).collect(),
             record_type: None,
@@ -332,7 +336,7 @@ impl Engine {
 
     async fn stats(&self) -> Result<Stats, PostgresError> {
         let mut attempts = self.pool.attempts().await?;
-        let model = self.model_key.as_deref();
+        let model = self.model_key.as_ref().map(|key| key.text.as_str());
         let counts = loop {
             let counts = statement::counts(attempts.link(), model).await;
             match attempts.settle(counts).await? {
@@ -359,7 +363,7 @@ impl Engine {
 async fn newer(
     link: &mut Link,
     known: i64,
-    model: Option<&str>,
+    model: Option<&ModelKey>,
 ) -> Result<Option<Lexicon>, PostgresError> {
     match lexicon::generation(link).await? {
         generation if generation == known => Ok(None),

@@ -67,11 +67,13 @@ impl From<tokio_postgres::Error> for PostgresError {
             SqlState::IDLE_SESSION_TIMEOUT,
         ]
         .contains(code);
+        // Its own limit, or that of waiting for somebody else.
+        let is_late = [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE].contains(code);
         // Details and hints can repeat what a record says; the message names the rule that was broken.
         let message = refusal.message().to_owned();
         match is_going_down {
             true => Self::Unreachable(message),
-            false if *code == SqlState::QUERY_CANCELED => Self::Slow(message),
+            false if is_late => Self::Slow(message),
             false => Self::Refused {
                 code: code.code().to_owned(),
                 message,

@@ -4,6 +4,7 @@
 use super::connection::Link;
 use super::error::PostgresError;
 use super::postings::FIELDS;
+use super::{ModelKey, near};
 use crate::analysis;
 use crate::catalogue::Ordinal;
 use crate::index::IndexError;
@@ -30,6 +31,8 @@ pub(super) struct Lexicon {
     pub(super) average_lengths: [f64; FIELDS],
     /// Whether any record has vectors of the model at hand.
     pub(super) has_vectors: bool,
+    /// Whether these have an approximate index.
+    pub(super) has_index: bool,
     analyser: TextAnalyzer,
     plain: TextAnalyzer,
 }
@@ -51,7 +54,10 @@ pub(super) async fn generation(link: &Link) -> Result<i64, PostgresError> {
 
 impl Lexicon {
     /// Reads the base as it is at one moment. `model` is the one that questions will be embedded with.
-    pub(super) async fn load(link: &mut Link, model: Option<&str>) -> Result<Self, PostgresError> {
+    pub(super) async fn load(
+        link: &mut Link,
+        model: Option<&ModelKey>,
+    ) -> Result<Self, PostgresError> {
         let moment = link
             .client
             .build_transaction()
@@ -75,10 +81,14 @@ impl Lexicon {
             Some(model) => moment
                 .query_one(
                     "SELECT EXISTS (SELECT FROM records WHERE model = $1)",
-                    &[&model],
+                    &[&model.text],
                 )
                 .await?
                 .get(0),
+            None => false,
+        };
+        let has_index = match model {
+            Some(model) => has_vectors && near::is_there(&moment, model.dimension).await?,
             None => false,
         };
         moment.commit().await?;
@@ -91,6 +101,7 @@ impl Lexicon {
             frequencies,
             average_lengths,
             has_vectors,
+            has_index,
             analyser: analysis::analyser(),
             plain: analysis::plain(),
         })

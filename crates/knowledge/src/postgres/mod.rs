@@ -9,6 +9,7 @@ mod connection;
 mod engine;
 mod error;
 mod lexicon;
+mod near;
 mod postings;
 mod publish;
 mod schema;
@@ -25,10 +26,21 @@ use crate::embed::Model;
 use crate::hash::{hex, sha256};
 
 /// Stands for a model in the database: vectors of two models never meet.
-fn model_key(model: &Model) -> String {
-    hex(&sha256(&[
-        model.id.as_bytes(),
-        model.hash.as_bytes(),
-        &(model.dimension as u64).to_le_bytes(),
-    ]))
+struct ModelKey {
+    text: String,
+    dimension: usize,
+}
+
+impl ModelKey {
+    fn of(model: &Model) -> Self {
+        let text = hex(&sha256(&[
+            model.id.as_bytes(),
+            model.hash.as_bytes(),
+            &(model.dimension as u64).to_le_bytes(),
+        ]));
+        Self {
+            text,
+            dimension: model.dimension,
+        }
+    }
 }

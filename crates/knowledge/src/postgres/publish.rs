@@ -4,7 +4,7 @@
 use super::connection::{Link, Pool, PostgresSettings};
 use super::error::PostgresError;
 use super::postings::{FIELDS, Postings};
-use super::{model_key, schema, verify};
+use super::{ModelKey, near, schema, verify};
 use crate::analysis;
 use crate::build::{Observer, Progress};
 use crate::catalogue::Ordinal;
@@ -33,6 +33,8 @@ pub struct Published {
     pub removed: usize,
     /// Vectors of passages that the database holds now.
     pub vectors: usize,
+    /// Whether these have an approximate index now.
+    pub indexed: bool,
     /// Records that were read back and found to be what was written.
     pub verified: usize,
 }
@@ -60,7 +62,7 @@ pub async fn publish(
     let mut link = pool.connect().await?;
     schema::prepare(&mut link.client, pool.schema()).await?;
     lock(&link, pool.schema()).await?;
-    let published = write_all(&mut link, base, observer).await;
+    let published = write_all(&mut link, base, settings.exact_max, observer).await;
     // The lock ends with the connection as well, but some time after this: whoever goes on at once would meet it. Where it
     // cannot be given back the connection is lost, and the lock with it.
     let _ = link
@@ -73,6 +75,7 @@ pub async fn publish(
 async fn write_all(
     link: &mut Link,
     base: &KnowledgeBase,
+    exact_max: usize,
     observer: &mut Observer<'_>,
 ) -> Result<Published, PostgresError> {
     link.client
@@ -118,6 +121,9 @@ async fn write_all(
             .batch_execute("ANALYZE records, postings, terms, passages")
             .await?;
     }
+    let model = base.0.dense.as_ref().map(|dense| dense.questions.model());
+    let dimension = model.map(|model| model.dimension);
+    published.indexed = near::keep(link, dimension, published.vectors, exact_max).await?;
     published.verified = verify::all(link, &source, base.len()).await?;
     Ok(published)
 }
@@ -170,7 +176,7 @@ impl<'a> Source<'a> {
         let model = base.0.dense.as_ref();
         Self {
             base,
-            model: model.map(|dense| model_key(dense.questions.model())),
+            model: model.map(|dense| ModelKey::of(dense.questions.model()).text),
         }
     }
 

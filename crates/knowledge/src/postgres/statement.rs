@@ -5,6 +5,7 @@ use super::connection::Link;
 use super::error::PostgresError;
 use super::lexicon::Lexicon;
 use super::postings::{FIELD_WEIGHTS, FIELDS};
+use super::{ModelKey, near};
 use crate::date::Microseconds;
 use crate::fusion::Evidence;
 use crate::index::QueryTerm;
@@ -22,7 +23,9 @@ const POSTINGS_MAX: u64 = 20_000;
 pub(super) struct Question<'a> {
     pub(super) terms: &'a [QueryTerm],
     /// With the key of the model that made it.
-    pub(super) vector: Option<(&'a str, &'a [f32])>,
+    pub(super) vector: Option<(&'a ModelKey, &'a [f32])>,
+    /// Records that are compared one by one where the vectors have an approximate index; `None` where they have none.
+    pub(super) exact_max: Option<usize>,
     /// Ids of records whose name was said and nothing else.
     pub(super) named: Vec<&'a str>,
     pub(super) namespaces: Vec<&'a str>,
@@ -44,9 +47,15 @@ pub(super) struct Found {
     pub(super) evidence: Evidence,
 }
 
-/// Holds for a record `r` that the filters let through.
-const FILTER: &str = "r.namespace = ANY($7) AND ($8::text IS NULL OR r.type = $8) AND r.tags @> $9 \
-     AND ($10::bigint IS NULL OR r.updated >= $10) AND ($11::bigint IS NULL OR r.updated <= $11)";
+/// Holds for a record `r` that the filters let through, which are five parameters from `first` on.
+pub(super) fn filter(first: usize) -> String {
+    let [namespaces, record_type, tags, from, to] = [0, 1, 2, 3, 4].map(|place| first + place);
+    format!(
+        "r.namespace = ANY(${namespaces}) AND (${record_type}::text IS NULL OR r.type = ${record_type}) \
+         AND r.tags @> ${tags} AND (${from}::bigint IS NULL OR r.updated >= ${from}) \
+         AND (${to}::bigint IS NULL OR r.updated <= ${to})"
+    )
+}
 
 /// The BM25 score of a posting `p` of a record `r` for an asked term `a`.
 const BM25: &str = "\
@@ -86,8 +95,9 @@ pub(super) async fn find(
     let (model, vector) = question.vector.unzip();
     let shape = Shape {
         is_narrow: driving.len() < question.terms.len(),
-        has_vector: vector.is_some(),
+        dense: dense_leg(link, question).await?,
     };
+    let model = model.map(|model| model.text.as_str());
     let statement = link.statement(&shape.text(), &TYPES).await?;
     let [title, aliases, tags, body] = &weights.fields;
     let averages = lexicon.average_lengths.to_vec();
@@ -123,6 +133,28 @@ pub(super) async fn find(
             },
         })
         .collect())
+}
+
+/// How the closest records are found.
+async fn dense_leg(link: &mut Link, question: &Question<'_>) -> Result<DenseLeg, PostgresError> {
+    let Some((model, _)) = question.vector else {
+        return Ok(DenseLeg::None);
+    };
+    let Some(exact_max) = question.exact_max else {
+        return Ok(DenseLeg::Exact);
+    };
+    let filters: [&(dyn ToSql + Sync); 5] = [
+        &question.namespaces,
+        &question.record_type,
+        &question.tags,
+        &question.from,
+        &question.to,
+    ];
+    if !near::is_wide(link, filters, &model.text, exact_max).await? {
+        return Ok(DenseLeg::Exact);
+    }
+    link.prepare_near().await?;
+    Ok(DenseLeg::Near(model.dimension))
 }
 
 /// The contents of records that were found, those that have changed since left out.
@@ -249,11 +281,22 @@ fn driving(terms: &[QueryTerm]) -> Vec<&str> {
 struct Shape {
     /// Whether only records with one of the rarest terms are looked at.
     is_narrow: bool,
-    has_vector: bool,
+    dense: DenseLeg,
+}
+
+/// The part of a search that compares vectors.
+#[derive(Clone, Copy)]
+enum DenseLeg {
+    None,
+    /// One by one.
+    Exact,
+    /// Through the index over vectors of so many numbers.
+    Near(usize),
 }
 
 impl Shape {
     fn text(self) -> String {
+        let filter = filter(7);
         let lexical = match self.is_narrow {
             false => {
                 "FROM asked a JOIN postings p ON p.term = a.term JOIN records r ON r.number = p.record"
@@ -264,29 +307,30 @@ impl Shape {
                  JOIN asked a ON a.term = p.term"
             }
         };
-        let dense = match self.has_vector {
-            true => format!(
+        let dense = match self.dense {
+            DenseLeg::Near(dimension) => format!(", dense AS ({})", near::candidates(dimension)),
+            DenseLeg::Exact => format!(
                 ", dense AS (SELECT r.number FROM records r JOIN passages v ON v.record = r.number \
-                 WHERE r.model = $15 AND {FILTER} GROUP BY r.number \
+                 WHERE r.model = $15 AND {filter} GROUP BY r.number \
                  HAVING min(v.embedding <#> $16::vector) < 0 \
                  ORDER BY min(v.embedding <#> $16::vector), r.id LIMIT $12)"
             ),
-            false => String::new(),
+            DenseLeg::None => String::new(),
         };
-        let (dense_too, cosine) = match self.has_vector {
-            true => (
+        let (dense_too, cosine) = match self.dense {
+            DenseLeg::Exact | DenseLeg::Near(_) => (
                 "UNION SELECT number FROM dense",
                 "CASE WHEN r.model = $15 THEN \
                  (SELECT -min(v.embedding <#> $16::vector) FROM passages v WHERE v.record = r.number) END",
             ),
-            false => ("", "NULL::float8"),
+            DenseLeg::None => ("", "NULL::float8"),
         };
         // Scores are added up in one order, so that equal records have equal ones.
         format!(
             "WITH asked AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5) AS a(term, title, aliases, tags, body)), \
-             lexical AS (SELECT r.number {lexical} WHERE {FILTER} GROUP BY r.number \
+             lexical AS (SELECT r.number {lexical} WHERE {filter} GROUP BY r.number \
              ORDER BY sum({BM25}) DESC, r.id LIMIT $12){dense}, \
-             named AS (SELECT r.number FROM records r WHERE r.id = ANY($13) AND {FILTER}), \
+             named AS (SELECT r.number FROM records r WHERE r.id = ANY($13) AND {filter}), \
              found AS (SELECT number FROM lexical {dense_too} UNION SELECT number FROM named) \
              SELECT r.number, r.id, r.generation, \
              coalesce((SELECT sum({BM25} ORDER BY a.term) FROM asked a JOIN postings p ON p.term = a.term \

@@ -57,6 +57,7 @@ const ROWS: &[(&str, Preset)] = &[
     ("knowledge.embedder_dimension", Unset(Kind::Whole)),
     ("knowledge.embedder_key", Secret),
     ("knowledge.postgres", Secret),
+    ("knowledge.postgres_exact_max", Whole(10_000)),
     ("knowledge.wait_voice_ms", Whole(25)),
     ("knowledge.wait_text_ms", Whole(1_000)),
     ("knowledge.watch", Flag(true)),

@@ -21,6 +21,8 @@ pub struct Knowledge {
     pub embedder_key: Option<Secret>,
     /// The database that holds the records; `None` for the folder.
     pub postgres: Option<Secret>,
+    /// Vectors in the database that are compared one by one; more of them get an approximate index.
+    pub postgres_exact_max: Whole<1, 10_000_000>,
     /// How long an answer waits for its question's vector.
     pub wait_voice_ms: Whole<0, 10_000>,
     pub wait_text_ms: Whole<0, 60_000>,
@@ -111,6 +113,7 @@ pub(super) fn knowledge(values: &mut Values) -> Result<Knowledge, ConfigError> {
         embedder_dimension: set(values, "knowledge.embedder_dimension")?,
         embedder_key: set(values, "knowledge.embedder_key")?,
         postgres: set(values, "knowledge.postgres")?,
+        postgres_exact_max: values.need("knowledge.postgres_exact_max")?,
         wait_voice_ms: values.need("knowledge.wait_voice_ms")?,
         wait_text_ms: values.need("knowledge.wait_text_ms")?,
         watch: values.need("knowledge.watch")?,

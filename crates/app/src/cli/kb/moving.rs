@@ -39,7 +39,10 @@ pub(super) fn publish(
 ) -> Result<(Value, String), Failure> {
     let mut bar = Bar::of("records");
     let mut show = |progress| bar.show(progress);
-    bench
-        .runtime
-        .block_on(crate::knowledge::publish(address, base, &mut show))
+    bench.runtime.block_on(crate::knowledge::publish(
+        address,
+        &bench.maker,
+        base,
+        &mut show,
+    ))
 }

@@ -97,7 +97,7 @@ fn a_database_that_goes_away_is_said_and_used_again_when_it_is_back() {
     let way = Way::to_server();
     let through = PostgresSettings {
         address: Sensitive(way.address.clone()),
-        schema: published.settings.schema.clone(),
+        ..published.settings.clone()
     };
     let base = wait(PostgresBase::open(&through, &Options::default())).unwrap();
     for round in 0..2 {
@@ -131,7 +131,7 @@ fn a_connection_that_was_lost_while_nobody_looked_costs_no_answer() {
     let way = Way::to_server();
     let through = PostgresSettings {
         address: Sensitive(way.address.clone()),
-        schema: published.settings.schema.clone(),
+        ..published.settings.clone()
     };
     let base = wait(PostgresBase::open(&through, &Options::default())).unwrap();
     for _ in 0..3 {

@@ -254,8 +254,8 @@ fn an_address_that_is_none_is_refused_without_repeating_it() {
         .unwrap();
     for schema in ["", "a b", "A", "1a", "a\"; DROP SCHEMA public; --"] {
         let settings = PostgresSettings {
-            address: Sensitive(good.to_owned()),
             schema: schema.to_owned(),
+            ..PostgresSettings::new(Sensitive(good.to_owned()))
         };
         let error = settings.check().unwrap_err();
         assert!(matches!(error, PostgresError::Schema(_)), "{schema}");

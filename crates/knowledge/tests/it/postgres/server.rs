@@ -34,8 +34,8 @@ pub(crate) fn settings(address: String) -> PostgresSettings {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     PostgresSettings {
-        address: Sensitive(address),
         schema: format!("test_{}_{count}", std::process::id()),
+        ..PostgresSettings::new(Sensitive(address))
     }
 }
 
