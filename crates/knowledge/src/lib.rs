@@ -28,6 +28,8 @@ mod machine;
 mod manifest;
 mod names;
 mod near;
+#[cfg(feature = "documents")]
+mod page_shape;
 mod passage;
 mod passage_list;
 #[cfg(feature = "documents")]
