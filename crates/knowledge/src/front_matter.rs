@@ -1,6 +1,7 @@
 //! Makes a record of one Markdown file: its front matter, its text, and what the path says where they are silent.
 //! Knows no other file and no folder.
 
+use crate::plain_fields;
 use crate::record::{self, DEFAULT_NAMESPACE, RecordError};
 use serde_json::{Map, Value};
 use windlass_tool::handler::Record;
@@ -52,20 +53,25 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, Fault> {
 /// Reads a record from the text of the file at `path`, which is relative to the base's folder and spelt with `/`.
 pub(crate) fn read(path: &str, text: &str) -> Result<Record, Fault> {
     let (front, body) = split(text)?;
-    let fields =
-        match yaml(front).map_err(|fault| fault.after("the front matter is not good YAML"))? {
-            Value::Object(fields) => fields,
-            Value::Null => Map::new(),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                return Err(Fault::new(
-                    Some(2),
-                    "the front matter is not good YAML: write its fields as `name: value`",
-                ));
-            }
-        };
+    // Most of what a start takes would be the reading of YAML.
+    let fields = match plain_fields::read(front) {
+        Some(fields) => fields,
+        None => fields(front)?,
+    };
     assemble(path, fields, body, Form::Single)
         .and_then(record::admit)
         .map_err(|error| Fault::new(line_of(front, error.field), error.to_string()))
+}
+
+fn fields(front: &str) -> Result<Map<String, Value>, Fault> {
+    match yaml(front).map_err(|fault| fault.after("the front matter is not good YAML"))? {
+        Value::Object(fields) => Ok(fields),
+        Value::Null => Ok(Map::new()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Err(Fault::new(
+            Some(2),
+            "the front matter is not good YAML: write its fields as `name: value`",
+        )),
+    }
 }
 
 fn line_ends(bytes: &[u8]) -> usize {

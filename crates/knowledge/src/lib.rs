@@ -34,6 +34,7 @@ mod passage;
 mod passage_list;
 #[cfg(feature = "documents")]
 mod pdf;
+mod plain_fields;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod query;
