@@ -199,13 +199,9 @@ impl Keeper {
     }
 
     async fn after_quiet(&self, changes: &mut Receiver<()>) -> Next {
-        let end = Instant::now() + UNQUIET_MAX;
-        loop {
-            match timeout_at(end.min(Instant::now() + QUIET), changes.recv()).await {
-                Ok(Some(())) if Instant::now() < end => {}
-                Ok(None) => return Next::End,
-                Ok(Some(())) | Err(_) => return self.read().await,
-            }
+        match quiet(changes).await {
+            true => self.read().await,
+            false => Next::End,
         }
     }
 
@@ -217,9 +213,10 @@ impl Keeper {
         match self.maker.make(Embedding::AtHand, &mut |_| ()).await {
             Ok((base, report)) if self.is_away(&base, &report) => Next::Retry,
             Ok((base, report)) => {
-                log_report(&self.maker, &base, &report);
-                self.live.replace(base);
+                self.live.replace(base.clone());
                 self.changed.tell();
+                // What the log says is served by then.
+                log_report(&self.maker, &base, &report);
                 match is_incomplete(&report) {
                     false => Next::Wait,
                     true => Next::Embed,
@@ -257,12 +254,63 @@ impl Keeper {
             Ok((base, report)) if self.is_away(&base, &report) => Next::Retry,
             Ok((base, report)) => {
                 let (passages, embedded) = (report.passages, report.embedded);
-                tracing::info!(passages, embedded, "the knowledge base finds by meaning");
                 self.live.replace(base);
                 self.changed.tell();
+                tracing::info!(passages, embedded, "the knowledge base finds by meaning");
                 Next::Wait
             }
             Err(failure) => self.failed(&failure),
         }
+    }
+}
+
+/// Waits after a change until nothing changes any more, but not for ever; false where nobody is left who could tell.
+async fn quiet(changes: &mut Receiver<()>) -> bool {
+    let end = Instant::now() + UNQUIET_MAX;
+    loop {
+        match timeout_at(end.min(Instant::now() + QUIET), changes.recv()).await {
+            Ok(Some(())) if Instant::now() < end => {}
+            Ok(None) => return false,
+            Ok(Some(())) | Err(_) => return true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quiet;
+    use std::time::Duration;
+    use tokio::sync::mpsc::channel;
+    use tokio::time::{Instant, sleep};
+
+    /// Of the second in which an edit shows, what is waited for leaves the rest to the reading. Time is virtual.
+    #[tokio::test(start_paused = true)]
+    async fn an_edit_is_read_after_three_tenths_of_a_second_and_many_after_seven() {
+        let millis = Duration::from_millis;
+        // How far apart they are, how many there are, and when they are read.
+        for (between, edits, read) in [(0, 1, 300), (100, 3, 500), (299, 2, 599), (50, 1_000, 700)]
+        {
+            let (sender, mut changes) = channel(1);
+            let begun = Instant::now();
+            let editor = tokio::spawn(async move {
+                for _ in 1..edits {
+                    sleep(millis(between)).await;
+                    sender.try_send(()).unwrap_or_default();
+                }
+                // Whoever watches goes on listening.
+                sleep(millis(60_000)).await;
+                drop(sender);
+            });
+            assert!(quiet(&mut changes).await);
+            assert_eq!(
+                begun.elapsed(),
+                millis(read),
+                "{edits} edits every {between} ms"
+            );
+            editor.abort();
+        }
+        let (sender, mut changes) = channel::<()>(1);
+        drop(sender);
+        assert!(!quiet(&mut changes).await);
     }
 }

@@ -46,6 +46,45 @@ fn a_server_takes_up_what_changes_in_the_folder() {
     server.expect_log("knowledge base read records=1");
 }
 
+/// As whoever talks sees it: in one conversation, with the program as it is shipped, and without a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_shows_in_a_conversation_that_goes_on() {
+    let folder = place(None);
+    let tools = root().join("tools").display().to_string();
+    let mut server = Running::start(command(folder.path()).args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--tools",
+        &tools,
+        "--kb",
+        "kb",
+        "--data",
+        "data",
+    ]));
+    server.expect_log("knowledge base read records=1");
+    let address = server.address();
+    let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
+    let record = folder.path().join("kb/public/doc/hull.md");
+    for id in ["doc:larch", "doc:elm", "doc:oak"] {
+        let text = HULL.replace("type: doc", &format!("id: {id}\ntype: doc"));
+        fs::write(&record, text).unwrap();
+        // The log has it once it is served; one edit may be heard of twice.
+        loop {
+            tokio::task::block_in_place(|| server.expect_log("knowledge base read records=1"));
+            client
+                .say(&format!("call kb_get {{\"id\": \"{id}\"}}"))
+                .await;
+            if client.expect("tool_call_finished").await["ok"] == true {
+                break;
+            }
+        }
+    }
+    // What it was before is gone.
+    client.say("call kb_get {\"id\": \"doc:elm\"}").await;
+    assert_eq!(client.expect("tool_call_finished").await["ok"], false);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn new_conversations_are_told_of_types_and_namespaces_that_are_new() {
     let folder = place(None);
