@@ -131,3 +131,37 @@ impl ClosedIds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(closed: &mut ClosedIds, id: &str, key: DeliveryKey) -> bool {
+        closed.close(&id.into(), &key.into())
+    }
+
+    #[test]
+    fn an_id_is_closed_once_until_many_others_came_after_it() {
+        let mut closed = ClosedIds::default();
+        let mut provider = |id: &str| close(&mut closed, id, DeliveryKey::Provider(id.into()));
+        assert!(provider("call-number-0") && !provider("call-number-0"));
+        assert!((1..CLOSED_IDS_MAX).all(|number| provider(&format!("call-number-{number}"))));
+        assert!(!provider("call-number-0"));
+        assert!((0..CLOSED_IDS_MAX).all(|number| provider(&format!("later-number-{number}"))));
+        assert!(provider("call-number-0"));
+        assert_eq!(closed.0.len(), CLOSED_IDS_MAX);
+    }
+
+    #[test]
+    fn an_id_that_names_no_delivery_is_closed_for_each_of_them() {
+        let mut closed = ClosedIds::default();
+        let key = |hash: u8| DeliveryKey::Hash {
+            turn: 1,
+            hash: [hash; 8],
+        };
+        assert!(close(&mut closed, "fc-1", key(1)));
+        assert!(close(&mut closed, "fc-1", key(2)));
+        assert!(close(&mut closed, "fc-2", key(1)));
+        assert!(!close(&mut closed, "fc-1", key(1)));
+    }
+}

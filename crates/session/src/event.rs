@@ -106,10 +106,9 @@ pub enum SessionEvent {
         intent: Box<Intent>,
         problem: String,
     },
+    /// The model left out what the schema has defaults for: [`CallFacts::defaults_applied`].
     DefaultsApplied {
-        call: CallNumber,
-        tool: ToolId,
-        pointers: Arc<[Arc<str>]>,
+        facts: Arc<CallFacts>,
     },
     ArgumentClamped {
         call: CallNumber,

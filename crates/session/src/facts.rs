@@ -148,6 +148,11 @@ impl CallFacts {
     pub fn arguments(&self) -> &Sensitive<Arc<Arguments>> {
         &self.completed.arguments
     }
+
+    /// The pointers of the arguments that the model left out and that were given their defaults.
+    pub fn defaults_applied(&self) -> &[Arc<str>] {
+        &self.completed.defaults_applied
+    }
 }
 
 impl fmt::Debug for CallFacts {

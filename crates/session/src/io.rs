@@ -314,3 +314,14 @@ pub struct OutcomeRecord {
     pub state: OutcomeState,
     pub response: Option<Sensitive<Arc<ToolResponse>>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_is_small_enough_to_be_moved_often() {
+        assert!(size_of::<Output>() <= 96, "{} bytes", size_of::<Output>());
+        assert!(size_of::<Input>() <= 96, "{} bytes", size_of::<Input>());
+    }
+}

@@ -277,7 +277,9 @@ fn needs_escape(text: &str) -> bool {
 }
 
 /// How many bytes come before the first that cannot stand in a JSON string as it is: a control character, a quote or a
-/// backslash. Most text in the system passes here several times, so it is looked at eight bytes at once.
+/// backslash. Most text in the system passes here several times, so it is looked at eight bytes at once. A function of its
+/// own, because whoever had its constants inside would save and restore as many registers for each short text.
+#[inline(never)]
 pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     const CHUNK: usize = size_of::<u64>();
     for (index, chunk) in bytes.as_chunks::<CHUNK>().0.iter().enumerate() {

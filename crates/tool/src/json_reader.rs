@@ -34,6 +34,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Where such a string stands.
+    #[inline]
     pub(crate) fn span(&mut self) -> Option<Range<usize>> {
         self.token(b'"')?;
         let bytes = self.text.as_bytes();

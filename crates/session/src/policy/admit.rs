@@ -346,23 +346,19 @@ impl Session {
 
 /// What of its arguments the model did not give itself.
 fn tell_changes(call: &Call, out: &mut Vec<Output>) {
-    let (number, tool) = (call.number(), &call.tool().id);
     let Completed {
         arguments: _,
         defaults_applied,
         clamped,
     } = &call.facts.completed;
     if !defaults_applied.is_empty() {
-        out.push(Output::Event(SessionEvent::DefaultsApplied {
-            call: number,
-            tool: tool.clone(),
-            pointers: defaults_applied.clone(),
-        }));
+        let facts = call.facts.clone();
+        out.push(Output::Event(SessionEvent::DefaultsApplied { facts }));
     }
     if let Some(clamp) = clamped {
         out.push(Output::Event(SessionEvent::ArgumentClamped {
-            call: number,
-            tool: tool.clone(),
+            call: call.number(),
+            tool: call.tool().id.clone(),
             argument: clamp.argument.clone(),
             from: clamp.from,
             to: clamp.to,
