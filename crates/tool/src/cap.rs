@@ -1,7 +1,7 @@
 //! Cuts a value to a size that a model may read. Knows whole values and how long they are when written, and nothing of
 //! what they mean.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Strings are not cut to fewer characters than these: what is left of them would say nothing.
 const TEXT_MIN: usize = 8;
@@ -104,8 +104,24 @@ fn spend_text(text: &str, characters: usize) -> Option<usize> {
 
 #[derive(Default)]
 struct LeftOut {
+    fields: usize,
     items: usize,
     texts: usize,
+}
+
+impl LeftOut {
+    fn words(&self) -> String {
+        let parts = [
+            (self.fields, "fields were left out"),
+            (self.items, "list items were left out"),
+            (self.texts, "texts were cut"),
+        ];
+        let said = parts.iter().filter(|(count, _)| *count > 0);
+        let said: Vec<String> = said
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        format!("{} for length", said.join(" and "))
+    }
 }
 
 /// The most bytes that a value can take when written, which is much cheaper to know than how many it does take: most
@@ -137,27 +153,75 @@ fn written_bytes_max(value: &Value) -> usize {
 }
 
 /// Shortens a value to so many written characters, by dropping whole items from the ends of lists and by cutting the ends of
-/// strings; what comes out is always a whole value, with words for what was cut. `None` where the value is short enough as it
-/// is.
+/// strings, and where that is not enough by leaving fields out; what comes out is always a whole value, with words for what
+/// was cut. `None` where the value is short enough as it is.
 pub(crate) fn cap(value: &Value, characters_max: usize) -> Option<(Value, String)> {
     let is_short = written_bytes_max(value) <= characters_max;
     if is_short || Cut::NOTHING.fits(value, characters_max) {
         return None;
     }
-    let Some(cut) = cut_to(value, characters_max) else {
-        let words = "the result was too long to show".to_owned();
-        return Some((Value::Null, words));
-    };
     let mut left_out = LeftOut::default();
-    let short = cut.copy(value, &mut left_out);
-    let words = match (left_out.items, left_out.texts) {
-        (items, 0) => format!("{items} list items were left out for length"),
-        (0, texts) => format!("{texts} texts were cut for length"),
-        (items, texts) => {
-            format!("{items} list items were left out and {texts} texts were cut for length")
-        }
+    let mut room = characters_max;
+    let short = match cut_to(value, characters_max) {
+        Some(cut) => Some(cut.copy(value, &mut left_out)),
+        None => squeeze(value, &mut room, &mut left_out),
     };
-    Some((short, words))
+    Some(match short {
+        Some(short) => (short, left_out.words()),
+        None => (Value::Null, "the result was too long to show".to_owned()),
+    })
+}
+
+/// As much of a value as there is room for, where its structure alone is too long: of objects the fields that fit, plain ones
+/// before those that hold others. `None` where nothing of it fits.
+fn squeeze(value: &Value, room: &mut usize, left_out: &mut LeftOut) -> Option<Value> {
+    let shortest = Cut {
+        items_max: 1,
+        text_max: TEXT_MIN,
+    };
+    if let Some(left) = shortest.spend(value, *room) {
+        *room = left;
+        return Some(shortest.copy(value, left_out));
+    }
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        Value::Array(items) => {
+            *room = room.checked_sub(2)?;
+            let first = items.first().and_then(|item| squeeze(item, room, left_out));
+            left_out.items += items.len() - usize::from(first.is_some());
+            Some(first.into_iter().collect())
+        }
+        Value::Object(map) => {
+            *room = room.checked_sub(2)?;
+            let kept = squeeze_fields(map, room, left_out);
+            left_out.fields += map.len() - kept.len();
+            Some(Value::Object(kept))
+        }
+    }
+}
+
+fn squeeze_fields(
+    map: &Map<String, Value>,
+    room: &mut usize,
+    left_out: &mut LeftOut,
+) -> Map<String, Value> {
+    let holds_others = |value: &Value| value.is_object() || value.is_array();
+    let mut kept = Map::new();
+    for pass in [false, true] {
+        let fields = map.iter().filter(|(_, item)| holds_others(item) == pass);
+        for (key, item) in fields {
+            let comma = usize::from(!kept.is_empty());
+            let left = room.checked_sub(comma + 1);
+            let Some(mut left) = left.and_then(|left| spend_text(key, left)) else {
+                continue;
+            };
+            if let Some(short) = squeeze(item, &mut left, left_out) {
+                *room = left;
+                kept.insert(key.clone(), short);
+            }
+        }
+    }
+    kept
 }
 
 /// Items go first, so many of all lists as it takes; where one item of each is too much, ends of strings go, too.
@@ -209,15 +273,51 @@ mod tests {
     #[test]
     fn huge_values_are_cut_as_short_ones_are() {
         let list = || json!((0..200).map(|n| json!([n, "x"])).collect::<Vec<_>>());
-        let lists: serde_json::Map<String, Value> =
-            (0..20_000).map(|n| (format!("{n}"), list())).collect();
+        let lists: Map<String, Value> = (0..20_000).map(|n| (format!("{n}"), list())).collect();
         let (cut, words) = cap(&Value::Object(lists), 4_000).unwrap();
-        assert_eq!(
-            (cut, words.as_str()),
-            (Value::Null, "the result was too long to show")
-        );
+        assert!((3_900..=4_000).contains(&written_length(&cut)), "{cut}");
+        let kept = cut.as_object().unwrap();
+        assert!(words.starts_with(&format!("{} fields were left out", 20_000 - kept.len())));
         let (cut, _) = cap(&json!({"rows": vec![list(); 5_000]}), 4_000).unwrap();
         assert!((3_000..=4_000).contains(&written_length(&cut)), "{cut}");
+    }
+
+    #[test]
+    fn a_cap_too_small_for_the_structure_leaves_fields_out_and_says_so() {
+        let record = json!({
+            "details": {"a": 1, "b": {"c": ["x".repeat(99), 2]}, "long": "x".repeat(99)},
+            "id": "a-1",
+            "rows": [{"n": 1}, {"n": 2}],
+            "title": "A title that is long"
+        });
+        for (characters_max, cut, words) in [
+            (
+                75,
+                json!({"details": {"a": 1, "long": "xxxxxxxx…"}, "id": "a-1", "title": "A title …"}),
+                "2 fields were left out and 2 texts were cut for length",
+            ),
+            (
+                34,
+                json!({"id": "a-1", "title": "A title …"}),
+                "2 fields were left out and 1 texts were cut for length",
+            ),
+            (
+                14,
+                json!({"id": "a-1"}),
+                "3 fields were left out for length",
+            ),
+            (2, json!({}), "4 fields were left out for length"),
+            (1, json!(null), "the result was too long to show"),
+        ] {
+            assert_eq!(cap(&record, characters_max), Some((cut, words.to_owned())));
+        }
+        let list = json!([{"text": "long enough", "n": 1}, 2]);
+        let (cut, words) = cap(&list, 9).unwrap();
+        assert_eq!(cut, json!([{"n": 1}]));
+        assert_eq!(
+            words,
+            "1 fields were left out and 1 list items were left out for length"
+        );
     }
 
     #[test]
