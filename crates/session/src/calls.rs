@@ -338,13 +338,18 @@ impl Calls {
             .min()
     }
 
-    /// The provider took a call back whose answer waits for those of its message: it is not sent any more.
-    pub(crate) fn withdraw_answer(&mut self, id: &str) {
+    /// The provider took a call back whose answer waits for those of its message: it is not sent any more. Whose answers
+    /// these were.
+    pub(crate) fn withdraw_answer(&mut self, id: &str) -> Vec<CallNumber> {
+        let mut withdrawn = Vec::new();
         for batch in &mut self.batches {
-            batch
-                .ready
-                .retain(|(_, answer)| answer.id.as_deref() != Some(id));
+            let is_under =
+                |(_, answer): &(CallNumber, ModelToolResponse)| answer.id.as_deref() == Some(id);
+            let answers = batch.ready.iter().filter(|ready| is_under(ready));
+            withdrawn.extend(answers.map(|(call, _)| *call));
+            batch.ready.retain(|ready| !is_under(ready));
         }
+        withdrawn
     }
 
     /// Keeps no room for calls to come.

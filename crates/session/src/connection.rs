@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::EffectId;
+use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::kind::Scheduling;
 
 /// The provider's connection, and what is under way on it.
@@ -84,13 +84,30 @@ impl Late {
 /// second answer under an id closes some providers' connections. An id that names no delivery of its own may come again
 /// with another call, which is owed an answer of its own (contract section 11).
 #[derive(Debug)]
-pub(crate) struct ClosedIds(LruCache<Closed, (), BuildQuickHasher>);
+pub(crate) struct ClosedIds(LruCache<Closed, Ending, BuildQuickHasher>);
+
+/// Why a delivery gets no answer any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// By the answer of this call.
+    Answered(CallNumber),
+    TakenBack,
+}
 
 #[derive(Debug, PartialEq, Eq)]
 struct Closed {
     key: HashedKey,
     /// What the delivery came under, where that is not its key.
     unstable_id: Option<Arc<str>>,
+}
+
+impl Closed {
+    fn of(id: &Arc<str>, key: &HashedKey) -> Self {
+        Self {
+            key: key.clone(),
+            unstable_id: (!key.is_stable()).then(|| id.clone()),
+        }
+    }
 }
 
 impl Hash for Closed {
@@ -110,24 +127,49 @@ impl Default for ClosedIds {
 
 impl ClosedIds {
     /// Ends a delivery. True where it was still open.
-    pub(crate) fn close(&mut self, id: &Arc<str>, key: &HashedKey) -> bool {
-        let closed = Closed {
-            key: key.clone(),
-            unstable_id: (!key.is_stable()).then(|| id.clone()),
-        };
-        let is_new = self.0.put(closed, ()).is_none();
+    pub(crate) fn close(&mut self, id: &Arc<str>, key: &HashedKey, call: CallNumber) -> bool {
+        self.end(Closed::of(id, key), Ending::Answered(call))
+    }
+
+    fn end(&mut self, closed: Closed, ending: Ending) -> bool {
+        if self.0.contains(&closed) {
+            return false;
+        }
+        self.0.put(closed, ending);
         bound(&mut self.0, CLOSED_IDS_MAX);
-        is_new
+        true
+    }
+
+    /// Answers that waited for others and are not sent any more were none.
+    pub(crate) fn withdraw(&mut self, calls: &[CallNumber]) {
+        for (_, ending) in &mut self.0 {
+            if matches!(ending, Ending::Answered(call) if calls.contains(call)) {
+                *ending = Ending::TakenBack;
+            }
+        }
+    }
+
+    /// A call has come. Where its id names no delivery of its own, it is not the one that was taken back, though it may ask
+    /// for the same: it is owed an answer.
+    pub(crate) fn reopen(&mut self, id: &Arc<str>, key: &HashedKey) {
+        if key.is_stable() {
+            return;
+        }
+        let closed = Closed::of(id, key);
+        if self.0.peek(&closed) == Some(&Ending::TakenBack) {
+            self.0.pop(&closed);
+        }
     }
 
     /// The provider took an id back, and with it these deliveries: none of them is answered any more. One that is not known yet
     /// may still come, where the id names it.
     pub(crate) fn close_all(&mut self, id: &Arc<str>, keys: &[HashedKey]) {
         if keys.is_empty() {
-            self.close(id, &DeliveryKey::Provider(id.clone()).into());
+            let key = DeliveryKey::Provider(id.clone()).into();
+            self.end(Closed::of(id, &key), Ending::TakenBack);
         }
         for key in keys {
-            self.close(id, key);
+            self.end(Closed::of(id, key), Ending::TakenBack);
         }
     }
 }

@@ -111,6 +111,8 @@ pub(crate) struct Place {
     /// Calls that came under it.
     pub(crate) calls: u32,
     pub(crate) is_cancelled: bool,
+    /// Asked under again since, by a call of its own.
+    pub(crate) is_asked_again: bool,
     pub(crate) answers: u32,
     /// It names no delivery of its own, so that each call under it may be owed an answer.
     pub(crate) names_many: bool,

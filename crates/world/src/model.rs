@@ -246,6 +246,22 @@ impl World {
         } else {
             Fault::CancelledDuring
         });
-        self.feed(index, Input::Model(ModelEvent::CallsCancelled(vec![id])));
+        self.feed(
+            index,
+            Input::Model(ModelEvent::CallsCancelled(vec![id.clone()])),
+        );
+        if place.names_many && self.random.one_in(2) {
+            self.asks_under_it_again(index, &id);
+        }
+    }
+
+    /// An id that names no delivery comes again with the very call that was taken back.
+    fn asks_under_it_again(&mut self, index: usize, id: &Arc<str>) {
+        let mut past = self.lanes[index].past.iter().rev();
+        let past = past.find(|past| past.id.as_ref() == Some(id)).cloned();
+        if past.is_some() {
+            let call = self.again(index, past, Some(id.clone()));
+            self.feed(index, Input::Model(ModelEvent::Calls(vec![call])));
+        }
     }
 }

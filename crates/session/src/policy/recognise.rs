@@ -56,6 +56,9 @@ impl Session {
         arguments: &Arguments,
         out: &mut Vec<Output>,
     ) -> Option<Delivered> {
+        if let Some(id) = delivered.provider_id() {
+            self.connection.closed_ids.reopen(id, &delivered.key);
+        }
         let Some(delivery) = self.deliveries.find(&delivered.key) else {
             return Some(delivered);
         };

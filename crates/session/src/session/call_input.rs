@@ -165,7 +165,8 @@ impl Session {
             if !has_bug!(self, AnswersWhatWasTakenBack) {
                 let keys = self.calls.keys_of(id, generation);
                 self.connection.closed_ids.close_all(id, &keys);
-                self.calls.withdraw_answer(id);
+                let withdrawn = self.calls.withdraw_answer(id);
+                self.connection.closed_ids.withdraw(&withdrawn);
             }
             self.withdraw_of(id, generation, out);
             for number in self.calls.by_provider_id(id, generation) {

@@ -259,9 +259,10 @@ impl Session {
         let answers_twice = has_bug!(self, AnswersTwice);
         let is_heard = is_spoken
             && is_here
-            && slot
-                .provider_id()
-                .is_none_or(|id| self.connection.closed_ids.close(id, &slot.key) || answers_twice);
+            && slot.provider_id().is_none_or(|id| {
+                let closed_ids = &mut self.connection.closed_ids;
+                closed_ids.close(id, &slot.key, slot.number) || answers_twice
+            });
         self.external_in_context |= is_heard && settled.quoted && settled.response.is_ok();
         if is_heard && settled.is_outcome {
             self.supersede(&slot, &settled.response);

@@ -276,3 +276,100 @@ fn an_id_that_names_no_delivery_may_come_again_with_another_call() {
         "#]],
     );
 }
+
+#[test]
+fn the_same_call_is_answered_once_more_after_an_unstable_id_was_taken_back() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls c1 look {"text":"a"}
+            client: User said "hello"
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            > cancel c1
+            abort call-1
+            call-1 cancelled
+            client: ToolsComplete { tool_count: 1 }
+            > calls c1 look {"text":"a"}
+            start call-2 look {"text":"a"}
+            > returns 2 {"x":1}
+            call-2 finished
+            to model: c1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls c1 look {"text":"a"}
+            call-3 is a repeat: SameDelivery
+            client: ToolsComplete { tool_count: 1 }
+            > calls c1 write {"text":"b"}
+            reserve call-4 write
+            start call-4 write (effect-1) {"text":"b"}
+            > cancel c1
+            > calls c1 write {"text":"b"}
+            > returns 4 {"x":2}
+            record effect-1 Succeeded
+            call-4 finished
+            client: ToolsComplete { tool_count: 1 }
+            call-5 is a repeat: SameDelivery
+            to model: c1 ok {"x":2}
+            client: ToolsComplete { tool_count: 1 }
+            > cancel c1
+            > calls c1 write {"text":"b"}
+            answered effect-1
+            call-6 is a repeat: SameDelivery
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_id_that_names_its_delivery_stays_taken_back() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 look {"text":"a"}
+            client: User said "hello"
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            > cancel function-call-1
+            abort call-1
+            call-1 cancelled
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-1 look {"text":"a"}
+            call-2 is a repeat: SameDelivery
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_answer_that_was_taken_back_before_it_was_sent_was_none() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls c1 look {"text":"a"} + c2 look {"text":"b"}
+            client: User said "hello"
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            start call-2 look {"text":"b"}
+            > returns 1 {"x":1}
+            call-1 finished
+            > cancel c1
+            > calls c1 look {"text":"a"}
+            call-3 is a repeat: SameDelivery
+            to model: c1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > returns 2 {"x":2}
+            call-2 finished
+            to model: c2 ok {"x":2}
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}

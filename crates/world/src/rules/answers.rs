@@ -34,6 +34,10 @@ impl World {
                     place.names_many |= !names_one;
                     came_after_all += u32::from(place.is_cancelled && place.calls == 0);
                     place.calls += 1;
+                    if place.names_many && place.is_cancelled {
+                        place.is_cancelled = false;
+                        place.is_asked_again = true;
+                    }
                     place.owed = if place.names_many { place.owed + 1 } else { 1 };
                 }
             }
@@ -120,6 +124,9 @@ impl World {
                     let is_owed = place.owed > 0;
                     place.owed = place.owed.saturating_sub(u32::from(place.names_many));
                     let place = *place;
+                    if place.is_asked_again && place.answers == 1 {
+                        self.report.counts.state(State::AnsweredAfterTakenBack);
+                    }
                     if place.names_many {
                         if !is_owed {
                             self.broken(rule, format!("one answer too many under {id}"));
