@@ -237,6 +237,7 @@ impl CallPath {
             | Output::RecordOutcome(_)
             | Output::MarkAnswered { .. }
             | Output::Lookup(_)
+            | Output::AwaitEffect { .. }
             | Output::CheckRate { .. }
             | Output::Connect { .. }
             | Output::AbortCall { .. }

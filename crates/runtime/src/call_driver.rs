@@ -172,6 +172,7 @@ impl CallDriver {
             Output::Reserve(request) => self.reserve(&request, inputs),
             Output::RecordOutcome(record) => self.record(&record, inputs),
             Output::Lookup(lookup) => self.look_up(lookup, inputs),
+            Output::AwaitEffect { call, effect_id } => self.await_effect(call, effect_id),
             Output::CheckRate {
                 call,
                 tool,
@@ -303,6 +304,19 @@ impl CallDriver {
         };
         let answer = self.shared.store.ask(work);
         self.hear(answer, Some(call), heard, inputs);
+    }
+
+    /// Waits for another session's change, and reads what came of it.
+    fn await_effect(&mut self, call: CallNumber, effect_id: EffectId) {
+        let free = self.shared.store.under_way().free(&effect_id);
+        let store = self.shared.store.clone();
+        let answer = Box::pin(async move {
+            free.await;
+            let answer = store.ask(effects::awaited(call, effect_id)).wait().await;
+            Heard::from(answer.unwrap_or(Some(Input::EffectAwaited { call, entry: None })))
+        });
+        let lookup_of = None;
+        self.asked.push(Asked { lookup_of, answer });
     }
 
     /// The token of a confirmation that the client is being asked for, once.

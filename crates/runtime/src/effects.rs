@@ -133,6 +133,15 @@ pub(crate) fn settled(call: CallNumber, effect_id: EffectId) -> Work {
     })
 }
 
+/// What the ledger has of an effect for whose end a user waits.
+pub(crate) fn awaited(call: CallNumber, effect_id: EffectId) -> Work {
+    Box::new(move |transaction| {
+        let effect = transaction.effect(&effect_id)?;
+        let entry = effect.map(ledger_entry).map(Box::new);
+        Ok(Some(Input::EffectAwaited { call, entry }))
+    })
+}
+
 pub(crate) fn ledger(session: &SessionIdentity, now_unix_ms: u64) -> Work {
     let conversation = session.conversation_id.clone();
     Box::new(move |transaction| {

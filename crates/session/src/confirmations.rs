@@ -6,9 +6,9 @@ use crate::io::TokenHash;
 use crate::time::Timestamp;
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::id::{CallNumber, EffectId, ToolId};
 
-/// Resolved questions that are remembered for tokens that come again; the oldest make room.
+/// Questions for whose end nobody waits that are remembered for tokens that come again; the oldest make room.
 const RESOLVED_MAX: usize = 32;
 /// Answers to one question that wait for what comes of it; more are not answered.
 const ASKERS_MAX: u32 = 64;
@@ -37,7 +37,31 @@ pub(crate) enum ConfirmationState {
     Running {
         askers: u32,
     },
+    /// Approved in an earlier session of the conversation, which may be at it yet; so many answers wait to hear of it.
+    Elsewhere {
+        tool: ToolId,
+        askers: u32,
+    },
     Resolved(Arc<ToolResponse>),
+}
+
+impl ConfirmationState {
+    /// How many answers wait for what comes of it.
+    pub(crate) fn askers(&self) -> u32 {
+        match self {
+            Self::Running { askers } | Self::Elsewhere { askers, .. } => *askers,
+            Self::Open(_) | Self::Resolved(_) => 0,
+        }
+    }
+
+    /// Whether somebody will still hear of it who has not yet.
+    fn is_awaited(&self) -> bool {
+        match self {
+            Self::Open(_) | Self::Running { .. } => true,
+            Self::Elsewhere { askers, .. } => *askers > 0,
+            Self::Resolved(_) => false,
+        }
+    }
 }
 
 impl Confirmation {
@@ -45,14 +69,17 @@ impl Confirmation {
         matches!(self.state, ConfirmationState::Open(_))
     }
 
-    /// One more answer to what is running already; false where too many wait.
+    /// One more answer to what is running already, here or elsewhere; false where too many wait.
     pub(crate) fn join(&mut self) -> bool {
         match &mut self.state {
-            ConfirmationState::Running { askers } if *askers < ASKERS_MAX => {
+            ConfirmationState::Running { askers } | ConfirmationState::Elsewhere { askers, .. }
+                if *askers < ASKERS_MAX =>
+            {
                 *askers += 1;
                 true
             }
             ConfirmationState::Running { .. }
+            | ConfirmationState::Elsewhere { .. }
             | ConfirmationState::Open(_)
             | ConfirmationState::Resolved(_) => false,
         }
@@ -65,9 +92,9 @@ pub(crate) struct Confirmations(Vec<Confirmation>);
 
 impl Confirmations {
     pub(crate) fn open(&mut self, confirmation: Confirmation) {
-        let resolved = |entry: &Confirmation| matches!(entry.state, ConfirmationState::Resolved(_));
-        if self.0.iter().filter(|entry| resolved(entry)).count() >= RESOLVED_MAX
-            && let Some(oldest) = self.0.iter().position(resolved)
+        let is_over = |entry: &Confirmation| !entry.state.is_awaited();
+        if self.0.iter().filter(|entry| is_over(entry)).count() >= RESOLVED_MAX
+            && let Some(oldest) = self.0.iter().position(is_over)
         {
             self.0.remove(oldest);
         }
@@ -103,16 +130,16 @@ impl Confirmations {
     pub(crate) fn iter_open(&self) -> impl Iterator<Item = (&Confirmation, &Call)> {
         self.0.iter().filter_map(|entry| match &entry.state {
             ConfirmationState::Open(call) => Some((entry, &**call)),
-            ConfirmationState::Running { .. } | ConfirmationState::Resolved(_) => None,
+            ConfirmationState::Running { .. }
+            | ConfirmationState::Elsewhere { .. }
+            | ConfirmationState::Resolved(_) => None,
         })
     }
 
     /// The questions of which the client has not heard the end.
     pub(crate) fn iter_unresolved(&self) -> impl Iterator<Item = &Question> {
-        self.0.iter().filter_map(|entry| match &entry.state {
-            ConfirmationState::Open(_) | ConfirmationState::Running { .. } => Some(&entry.question),
-            ConfirmationState::Resolved(_) => None,
-        })
+        let awaited = self.0.iter().filter(|entry| entry.state.is_awaited());
+        awaited.map(|entry| &entry.question)
     }
 
     /// Takes a question out that waits for the user: its call, and what it is known by.
@@ -124,7 +151,9 @@ impl Confirmations {
         let entry = self.0.remove(index);
         match entry.state {
             ConfirmationState::Open(call) => Some((*call, entry.question)),
-            ConfirmationState::Running { .. } | ConfirmationState::Resolved(_) => None,
+            ConfirmationState::Running { .. }
+            | ConfirmationState::Elsewhere { .. }
+            | ConfirmationState::Resolved(_) => None,
         }
     }
 }

@@ -9,6 +9,8 @@ pub(crate) enum Deadline {
     Attempt(CallRef),
     /// A handler has taken as long to look up an effect as it may.
     Lookup(CallNumber),
+    /// A change that another session makes has taken as long as somebody waits to hear what came of it.
+    Elsewhere(CallNumber),
     /// The next attempt of a call is due.
     Retry(CallNumber),
     /// The store has taken as long as a call waits for it.

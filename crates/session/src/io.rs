@@ -57,6 +57,12 @@ pub enum Input {
         call: CallNumber,
         reason: Spared,
     },
+    /// The answer to [`Output::AwaitEffect`]: what the ledger has of the effect; `None` where it has nothing, or does not
+    /// answer.
+    EffectAwaited {
+        call: CallNumber,
+        entry: Option<Box<LedgerEntry>>,
+    },
     /// The answer to [`Output::CheckRate`].
     RateChecked {
         call: CallNumber,
@@ -229,6 +235,12 @@ pub enum Output {
     /// Ask the handler what became of an effect, and answer with [`Input::LookedUp`]; or with [`Input::LookupSpared`] where
     /// another session is at it, or has settled it.
     Lookup(EffectLookup),
+    /// Wait until no session of this process is at an effect any more, then read what the ledger has of it, and answer with
+    /// [`Input::EffectAwaited`].
+    AwaitEffect {
+        call: CallNumber,
+        effect_id: EffectId,
+    },
     /// Ask the user's limit whether a call may run now, and answer with [`Input::RateChecked`].
     CheckRate {
         call: CallNumber,

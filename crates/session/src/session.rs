@@ -7,6 +7,7 @@ mod confirmation;
 mod connection_input;
 mod continuation;
 mod delivery;
+mod elsewhere;
 mod ending;
 mod late_results;
 mod ledger;
@@ -182,13 +183,16 @@ impl Session {
                 }
             }
             Input::Ledger(ledger) => self.on_ledger(ledger, out),
-            Input::Continued(continued) => self.on_continued(continued),
+            Input::Continued(continued) => self.on_continued(continued, out),
             Input::Restored(restored) => self.on_restored(*restored, out),
             Input::Proposed { call, outcome } => self.on_proposed(call, outcome, out),
             Input::Reserved(reservation) => self.on_reserved(reservation, out),
             Input::Recorded { effect_id, stored } => self.on_recorded(&effect_id, stored, out),
             Input::LookedUp { call, finding } => self.on_looked_up(call, finding, out),
             Input::LookupSpared { call, reason } => self.on_lookup_spared(call, reason, out),
+            Input::EffectAwaited { call, entry } => {
+                self.on_effect_awaited(call, entry.as_deref(), out);
+            }
             Input::RateChecked { call, decision } => self.on_rate_checked(call, decision, out),
             Input::CallFinished { call, result } => self.on_call_finished(call, result, out),
             Input::HandlerMessage { call, message } => self.on_handler_message(call, message, out),
@@ -275,6 +279,7 @@ impl Session {
             match deadline {
                 Deadline::Attempt(call) => self.on_timeout(call, out),
                 Deadline::Lookup(call) => self.on_lookup_timeout(call, out),
+                Deadline::Elsewhere(call) => self.on_elsewhere_timeout(call, out),
                 Deadline::Retry(call) => self.on_retry_due(call, out),
                 Deadline::Store(call) => self.on_store_timeout(call, out),
                 Deadline::RecordAgain => self.record_again(out),

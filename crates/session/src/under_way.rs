@@ -1,8 +1,10 @@
 //! Which session of a process is at which effect, so that no two are at one: the ledger alone cannot tell a change that is
-//! still being made from one whose process has ended. Knows no store, no handler and no task.
+//! still being made from one whose process has ended. Knows no store and no handler.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use windlass_tool::id::{EffectId, SessionId};
 
 /// The effects that sessions of this process are at: from the wish to reserve one until its outcome is stored and no attempt
@@ -18,6 +20,8 @@ pub struct UnderWay {
 struct Holder {
     session: SessionId,
     claims: usize,
+    /// Who waits for the last claim to be dropped.
+    wakers: Vec<Waker>,
 }
 
 /// Keeps other sessions from an effect until it, and every clone of it, is dropped.
@@ -43,6 +47,7 @@ impl UnderWay {
             let holder = Holder {
                 session: session.clone(),
                 claims: 1,
+                wakers: Vec::new(),
             };
             held.insert(effect_id.clone(), holder);
         }
@@ -51,6 +56,18 @@ impl UnderWay {
             under_way: self.clone(),
             effect_id: effect_id.clone(),
         })
+    }
+
+    /// Ends when no session is at the effect, which may be at once.
+    pub fn free(&self, effect_id: &EffectId) -> Free {
+        Free {
+            under_way: self.clone(),
+            effect_id: effect_id.clone(),
+        }
+    }
+
+    pub fn is_free(&self, effect_id: &EffectId) -> bool {
+        !self.lock().contains_key(effect_id)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<EffectId, Holder>> {
@@ -89,6 +106,29 @@ impl UnderWay {
     }
 }
 
+/// Waits until no session is at an effect.
+#[derive(Debug)]
+pub struct Free {
+    under_way: UnderWay,
+    effect_id: EffectId,
+}
+
+impl Future for Free {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut held = self.under_way.lock();
+        let Some(holder) = held.get_mut(&self.effect_id) else {
+            return Poll::Ready(());
+        };
+        let waker = context.waker();
+        if !holder.wakers.iter().any(|known| known.will_wake(waker)) {
+            holder.wakers.push(waker.clone());
+        }
+        Poll::Pending
+    }
+}
+
 impl Claim {
     pub fn effect_id(&self) -> &EffectId {
         &self.effect_id
@@ -110,18 +150,22 @@ impl Clone for Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let mut held = self.under_way.lock();
-        if let Some(holder) = held.get_mut(&self.effect_id) {
+        let last = held.get_mut(&self.effect_id).and_then(|holder| {
             holder.claims -= 1;
-            if holder.claims == 0 {
-                held.remove(&self.effect_id);
-            }
-        }
+            (holder.claims == 0).then(|| std::mem::take(&mut holder.wakers))
+        });
+        let Some(wakers) = last else { return };
+        held.remove(&self.effect_id);
+        drop(held);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
 
     #[test]
     fn an_effect_is_one_sessions_until_its_last_claim_is_dropped() {
@@ -139,5 +183,34 @@ mod tests {
         }
         assert!(claim("e-1", "s-2").is_some());
         assert!(under_way.lock().is_empty());
+    }
+
+    #[test]
+    fn whoever_waits_for_an_effect_is_woken_by_the_last_claim_alone() {
+        let under_way = UnderWay::default();
+        let effect_id = EffectId::new("e-1");
+        let claim = under_way.claim(&effect_id, &SessionId::new("s-1")).unwrap();
+        let again = claim.clone();
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut free = std::pin::pin!(under_way.free(&effect_id));
+        for _ in 0..2 {
+            assert!(free.as_mut().poll(&mut context).is_pending());
+        }
+        drop(claim);
+        assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+        drop(again);
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        assert!(free.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }

@@ -2,12 +2,13 @@
 //! die together.
 
 use crate::agenda::{Act, Due};
-use crate::count::Fault;
+use crate::count::{Fault, State};
 use crate::lane::{Lane, Stage};
 use crate::world::World;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::Input;
-use windlass_tool::id::CallRef;
+use windlass_session::io::{ApprovedQuestion, Continued, Input, TokenHash};
+use windlass_store::{GrantState, Store};
+use windlass_tool::id::{CallNumber, CallRef};
 use windlass_tool::kind::Mode;
 
 impl World {
@@ -48,6 +49,7 @@ impl World {
             return;
         }
         self.fault(Fault::LeftBehind);
+        let ended = self.ended(index);
         let anew = self.lanes[index].anew();
         let left: Lane = std::mem::replace(&mut self.lanes[index], anew);
         let slot = self.lanes.len();
@@ -62,10 +64,86 @@ impl World {
         self.feed(slot, input);
         if !self.is_broken() {
             self.begin(index);
+            if let Some(ended) = ended {
+                self.go_on_from(index, ended);
+            }
             // A client that comes back wants what it has not heard the end of.
             if self.random.one_in(2) {
                 self.model_asks_again(index);
             }
+        }
+    }
+
+    /// Where a session by text has got to, for one that goes on with its conversation.
+    fn ended(&self, index: usize) -> Option<(CallNumber, Vec<(CallNumber, TokenHash)>)> {
+        let lane = &self.lanes[index];
+        let session = lane.session.as_ref().filter(|_| lane.mode == Mode::Text)?;
+        Some((session.last_call(), session.questions().collect()))
+    }
+
+    /// The next session is told what the user has approved, and the user's program may click once more.
+    fn go_on_from(&mut self, index: usize, ended: (CallNumber, Vec<(CallNumber, TokenHash)>)) {
+        let (last_call, questions) = ended;
+        let conversation = self.lanes[index].conversation.clone();
+        let now_unix_ms = self.unix_ms();
+        let store: &dyn Store = &self.store;
+        let known = store.ask(|transaction| {
+            let grants = transaction.grants_of(&conversation, now_unix_ms)?;
+            Ok((grants, transaction.effects_of(&conversation, 0)?))
+        });
+        let (grants, effects) = known.unwrap_or_default();
+        let ledger = self.ledger_of(effects);
+        let consumed = |grant: &windlass_store::Grant| grant.state == GrantState::Consumed;
+        let approved = grants.into_iter().filter(consumed).filter_map(|grant| {
+            let mut known = questions.iter();
+            let (call, _) = known.find(|(_, hash)| *hash == grant.token_hash)?;
+            let mut entries = ledger.iter();
+            let entry = entries.find(|entry| entry.effect_id == grant.effect_id);
+            Some(ApprovedQuestion {
+                call: *call,
+                token_hash: grant.token_hash,
+                response: entry.and_then(|entry| entry.response.clone()),
+                effect_id: grant.effect_id,
+                tool: grant.tool,
+                expires_at_unix_ms: grant.expires_at_unix_ms,
+            })
+        });
+        let continued = Continued {
+            last_call,
+            questions: Vec::new(),
+            approved: approved.collect(),
+        };
+        let tokens: Vec<_> = continued
+            .approved
+            .iter()
+            .map(|one| one.token_hash)
+            .collect();
+        self.feed(index, Input::Continued(continued));
+        for token_hash in tokens {
+            if self.random.one_in(2) {
+                self.confirm(index, token_hash, true);
+            }
+        }
+    }
+
+    /// Who waits for another session's change is told what the ledger has of it when nobody is at it any more.
+    pub(crate) fn answer_awaited(&mut self) {
+        for (place, session, call, effect_id) in std::mem::take(&mut self.awaited) {
+            if !self.under_way.is_free(&effect_id) {
+                self.awaited.push((place, session, call, effect_id));
+                continue;
+            }
+            let Some(slot) = self.slot_of(place, session) else {
+                continue;
+            };
+            self.record_again();
+            let found = self.ask_store(|transaction| transaction.effect(&effect_id));
+            let found = found.ok().flatten().into_iter().collect();
+            let entry = self.ledger_of(found).pop().map(Box::new);
+            if entry.as_ref().is_some_and(|entry| entry.response.is_some()) {
+                self.report.counts.state(State::HeardFromElsewhere);
+            }
+            self.answer_of_store(slot, Input::EffectAwaited { call, entry });
         }
     }
 

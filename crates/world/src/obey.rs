@@ -53,6 +53,11 @@ impl World {
                 self.tell_store(|transaction| transaction.mark_answered(&effect_id).map(drop));
             }
             Output::Lookup(lookup) => self.look_up(index, &lookup),
+            Output::AwaitEffect { call, effect_id } => {
+                self.report.counts.state(State::AwaitedElsewhere);
+                let session = self.lanes[index].number;
+                self.awaited.push((index, session, call, effect_id));
+            }
             Output::CheckRate { call, charge, .. } => {
                 let is_spent = !self.is_calm && self.random.one_in(4);
                 if is_spent && charge == RateCharge::Charge {
@@ -202,7 +207,7 @@ impl World {
     }
 
     /// Gives the session the store's answer when the store has got round to it; perhaps never.
-    fn answer_of_store(&mut self, index: usize, input: Input) {
+    pub(crate) fn answer_of_store(&mut self, index: usize, input: Input) {
         let after_us = match self.mood {
             StoreMood::Up | StoreMood::Down | StoreMood::Full => self.random.below(3) * 1_000,
             StoreMood::Slow => self.random.below(6_000) * 1_000,

@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    fn confirm(&mut self, index: usize, token_hash: TokenHash, approved: bool) {
+    pub(crate) fn confirm(&mut self, index: usize, token_hash: TokenHash, approved: bool) {
         self.note_answer(index, &token_hash, approved);
         self.lanes[index].inputs += 1;
         let event = ClientEvent::Confirm {

@@ -20,7 +20,7 @@ use windlass_session::time::Timestamp;
 use windlass_session::under_way::UnderWay;
 use windlass_store::{EffectState, MemoryStore};
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::EffectId;
+use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::sensitive::Sensitive;
 
 /// Milliseconds since the Unix epoch at which every world begins: 2026-11-20.
@@ -121,6 +121,8 @@ pub(crate) struct World {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) seats: usize,
     pub(crate) under_way: UnderWay,
+    /// Who waits for another session's change, in which place and session.
+    pub(crate) awaited: Vec<(usize, u32, CallNumber, EffectId)>,
     pub(crate) store: MemoryStore,
     pub(crate) mood: StoreMood,
     /// Outcomes that the store did not take, of which lane.
@@ -175,6 +177,7 @@ impl World {
             under_way: UnderWay::default(),
             #[cfg(feature = "planted-bugs")]
             under_way: UnderWay::with_bug(plan.planted_bug),
+            awaited: Vec::new(),
             store: MemoryStore::new(),
             mood: StoreMood::Up,
             unrecorded: Vec::new(),
@@ -386,6 +389,7 @@ impl World {
     /// Lets everything happen that is due until a moment, in its order.
     pub(crate) fn advance(&mut self, until_us: u64) {
         while !self.is_broken() {
+            self.answer_awaited();
             let deadline = (0..self.lanes.len())
                 .filter_map(|index| Some((self.deadline_us(index)?, index)))
                 .min();

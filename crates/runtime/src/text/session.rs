@@ -307,6 +307,7 @@ impl TextSession {
             | Output::RecordOutcome(_)
             | Output::MarkAnswered { .. }
             | Output::Lookup(_)
+            | Output::AwaitEffect { .. }
             | Output::CheckRate { .. }
             | Output::Connect { .. }
             | Output::StartCall(_)

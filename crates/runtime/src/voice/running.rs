@@ -201,6 +201,7 @@ impl Running {
                     | Output::RecordOutcome(_)
                     | Output::MarkAnswered { .. }
                     | Output::Lookup(_)
+                    | Output::AwaitEffect { .. }
                     | Output::CheckRate { .. }
                     | Output::StartCall(_)
                     | Output::AbortCall { .. },

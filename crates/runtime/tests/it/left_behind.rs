@@ -1,6 +1,7 @@
 //! Changes that still run when their conversation goes on in another session of the process: they are made once, and the other
 //! session learns what came of them.
 
+use crate::support::NOW_UNIX_MS;
 use crate::support::peers::{Peer, Setting, Stage, call};
 use crate::support::text_server::{Chat, TextServer, calls, model, text};
 use crate::support::tools::tool;
@@ -8,11 +9,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
-use windlass_runtime::effects::{DirectStore, EffectStore};
-use windlass_store::MemoryStore;
+use windlass_runtime::effects::{DirectStore, EffectStore, inherited};
+use windlass_store::{MemoryStore, Store};
 use windlass_tool::handler::{
     Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
 };
+use windlass_tool::id::{ConversationId, UserId};
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
 
@@ -164,4 +166,73 @@ async fn a_conversation_that_moves_to_voice_does_not_repeat_what_its_last_turn_b
     shop.opens.add_permits(1);
     left.await.unwrap();
     learns_what_came_of_it(&mut provider, &shop).await;
+}
+
+#[tokio::test]
+async fn a_second_click_waits_for_the_change_that_another_session_still_makes() {
+    let shop = Shop::shut();
+    let tools = || {
+        vec![Tool {
+            requires_confirmation: true,
+            ..shop.tool()
+        }]
+    };
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(memory.clone()));
+    let wants = [("call_one_00001", "order", json!({ "text": "tea" }))];
+    let replies = vec![calls(&wants), text("Shall I?"), text("Ordered.")];
+    let server = TextServer::start(replies).await;
+    let models = || vec![model(&server.url, "fake")];
+    let mut first = Chat::over(store.clone(), models(), tools());
+    let asked = first.say("Order tea.").await;
+    let request = asked.of_type("tool-approval-request").next().unwrap();
+    let token = request["approvalId"].as_str().unwrap().to_owned();
+    tokio::select! {
+        _ = first.approve(&token) => panic!("the shop is shut"),
+        begun = shop.has_begun.acquire() => begun.unwrap().forget(),
+    }
+    let ended = first.session.ended();
+    let left = tokio::spawn(first.session.suspend());
+
+    let (conversation, user) = (ConversationId::new("c-1"), UserId::new("ada"));
+    let taken =
+        memory.ask(|transaction| inherited(transaction, &conversation, &user, &ended, NOW_UNIX_MS));
+    let mut next = Chat::going_on(store, models(), tools(), taken.unwrap());
+    let (clicked, ()) = tokio::join!(next.approve(&token), async {
+        shop.opens.add_permits(1);
+    });
+    left.await.unwrap();
+    let again = next.approve(&token).await;
+    for heard in [clicked, again] {
+        let mut results = heard.of_type("tool-output-available");
+        let result = results
+            .next()
+            .unwrap_or_else(|| panic!("{:?}", heard.chunks));
+        assert_eq!(result["output"], json!({ "order": 1 }), "{result}");
+    }
+    assert_eq!(shop.begun.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_stopped_session_says_so_last_when_its_changes_are_made() {
+    let shop = Shop::shut();
+    let setting = Setting {
+        tools: vec![shop.tool()],
+        ..Setting::default()
+    };
+    let (mut stage, mut provider) = Stage::running(setting).await;
+    provider.send(order("call-00001")).await;
+    stage.client.until("tool_call_started").await;
+    shop.has_begun.acquire().await.unwrap().forget();
+    stage.client.send(json!({ "type": "stop" })).await;
+    stage.client.until("session_complete").await;
+    shop.opens.add_permits(1);
+    let said = stage.client.rest().await;
+    let kinds: Vec<&str> = said
+        .iter()
+        .filter_map(|message| message["type"].as_str())
+        .collect();
+    assert_eq!(kinds, ["tool_call_finished", "tools_complete", "stopped"]);
+    stage.served.await.unwrap();
+    assert_eq!(shop.orders(), 1);
 }

@@ -200,6 +200,7 @@ impl Session {
                     self.refuse_token(Some(call), out);
                 }
             }
+            ConfirmationState::Elsewhere { .. } => self.await_effect(call, out),
             ConfirmationState::Resolved(response) => {
                 let response = Sensitive(response.clone());
                 out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
@@ -211,7 +212,7 @@ impl Session {
     }
 
     /// A token that does not count: nothing runs, and a stranger learns nothing.
-    fn refuse_token(&mut self, call: Option<CallNumber>, out: &mut Vec<Output>) {
+    pub(super) fn refuse_token(&mut self, call: Option<CallNumber>, out: &mut Vec<Output>) {
         let error = CallError::new(
             ErrorType::ConfirmationExpired,
             "this approval is not valid, or not valid any more",
@@ -423,10 +424,7 @@ impl Session {
             return;
         };
         let resolved = ConfirmationState::Resolved(response.clone());
-        let askers = match std::mem::replace(&mut entry.state, resolved) {
-            ConfirmationState::Running { askers } => askers,
-            ConfirmationState::Open(_) | ConfirmationState::Resolved(_) => 0,
-        };
+        let askers = std::mem::replace(&mut entry.state, resolved).askers();
         for _ in 0..askers {
             out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
                 call: Some(call.number()),

@@ -6,21 +6,26 @@ use crate::calls::{Call, Earlier, Phase};
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::deadlines::Deadline;
 use crate::facts::{CallFacts, Delivered, DeliveryKey};
-use crate::io::{ApprovedQuestion, Continued, OpenQuestion};
+use crate::io::{ApprovedQuestion, Continued, OpenQuestion, Output};
 use crate::policy::{Completed, Effect, EffectState, Settled, confirm};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::ToolId;
 use windlass_tool::kind::Reach;
 use windlass_tool::registry::Tool;
 
 impl Session {
     /// The client knows calls by their numbers, so that this session's go on where those of the earlier one ended.
-    pub(super) fn on_continued(&mut self, continued: Continued) {
+    pub(super) fn on_continued(&mut self, continued: Continued, out: &mut Vec<Output>) {
         self.calls.number_after(continued.last_call);
         for question in continued.questions {
             self.calls.number_after(question.call);
-            self.take_up(question);
+            match self.still_shown(&question.tool, &question.tool_version) {
+                Some(tool) => self.take_up(question, tool),
+                None => self.close_changed(question, out),
+            }
         }
         for question in continued.approved {
             self.calls.number_after(question.call);
@@ -46,9 +51,13 @@ impl Session {
         if left_ms == 0 || self.confirmations.by_call(question.call).is_some() {
             return;
         }
-        let response = question
-            .response
-            .unwrap_or_else(|| self.lost_answer(&question.tool));
+        let state = match question.response {
+            Some(response) => ConfirmationState::Resolved(response),
+            None => ConfirmationState::Elsewhere {
+                tool: question.tool,
+                askers: 0,
+            },
+        };
         self.confirmations.open(Confirmation {
             question: Question {
                 call: question.call,
@@ -56,17 +65,46 @@ impl Session {
                 effect_id: question.effect_id,
                 expires_at: self.now + Duration::from_millis(left_ms),
             },
+            state,
+        });
+    }
+
+    /// The tool that was shown, unless it is another one now or has gone.
+    pub(super) fn still_shown(&self, tool: &ToolId, version: &str) -> Option<Arc<Tool>> {
+        let tool = self.config.registry.get(tool.as_str());
+        tool.filter(|tool| *tool.version == *version).cloned()
+    }
+
+    /// Nobody can approve what is not what was shown. Whoever tries hears why.
+    fn close_changed(&mut self, question: OpenQuestion, out: &mut Vec<Output>) {
+        let left_ms = self.left_ms(question.expires_at_unix_ms);
+        if left_ms == 0 || self.confirmations.by_call(question.call).is_some() {
+            return;
+        }
+        let token_hash = question.token_hash;
+        out.push(Output::WithdrawConfirmation { token_hash });
+        let error = CallError::new(
+            ErrorType::ConfirmationExpired,
+            format!(
+                "{} has changed since you were asked, so that this approval does not count; ask for it again",
+                question.tool
+            ),
+        );
+        let response = self.response_without_tool(question.tool.as_str(), error);
+        self.confirmations.open(Confirmation {
+            question: Question {
+                call: question.call,
+                token_hash,
+                effect_id: question.effect_id,
+                expires_at: self.now + Duration::from_millis(left_ms),
+            },
             state: ConfirmationState::Resolved(response),
         });
     }
 
-    /// A question counts as if this session had asked it. One whose tool is another now, or whose time is up, does not.
-    pub(super) fn take_up(&mut self, question: OpenQuestion) {
+    /// A question counts as if this session had asked it. One whose time is up does not.
+    pub(super) fn take_up(&mut self, question: OpenQuestion, tool: Arc<Tool>) {
         let left_ms = self.left_ms(question.expires_at_unix_ms);
-        let tool = self.config.registry.get(question.tool.as_str()).cloned();
-        let Some(tool) = tool.filter(|tool| tool.version == question.tool_version) else {
-            return;
-        };
         let is_full = self.confirmations.open_count() >= self.config.limits.open_confirmations_max;
         if left_ms == 0 || is_full || self.confirmations.by_call(question.call).is_some() {
             return;

@@ -4,10 +4,11 @@
 use super::Session;
 use crate::client::ClientUpdate;
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
+use crate::event::{Resolution, SessionEvent};
 use crate::facts::{Delivered, DeliveryKey, Slot};
 use crate::io::{LedgerEntry, OpenQuestion, OutcomeState, Output, TokenHash};
 use crate::model::{HistoryEntry, Role};
-use crate::policy::{Effect, EffectState, LoopHistory, Settled};
+use crate::policy::{Effect, EffectState, LoopHistory, Settled, confirm};
 use crate::snapshot::{
     AskedQuestion, KnownQuestion, OpenTurn, QuestionState, Restored, SNAPSHOT_VERSION, Snapshot,
 };
@@ -20,6 +21,7 @@ use windlass_tool::envelope::{self, Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::kind::Reach;
+use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
 impl Session {
@@ -132,7 +134,7 @@ impl Session {
         {
             let error = CallError::new(
                 ErrorType::ConfirmationExpired,
-                "the user did not answer in time",
+                "the question is not open any more: its time is up, or it was taken back",
             );
             let response = self.response_without_tool("confirm", error);
             tell_client(asked.call, response, out);
@@ -197,14 +199,16 @@ impl Session {
         let number = known.unwrap_or_else(|| self.calls.next_number());
         let response = match question.state {
             QuestionState::Open => match self.may_wait_on(question) {
-                true if has_bug!(self, LosesQuestions) => return,
-                true => return self.take_up(open_question(question, number)),
-                false => {
+                Ok(_) if has_bug!(self, LosesQuestions) => return,
+                Ok(tool) => return self.take_up(open_question(question, number), tool),
+                Err(error) => {
                     let token_hash = question.token_hash;
                     out.push(Output::WithdrawConfirmation { token_hash });
-                    let message =
-                        format!("{} is not the tool any more that was shown", question.tool);
-                    let error = CallError::new(ErrorType::NotFound, message);
+                    // A session that takes this one's place finds no question, and is not to guess what became of it.
+                    out.push(Output::Event(SessionEvent::ConfirmationResolved {
+                        call: Some(number),
+                        resolution: Resolution::Withdrawn,
+                    }));
                     self.response_without_tool(question.tool.as_str(), error)
                 }
             },
@@ -227,13 +231,21 @@ impl Session {
         }
     }
 
-    /// Whether the tool is still the one that was shown.
-    fn may_wait_on(&self, question: &KnownQuestion) -> bool {
-        let tool = self.config.registry.get(question.tool.as_str());
-        let is_same = tool.is_some_and(|tool| {
-            tool.version == question.tool_version && tool.allows(self.config.mode)
-        });
-        is_same && self.confirmations.open_count() < self.config.limits.open_confirmations_max
+    /// The tool of a question that may still be answered, or why it may not.
+    fn may_wait_on(&self, question: &KnownQuestion) -> Result<Arc<Tool>, CallError> {
+        let tool = self.still_shown(&question.tool, &question.tool_version);
+        let tool = tool.filter(|tool| tool.allows(self.config.mode));
+        let Some(tool) = tool else {
+            let message = format!(
+                "{} has changed since the user was asked; ask for it again",
+                question.tool
+            );
+            return Err(CallError::new(ErrorType::NotFound, message));
+        };
+        match self.confirmations.open_count() < self.config.limits.open_confirmations_max {
+            true => Ok(tool),
+            false => Err(confirm::too_many(&tool)),
+        }
     }
 
     /// The user said no: a model that asks again gets that, and the user no question.
@@ -258,7 +270,7 @@ impl Session {
         response
     }
 
-    fn answer_in_ledger(&self, entry: &LedgerEntry) -> Arc<ToolResponse> {
+    pub(super) fn answer_in_ledger(&self, entry: &LedgerEntry) -> Arc<ToolResponse> {
         match (entry.state, &entry.response) {
             (_, Some(response)) => response.clone(),
             (OutcomeState::Succeeded, None) => self.kept_without_details(&entry.tool),
@@ -311,7 +323,7 @@ impl Session {
         tool.is_none_or(|tool| tool.reach == Reach::External)
     }
 
-    fn response_without_tool(&self, name: &str, error: CallError) -> Arc<ToolResponse> {
+    pub(super) fn response_without_tool(&self, name: &str, error: CallError) -> Arc<ToolResponse> {
         let version = self.config.registry.version().clone();
         Arc::new(ToolResponse {
             outcome: Outcome::Failure(error),
@@ -321,7 +333,7 @@ impl Session {
     }
 }
 
-fn tell_client(call: CallNumber, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
+pub(super) fn tell_client(call: CallNumber, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
     out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
         call: Some(call),
         response: Sensitive(response),

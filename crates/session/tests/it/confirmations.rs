@@ -107,7 +107,7 @@ fn a_declined_call_does_not_run_and_is_not_asked_again_until_the_user_speaks() {
             declined token-1
             call-1 Declined
             call-1 rejected ConfirmationDeclined
-            client: confirmation result call-1 CONFIRMATION_DECLINED
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
             to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
             > calls function-call-2 pay {"text":"10"}
             client: ModelGenerating
@@ -115,7 +115,7 @@ fn a_declined_call_does_not_run_and_is_not_asked_again_until_the_user_speaks() {
             to model: function-call-2 CONFIRMATION_DECLINED the user was asked and said no
             client: ToolsComplete { tool_count: 1 }
             > confirm token-1
-            client: confirmation result call-1 CONFIRMATION_DECLINED
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
             > text now do it
             to model: text "now do it"
             > done
@@ -278,10 +278,10 @@ fn the_users_limit_is_charged_when_the_call_runs() {
             check rate call-1 limited_pay
             call-1 finished RateLimit
             withdraw token-1
-            client: confirmation result call-1 RATE_LIMIT
+            client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was called too often by this user\",\"suggestion\":\"Too many calls just now. Tell the user to wait a little.\",\"type\":\"RATE_LIMIT\"}}"
             > confirm token-1
-            client: confirmation result call-1 RATE_LIMIT
+            client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
         "#]],
     );
 }
@@ -312,7 +312,7 @@ fn a_client_that_comes_back_gets_a_new_token_and_the_old_one_dies() {
             client: confirm call-1 "Pay 10"
             > confirm token-1
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > confirm token-2
             call-1 Approved
             reserve call-1 pay as effect-1 with token-2
@@ -367,11 +367,11 @@ fn a_store_that_is_down_asks_nobody_and_starts_nothing() {
             call-2 problem: the store does not answer: disk full
             call-2 finished Transient
             withdraw token-2
-            client: confirmation result call-2 TRANSIENT
+            client: confirmation result call-2 TRANSIENT pay was not started: the store does not answer
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
             > store up
             > confirm token-2
-            client: confirmation result call-2 TRANSIENT
+            client: confirmation result call-2 TRANSIENT pay was not started: the store does not answer
         "#]],
     );
 }
@@ -479,7 +479,7 @@ fn the_question_after_a_refused_one_still_names_what_was_done_before() {
             declined token-2
             call-2 Declined
             call-2 rejected ConfirmationDeclined
-            client: confirmation result call-2 CONFIRMATION_DECLINED
+            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
             > done
             turn 2 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 2 }

@@ -54,7 +54,7 @@ fn a_model_that_asks_again_gets_no_second_question() {
             declined token-7
             call-3 Declined
             call-3 rejected ConfirmationDeclined
-            client: confirmation result call-3 CONFIRMATION_DECLINED
+            client: confirmation result call-3 CONFIRMATION_DECLINED the user was asked and said no
         "#]],
     );
 }
@@ -68,10 +68,10 @@ fn a_question_ends_at_its_own_time() {
             > wait 60000
             call-3 Expired
             call-3 rejected ConfirmationExpired
-            client: confirmation result call-3 CONFIRMATION_EXPIRED
+            client: confirmation result call-3 CONFIRMATION_EXPIRED the user did not answer in time
             > confirm token-7
             call-3 Refused
-            client: confirmation result call-3 CONFIRMATION_EXPIRED
+            client: confirmation result call-3 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }
@@ -84,15 +84,14 @@ fn what_cannot_be_approved_any_more_is_not_taken_up() {
             > continued 3 7 0 effect-9 pay 1.0.0 {"text":"10"}
             > confirm token-7
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > continued 3 7 60 effect-9 pay 0.9.0 {"text":"10"}
+            withdraw token-7
             > confirm token-7
-            nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result call-3 CONFIRMATION_EXPIRED pay has changed since you were asked, so that this approval does not count; ask for it again
             > continued 3 7 60 effect-9 gone 1.0.0 {"text":"10"}
             > confirm token-7
-            nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result call-3 CONFIRMATION_EXPIRED pay has changed since you were asked, so that this approval does not count; ask for it again
         "#]],
     );
 }
@@ -121,15 +120,62 @@ fn a_token_that_was_used_before_the_restart_gets_the_recorded_answer() {
             client: confirmation result call-3 ok
             > approved 4 8 60 effect-8 pay
             > confirm token-8
-            client: confirmation result call-4 OUTCOME_UNKNOWN
+            await effect-8 for call-4
+            > awaited 4 nothing
+            client: confirmation result call-4 OUTCOME_UNKNOWN pay was started, and how it ended is not known
             > approved 5 9 0 effect-7 pay kept
             > confirm token-9
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > wait 60000
             > confirm token-7
             call-3 Refused
-            client: confirmation result call-3 CONFIRMATION_EXPIRED
+            client: confirmation result call-3 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+        "#]],
+    );
+}
+
+#[test]
+fn an_approval_that_is_used_elsewhere_gets_the_same_answer_there_and_here() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > approved 3 7 60 effect-9 pay
+            > confirm token-7
+            await effect-9 for call-3
+            > confirm token-7
+            > awaited 3 succeeded effect-9 pay {"text":"10"}
+            client: confirmation result call-3 ok
+            client: confirmation result call-3 ok
+            > confirm token-7
+            client: confirmation result call-3 ok
+        "#]],
+    );
+}
+
+#[test]
+fn what_takes_too_long_elsewhere_is_said_to_run_and_can_be_asked_for_again() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > approved 3 7 60 effect-9 pay
+            > confirm token-7
+            await effect-9 for call-3
+            > wait 5000
+            client: confirmation result call-3 OUTCOME_UNKNOWN pay was approved before and is still under way in another session of this conversation; ask again in a moment
+            > awaited 3 unknown effect-9 pay {"text":"10"}
+            > confirm token-7
+            await effect-9 for call-3
+            > awaited 3 unknown effect-9 pay {"text":"10"}
+            client: confirmation result call-3 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > confirm token-7
+            await effect-9 for call-3
+            > awaited 3 nothing
+            client: confirmation result call-3 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > confirm token-7
+            await effect-9 for call-3
+            > awaited 3 failed effect-9 pay {"text":"10"}
+            client: confirmation result call-3 CANCELLED pay was not done
         "#]],
     );
 }

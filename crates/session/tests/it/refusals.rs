@@ -27,7 +27,7 @@ fn refused_a_forged_token() {
             client: TurnComplete { turn: 1 }
             > confirm token-9
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }
@@ -56,10 +56,10 @@ fn refused_an_expired_token() {
             > wait 300000
             call-1 Expired
             call-1 rejected ConfirmationExpired
-            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the user did not answer in time
             > confirm token-1
             call-1 Refused
-            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            client: confirmation result call-1 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }
@@ -89,10 +89,10 @@ fn refused_a_token_that_is_answered_at_the_moment_it_expires() {
             > wait 1
             call-1 Expired
             call-1 rejected ConfirmationExpired
-            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the user did not answer in time
             > confirm token-1
             call-1 Refused
-            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            client: confirmation result call-1 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }
@@ -122,10 +122,10 @@ fn refused_a_declined_token() {
             declined token-1
             call-1 Declined
             call-1 rejected ConfirmationDeclined
-            client: confirmation result call-1 CONFIRMATION_DECLINED
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
             to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
             > confirm token-1
-            client: confirmation result call-1 CONFIRMATION_DECLINED
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
         "#]],
     );
 }
@@ -149,9 +149,9 @@ fn refused_a_token_after_its_call_was_taken_back() {
             withdraw token-1
             call-1 Withdrawn
             call-1 rejected Cancelled
-            client: confirmation result call-1 CANCELLED
+            client: confirmation result call-1 CANCELLED the call was taken back
             > confirm token-1
-            client: confirmation result call-1 CANCELLED
+            client: confirmation result call-1 CANCELLED the call was taken back
         "#]],
     );
 }
@@ -178,12 +178,12 @@ fn refused_a_token_after_the_session() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > stop
-            client: session complete, 2 transcripts
-            client: Stopped
             withdraw token-1
             call-1 Withdrawn
             call-1 rejected Cancelled
-            client: confirmation result call-1 CANCELLED
+            client: confirmation result call-1 CANCELLED the call was taken back
+            client: session complete, 2 transcripts
+            client: Stopped
             session ended: Stopped
             close Stopped
             > confirm token-1
@@ -201,7 +201,7 @@ fn refused_a_token_before_it_was_asked_for() {
             to model: text "pay"
             > confirm token-1
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
             propose call-1 pay
@@ -239,7 +239,7 @@ fn refused_an_old_token_after_a_resume() {
             client: confirm call-1 "Pay 10"
             > confirm token-1
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }
@@ -279,7 +279,7 @@ fn refused_a_used_token_past_its_validity() {
             client: error provider_silent: the model has said nothing for 30 seconds
             > confirm token-1
             call-1 Refused
-            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            client: confirmation result call-1 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }

@@ -35,7 +35,7 @@ fn an_open_question_waits_on_under_a_new_token() {
             to model: history "pay / Please confirm."
             > confirm token-1
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > confirm token-2
             call-1 Approved
             reserve call-1 pay as effect-1 with token-2
@@ -154,14 +154,14 @@ fn an_approved_change_that_may_have_happened_says_so() {
             start call-1 pay (effect-1) {"text":"10"}
             > killed
             read ledger
-            client: confirmation result call-1 OUTCOME_UNKNOWN
+            client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
             > back
             > connected 1
             > ready
             to model: history "pay / Please confirm."
             to model: late pay OUTCOME_UNKNOWN pay was started, and how it ended is not known
             > confirm token-1
-            client: confirmation result call-1 OUTCOME_UNKNOWN
+            client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
             > calls other-call-1 pay {"text":"10"}
             answered effect-1
             turn 2 started
@@ -199,7 +199,7 @@ fn a_no_stays_a_no() {
             declined token-1
             call-1 Declined
             call-1 rejected ConfirmationDeclined
-            client: confirmation result call-1 CONFIRMATION_DECLINED
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
             to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
             > killed
             read ledger
@@ -208,7 +208,7 @@ fn a_no_stays_a_no() {
             > ready
             to model: history "pay / Please confirm."
             > confirm token-1
-            client: confirmation result call-2 CONFIRMATION_DECLINED
+            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
             > calls other-call-1 pay {"text":"10"}
             turn 2 started
             client: ModelGenerating
@@ -243,13 +243,13 @@ fn a_question_that_ran_out_meanwhile_is_over() {
             > wait 300000
             call-1 Expired
             call-1 rejected ConfirmationExpired
-            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the user did not answer in time
             > killed
             read ledger
             > back
             > confirm token-1
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }
@@ -312,14 +312,52 @@ fn a_client_that_waits_for_a_question_hears_that_its_time_is_up() {
             > wait 300000
             call-1 Expired
             call-1 rejected ConfirmationExpired
-            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the user did not answer in time
             > killed
             read ledger
-            client: confirmation result call-1 CONFIRMATION_EXPIRED
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the question is not open any more: its time is up, or it was taken back
             > back
             > confirm token-1
             nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_about_a_tool_that_has_changed_is_closed_with_that_reason() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > killed, tools changed
+            read ledger
+            withdraw token-1
+            call-1 Withdrawn
+            client: confirmation result call-1 NOT_FOUND pay has changed since the user was asked; ask for it again
+            > confirm token-1
+            client: confirmation result call-1 NOT_FOUND pay has changed since the user was asked; ask for it again
+            > back
+            > killed
+            read ledger
+            > confirm token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }

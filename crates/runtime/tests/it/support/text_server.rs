@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use windlass_provider::{gemini_text, openai_chat};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::effects::EffectStore;
+use windlass_runtime::ids::token_hash;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
 use windlass_runtime::text::{
@@ -17,8 +18,9 @@ use windlass_runtime::text::{
     TextTools, TurnEnd, TurnInput, UserInput,
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
+use windlass_session::io::Input;
 use windlass_session::session::SessionConfig;
-use windlass_tool::id::ClientId;
+use windlass_tool::id::{ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
@@ -308,11 +310,38 @@ impl Chat {
         Self::begin(settings, tools, shared_over(store, Vec::new()))
     }
 
+    /// The second session of the same conversation, which takes up what the first one left.
+    pub(crate) fn going_on(
+        store: Arc<dyn EffectStore>,
+        models: Vec<Arc<TextModel>>,
+        tools: Vec<Tool>,
+        inherited: Vec<Input>,
+    ) -> Self {
+        let settings = TextSettings {
+            models,
+            summary_model: None,
+            limits: limits(),
+        };
+        let (shared, past) = (shared_over(store, Vec::new()), Past::Inherited(inherited));
+        Self::begin_as("s-2", settings, tools, shared, past)
+    }
+
     fn begin(settings: TextSettings, tools: Vec<Tool>, shared: Shared) -> Self {
+        Self::begin_as("s-1", settings, tools, shared, Past::Unknown)
+    }
+
+    fn begin_as(
+        id: &str,
+        settings: TextSettings,
+        tools: Vec<Tool>,
+        shared: Shared,
+        past: Past,
+    ) -> Self {
         let registry = tools::registry(tools);
         let declared = Arc::new(TextTools::new(registry.declared(Mode::Text), "test"));
         let session = TextSession::begin(TextRequest {
             session: SessionConfig {
+                session_id: SessionId::new(id),
                 profile: settings.models[0].profile.clone(),
                 ..session_config(Mode::Text, registry)
             },
@@ -321,7 +350,7 @@ impl Chat {
             shared,
             settings: Arc::new(settings),
             tools: declared,
-            past: Past::Unknown,
+            past,
         });
         Self { session, turns: 0 }
     }
@@ -336,14 +365,32 @@ impl Chat {
         words: &str,
         cancelled: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
     ) -> Written {
-        self.turns += 1;
-        let written = Paper::default();
-        let id = format!("m{}", self.turns);
-        let mut sink = UiStream::new(written.clone(), id, false);
         let input = TurnInput::User(UserInput {
             text: Sensitive(words.to_owned()),
             images: Vec::new(),
         });
+        self.turn_until(input, cancelled).await
+    }
+
+    /// The user says yes to a question.
+    pub(crate) async fn approve(&mut self, token: &str) -> Written {
+        let input = TurnInput::Confirm {
+            token_hash: token_hash(token),
+            approved: true,
+        };
+        let mut never = std::pin::pin!(std::future::pending());
+        self.turn_until(input, never.as_mut()).await
+    }
+
+    async fn turn_until(
+        &mut self,
+        input: TurnInput,
+        cancelled: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) -> Written {
+        self.turns += 1;
+        let written = Paper::default();
+        let id = format!("m{}", self.turns);
+        let mut sink = UiStream::new(written.clone(), id, false);
         let end = self
             .session
             .turn(input, "Be brief.", &mut sink, cancelled)

@@ -12,7 +12,7 @@ use render::render_all;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use tools::{profile, registry};
+use tools::{changed_registry, profile, registry};
 use windlass_session::io::{
     Input, Output, Proposed, RateDecision, Reservation, ReservationError, ReservationRefusal,
 };
@@ -23,6 +23,7 @@ use windlass_session::time::Timestamp;
 use windlass_tool::handler::Finding;
 use windlass_tool::id::{ConversationId, EffectId, SessionId, UserId};
 use windlass_tool::kind::Mode;
+use windlass_tool::registry::Registry;
 
 /// What the store does with outcomes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(crate) struct Bench {
     store_is_down: bool,
     recording: Recording,
     finding: Option<Finding>,
+    /// What another session has reserved of the next wish.
+    begun_elsewhere: Option<EffectId>,
     rate: Option<Duration>,
     books: Books,
     /// The newest snapshot, as text; the disk takes no more of them where it is full.
@@ -86,6 +89,7 @@ impl Bench {
             store_is_down: false,
             recording: Recording::Works,
             finding: Some(Finding::Unknown),
+            begun_elsewhere: None,
             rate: None,
             books: Books::default(),
             saved,
@@ -111,6 +115,10 @@ impl Bench {
             };
             return String::new();
         }
+        if let Some(effect) = line.strip_prefix("begun elsewhere ") {
+            self.begun_elsewhere = Some(EffectId::new(effect));
+            return String::new();
+        }
         if let Some(what) = line.strip_prefix("lookup finds ") {
             self.finding = parse_finding(what);
             return String::new();
@@ -128,18 +136,23 @@ impl Bench {
             return String::new();
         }
         if line == "killed" {
-            return self.restart();
+            return self.restart(self.session.config().registry.clone());
+        }
+        // The next process has other versions of all tools.
+        if line == "killed, tools changed" {
+            return self.restart(Arc::new(changed_registry()));
         }
         let input = parse(line);
         self.step(input)
     }
 
     /// The process ends, and another session goes on with what was saved, at the same time.
-    fn restart(&mut self) -> String {
+    fn restart(&mut self, registry: Arc<Registry>) -> String {
         let snapshot: Snapshot = serde_json::from_str(&self.saved).unwrap();
         assert!(snapshot.is_current());
         let now_unix_ms = self.now_unix_ms();
         let mut config = self.session.config().clone();
+        config.registry = registry;
         config.session_id = SessionId::new("s-2");
         config.started_unix_ms = now_unix_ms;
         config.history.clone_from(&snapshot.history);
@@ -190,6 +203,13 @@ impl Bench {
                 true => Err(disk_full()),
                 false => Ok(Vec::new()),
             })),
+            Output::Reserve(request) if self.begun_elsewhere.is_some() => {
+                let begun = self.begun_elsewhere.take()?;
+                Some(Input::Reserved(Reservation {
+                    call: request.call,
+                    outcome: Err(ReservationRefusal::Open(begun)),
+                }))
+            }
             Output::Reserve(request) => {
                 let outcome = self.mint(request.effect_id.as_ref());
                 if let Ok(effect_id) = &outcome {

@@ -121,6 +121,13 @@ fn parse_other(word: &str, rest: &str) -> Input {
                 finding: parse_finding(finding).unwrap(),
             }
         }
+        "awaited" => {
+            let (call, entry) = rest.split_once(' ').unwrap();
+            Input::EffectAwaited {
+                call: CallNumber(call.parse().unwrap()),
+                entry: (entry != "nothing").then(|| Box::new(ledger_entry(entry))),
+            }
+        }
         "elsewhere" => {
             let (call, reason) = rest.split_once(' ').unwrap();
             Input::LookupSpared {

@@ -4,7 +4,7 @@ use windlass_session::client::ClientUpdate;
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Output, RateCharge};
 use windlass_session::model::ModelCommand;
-use windlass_tool::envelope::{Projection, ProjectionBody};
+use windlass_tool::envelope::{Outcome, Projection, ProjectionBody};
 
 pub(crate) fn render_all(outputs: &[Output]) -> String {
     outputs
@@ -35,6 +35,7 @@ fn render(output: &Output) -> Option<String> {
         Output::WithdrawConfirmation { token_hash } => format!("withdraw token-{}", token_hash[0]),
         Output::RecordOutcome(record) => format!("record {} {:?}", record.effect_id, record.state),
         Output::Lookup(lookup) => format!("look up {} of {}", lookup.effect_id(), lookup.tool().id),
+        Output::AwaitEffect { call, effect_id } => format!("await {effect_id} for {call}"),
         Output::CheckRate {
             call, tool, charge, ..
         } => match charge {
@@ -187,9 +188,11 @@ fn render_update(update: &ClientUpdate) -> String {
         ),
         ClientUpdate::ConfirmationResult { call, response } => {
             let call = call.map(|call| call.to_string()).unwrap_or_default();
-            let result = match response.expose().error_type() {
-                None => "ok".to_owned(),
-                Some(error_type) => error_type.code().to_owned(),
+            let result = match &response.expose().outcome {
+                Outcome::Success { .. } => "ok".to_owned(),
+                Outcome::Failure(error) => {
+                    format!("{} {}", error.error_type.code(), error.message)
+                }
             };
             format!("client: confirmation result {call} {result}")
         }

@@ -64,6 +64,19 @@ pub(crate) fn tool(
 
 /// Tools of every kind that a policy tells apart.
 pub(crate) fn registry() -> Registry {
+    Registry::new("1.0.test0000", None, tools())
+}
+
+/// The same in another version of each.
+pub(crate) fn changed_registry() -> Registry {
+    let mut tools = tools();
+    for tool in &mut tools {
+        tool.version = "2.0.0".into();
+    }
+    Registry::new("1.0.test0001", None, tools)
+}
+
+fn tools() -> Vec<Tool> {
     let any = json!({
         "type": "object",
         "additionalProperties": false,
@@ -79,7 +92,7 @@ pub(crate) fn registry() -> Registry {
         }
     });
     let make = |id, category, side_effects| tool(id, category, side_effects, any.clone());
-    let tools = vec![
+    vec![
         Tool {
             status: Some("Searching for {query}".to_owned()),
             reach: Reach::External,
@@ -138,8 +151,7 @@ pub(crate) fn registry() -> Registry {
             ..make("silent", Category::Utility, SideEffects::None)
         },
         make("describe_tool", Category::Utility, SideEffects::None),
-    ];
-    Registry::new("1.0.test0000", None, tools)
+    ]
 }
 
 pub(crate) fn profile() -> ModelProfile {
