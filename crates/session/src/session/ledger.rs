@@ -6,9 +6,11 @@ use super::call_input::failure;
 use crate::calls::{Call, Concluded, Earlier, Phase};
 use crate::deadlines::Deadline;
 use crate::event::SessionEvent;
-use crate::io::{OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal};
+use crate::io::{
+    LedgerEntry, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
+};
 use crate::policy::{
-    DeliveryState, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
+    DeliveryState, Effect, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -127,7 +129,7 @@ impl Session {
                 let message = format!("{id} was done before, and its answer is not kept");
                 (CallError::new(ErrorType::Conflict, message), None)
             }
-            ReservationRefusal::Open(_) => (outcome_unknown(call.tool()), None),
+            ReservationRefusal::Open(effect_id) => return self.refuse_begun(call, effect_id, out),
             ReservationRefusal::Full => {
                 let message =
                     format!("{id} was not started: this conversation has changed too much today");
@@ -142,6 +144,31 @@ impl Session {
             ReservationRefusal::TooManyQuestions => (confirm::too_many(call.tool()), None),
         };
         self.settle(call, failure(error, problem), out);
+    }
+
+    /// Another session has begun the same since the ledger was read. Nobody knows how that ended, so that it is looked up when
+    /// it is wished again.
+    fn refuse_begun(&mut self, call: Call, effect_id: EffectId, out: &mut Vec<Output>) {
+        let error = outcome_unknown(call.tool());
+        let (tool, fingerprint) = (call.tool().clone(), call.fingerprint);
+        self.settle(call, failure(error, None), out);
+        let Some(fingerprint) = fingerprint else {
+            return;
+        };
+        let entry = LedgerEntry {
+            fingerprint,
+            effect_id: effect_id.clone(),
+            tool: tool.id.clone(),
+            state: OutcomeState::Unknown,
+            response: None,
+            is_answered: true,
+        };
+        let effect = Effect {
+            state: self.state_in_ledger(&entry),
+            effect_id: Some(effect_id),
+            asked_at_input: self.turns.inputs(),
+        };
+        self.deliveries.remember_effect(fingerprint, effect);
     }
 
     /// The answer that the effect had before is the answer of this call, too.

@@ -481,8 +481,8 @@ fn an_outcome_that_was_never_stored_is_tried_once_more_at_the_end() {
             > stop
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
             client: session complete, 1 transcripts
-            client: Stopped
             record effect-1 Succeeded
+            client: Stopped
             session ended: Stopped
             close Stopped
         "#]],

@@ -112,3 +112,30 @@ fn a_repeat_of_a_call_that_waits_for_the_ledger_is_answered_with_it() {
         assert!(said.contains("call-2 is a repeat"), "{entry}: {said}");
     }
 }
+
+#[test]
+fn what_another_session_has_begun_since_is_looked_up_by_its_own_id_when_it_is_wished_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > begun elsewhere effect-7
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            call-1 finished OutcomeUnknown
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > lookup finds it happened {"done":1}
+            > calls function-call-2 write {"text":"a"}
+            look up effect-7 of write
+            record effect-7 Succeeded
+            call-2 settled effect-7: true
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"done":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
