@@ -13,6 +13,8 @@ pub(super) struct FrameSink<'a> {
     pub(super) client: &'a mut ClientSide,
     pub(super) at: Timestamp,
     pub(super) events: Vec<ModelEvent>,
+    /// What an answer begins with: the client hears that it begins before it hears it.
+    pub(super) beginning: Vec<u8>,
 }
 
 impl Sink for FrameSink<'_> {
@@ -21,6 +23,10 @@ impl Sink for FrameSink<'_> {
     }
 
     fn audio(&mut self, pcm: &[u8]) {
+        let begins = matches!(self.events.last(), Some(ModelEvent::AudioStarted));
+        if begins || !self.beginning.is_empty() {
+            return self.beginning.extend_from_slice(pcm);
+        }
         if !self.pump.admits_speech(pcm.len()) {
             return;
         }

@@ -134,6 +134,9 @@ impl Session {
     }
 
     fn end_by_intent(&mut self, out: &mut Vec<Output>) {
+        if self.lifecycle != Lifecycle::Running {
+            return;
+        }
         let Some(end) = self.state.get().pending_end.clone() else {
             return;
         };
@@ -158,13 +161,6 @@ impl Session {
         self.deadlines.clear(Deadline::Rotation);
         self.deadlines.clear(Deadline::Reconnect);
         self.deadlines.clear(Deadline::ClientGrace);
-        let transcripts = self.transcript.entries();
-        out.push(Output::SendClient(ClientUpdate::SessionComplete {
-            transcripts,
-        }));
-        if reason == EndReason::Stopped {
-            out.push(Output::SendClient(ClientUpdate::Stopped));
-        }
         // A conversation by text goes on after a restart, and what the user was asked can be answered there.
         let goes_on = reason == EndReason::Shutdown && self.config.mode == Mode::Text;
         if !goes_on {
@@ -175,6 +171,10 @@ impl Session {
         for number in open {
             self.take_back(number, false, out);
         }
+        let transcripts = self.transcript.entries();
+        out.push(Output::SendClient(ClientUpdate::SessionComplete {
+            transcripts,
+        }));
         self.state.deactivate(self.now);
     }
 
@@ -188,6 +188,9 @@ impl Session {
         let reason = reason.clone();
         // The last chance: nobody tries again after the end.
         out.extend(self.unsettled.records());
+        if reason == EndReason::Stopped {
+            out.push(Output::SendClient(ClientUpdate::Stopped));
+        }
         out.push(Output::Event(SessionEvent::SessionEnded {
             reason: reason.clone(),
         }));

@@ -263,14 +263,14 @@ fn a_stop_cancels_reads_and_lets_a_started_write_end() {
             start call-2 write (effect-1) {"text":"a"}
             > stop
             turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0 interrupted
-            client: session complete, 1 transcripts
-            client: Stopped
             abort call-1
             call-1 cancelled
+            client: session complete, 1 transcripts
             > returns 2 {"x":1}
             record effect-1 Succeeded
             call-2 finished
             client: ToolsComplete { tool_count: 2 }
+            client: Stopped
             session ended: Stopped
             close Stopped
         "#]],
@@ -375,6 +375,64 @@ fn nothing_follows_the_end() {
             close Stopped
             > text hello
             > calls function-call-1 look {}
+        "#]],
+    );
+}
+
+#[test]
+fn an_end_at_once_is_told_once_whatever_else_runs() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 look {"text":"a"} + function-call-2 look {"text":"b"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            start call-2 look {"text":"b"}
+            > returns 1 {"intents":[{"type":"END_VOICE_SESSION","after":"immediate"}]}
+            call-1 finished
+            call-1 applied END_VOICE_SESSION
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            client: end voice session: user_requested
+            abort call-2
+            call-2 cancelled
+            to model: function-call-1 ok {"intents":[{"after":"immediate","type":"END_VOICE_SESSION"}]}
+            client: ToolsComplete { tool_count: 2 }
+            client: session complete, 1 transcripts
+            session ended: Intent("user_requested")
+            close Intent("user_requested")
+        "#]],
+    );
+}
+
+#[test]
+fn a_session_that_is_stopped_says_so_when_its_changes_are_made() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 look {"text":"a"} + function-call-2 write {"text":"b"}
+            client: ModelGenerating
+            start call-1 look {"text":"a"}
+            reserve call-2 write
+            start call-2 write (effect-1) {"text":"b"}
+            > stop
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0 interrupted
+            abort call-1
+            call-1 cancelled
+            client: session complete, 1 transcripts
+            > returns 2 {"x":1}
+            record effect-1 Succeeded
+            call-2 finished
+            client: ToolsComplete { tool_count: 2 }
+            client: Stopped
+            session ended: Stopped
+            close Stopped
         "#]],
     );
 }

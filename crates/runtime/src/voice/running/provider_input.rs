@@ -2,6 +2,7 @@
 //! a lost one. Knows no wire format; that is the codec's.
 
 use super::Running;
+use crate::codec::Sink;
 use crate::transport::websocket::Reading;
 use crate::voice::client_side::ClientSide;
 use crate::voice::frame_sink::FrameSink;
@@ -10,6 +11,7 @@ use std::collections::VecDeque;
 use tokio::time::Instant;
 use windlass_session::io::Input;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
+use windlass_session::time::Timestamp;
 
 impl Running {
     /// Opens the next connection in place of the one that there is.
@@ -42,11 +44,17 @@ impl Running {
                 client,
                 at,
                 events: Vec::new(),
+                beginning: Vec::new(),
             };
             let outcome = self.link.take(message, &mut sink);
-            for event in sink.events {
+            let (events, mut beginning) = (sink.events, sink.beginning);
+            for event in events {
                 if self.link.generation() == generation {
+                    let begins = event == ModelEvent::AudioStarted;
                     self.model_event(event, client, now);
+                    if begins {
+                        self.play(&std::mem::take(&mut beginning), client, at);
+                    }
                 }
             }
             if let Err(reason) = outcome
@@ -56,6 +64,17 @@ impl Running {
             }
         }
         self.link.finish(reading);
+    }
+
+    fn play(&mut self, pcm: &[u8], client: &mut ClientSide, at: Timestamp) {
+        let mut sink = FrameSink {
+            pump: &mut self.pump,
+            client,
+            at,
+            events: Vec::new(),
+            beginning: Vec::new(),
+        };
+        sink.audio(pcm);
     }
 
     fn model_event(&mut self, event: ModelEvent, client: &mut ClientSide, now: Instant) {
