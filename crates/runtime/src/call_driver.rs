@@ -4,6 +4,7 @@
 use crate::effects::{self, Answer, Beside, EffectStore};
 use crate::executor::{Executor, Report};
 use crate::journal::Journal;
+use crate::pump::AudioCounts;
 use crate::rate::RateLimiter;
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::collections::{HashMap, VecDeque};
@@ -146,8 +147,11 @@ impl CallDriver {
         self.world.now_unix_ms()
     }
 
-    pub(crate) fn subscribers(&self) -> &[Arc<dyn Subscriber>] {
-        &self.shared.subscribers
+    /// Tells whoever watches what has become of audio.
+    pub(crate) fn publish_audio(&self, counts: &AudioCounts) {
+        for subscriber in self.shared.subscribers.iter() {
+            subscriber.audio(&self.identity, counts);
+        }
     }
 
     /// Obeys an output if it is about calls or events, and queues the inputs that this causes at once. Gives the output

@@ -19,6 +19,6 @@ pub struct SessionIdentity {
 pub trait Subscriber: Send + Sync {
     fn event(&self, session: &SessionIdentity, now_unix_ms: u64, event: &SessionEvent);
 
-    /// What the session's audio amounted to, once, at its end.
+    /// What has become of the session's audio since the last time: as soon as some of it was dropped, and at the session's end.
     fn audio(&self, _session: &SessionIdentity, _counts: &AudioCounts) {}
 }

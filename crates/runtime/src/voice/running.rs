@@ -3,6 +3,7 @@
 
 mod provider_input;
 
+use super::audio_report::AudioReport;
 use super::client_side::ClientSide;
 use super::confirm::{Answer, Waiting};
 use super::door::{Door, Living, Owner, Visit};
@@ -41,6 +42,7 @@ pub(super) struct Running {
     provider: Box<dyn LiveProvider>,
     link: Link,
     pump: Pump,
+    audio_report: AudioReport,
     started: Instant,
     is_client_lost: bool,
     /// The core knows that the user can speak.
@@ -105,6 +107,7 @@ impl Running {
             provider: admission.provider,
             link,
             pump: Pump::new(service.settings.audio),
+            audio_report: AudioReport::default(),
             started: now,
             is_client_lost: false,
             is_microphone_open: false,
@@ -357,6 +360,9 @@ impl Running {
                 true
             }
         };
+        if let Some(counts) = self.audio_report.news(self.pump.counts()) {
+            self.calls.publish_audio(&counts);
+        }
         self.save(context);
         link_progressed || calls_progressed
     }
@@ -444,9 +450,8 @@ impl Running {
         let session = &self.calls.identity.session_id;
         let reason = self.ended.as_ref().map_or("unknown", reason_name);
         tracing::info!(%session, reason, "a voice session has ended");
-        for subscriber in self.calls.subscribers() {
-            subscriber.audio(&self.calls.identity, self.pump.counts());
-        }
+        let counts = self.audio_report.rest(self.pump.counts());
+        self.calls.publish_audio(&counts);
         self.calls.executor.drain(self.shutdown_deadline).await;
         self.door.release();
     }

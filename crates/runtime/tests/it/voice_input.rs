@@ -2,7 +2,9 @@
 
 use crate::support::peers::{Setting, Stage, binary};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio_tungstenite::tungstenite::Message;
+use windlass_runtime::metrics::Metrics;
 use windlass_runtime::voice::Refusal;
 use windlass_session::client::ErrorCode;
 
@@ -135,6 +137,27 @@ async fn audio_that_stays_at_twenty_times_real_time_passes_at_four_times() {
     let allowed = (5 + 4 * 10) * 32_000;
     assert!(passed <= allowed + 640, "{passed}");
     assert!(passed + 2 * 32_000 >= allowed, "{passed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_audio_is_counted_while_the_session_goes_on_and_all_of_it_once() {
+    let metrics = Arc::new(Metrics::default());
+    let (mut stage, _provider) = Stage::running(Setting {
+        watched_by: Some(metrics.clone()),
+        ..Setting::default()
+    })
+    .await;
+    for _ in 0..16 {
+        stage.client.send_raw(binary(32_000)).await;
+    }
+    stage.client.until("error").await;
+    let counted = |kind: &str| metrics.json()["audio"][kind].as_u64().unwrap();
+    assert!(counted("microphoneOverflowBytes") > 0);
+    stage.client.send(json!({ "type": "stop" })).await;
+    stage.client.rest().await;
+    stage.served.await.unwrap();
+    let all = counted("microphoneBytes") + counted("microphoneOverflowBytes");
+    assert_eq!(all, 16 * 32_000);
 }
 
 #[tokio::test(start_paused = true)]
