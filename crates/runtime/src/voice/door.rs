@@ -8,7 +8,7 @@ use crate::caller::Caller;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
-use windlass_tool::id::{ConversationId, SessionId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 
 /// Answers to confirmation requests that wait for their session.
 const ANSWERS_MAX: usize = 64;
@@ -29,7 +29,7 @@ pub(super) struct Door {
 
 #[derive(Default)]
 struct State {
-    client: Option<Box<ClientSide>>,
+    client: Option<Returning>,
     /// Answers to confirmation requests that nobody has taken yet.
     answers: VecDeque<Answer>,
     /// The session has nobody to talk to.
@@ -40,9 +40,16 @@ struct State {
     lease: Option<Box<dyn Send>>,
 }
 
+/// A client that has shown the session's token.
+pub(super) struct Returning {
+    pub(super) side: Box<ClientSide>,
+    /// By which it will show itself from now on, if by any.
+    pub(super) id: Option<ClientId>,
+}
+
 /// What happened at a door.
 pub(super) enum Visit {
-    Client(Box<ClientSide>),
+    Client(Returning),
     /// The user's answer to a confirmation request.
     Answer(Answer),
     /// The session is to end: its conversation goes on in another.
@@ -65,9 +72,9 @@ impl Door {
     }
 
     /// Brings a client to the session. A client that came before it and was not seen yet is gone.
-    pub(super) fn enter(&self, client: ClientSide) {
+    pub(super) fn enter(&self, client: Returning) {
         let mut state = self.lock();
-        state.client = Some(Box::new(client));
+        state.client = Some(client);
         if let Some(waker) = state.waker.take() {
             waker.wake();
         }

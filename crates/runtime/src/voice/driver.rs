@@ -4,7 +4,7 @@
 mod starting;
 
 use super::client_side::ClientSide;
-use super::door::{Door, Visit};
+use super::door::{Door, Returning, Visit};
 use super::restart::TakingUp;
 use super::running::Running;
 use super::timer::{ShutdownWatch, Timer};
@@ -91,10 +91,14 @@ impl Driver {
             client,
             finished,
             resumed,
+            caller,
             ..
         } = self;
         if let Some(door) = resumed {
-            return door.enter(client);
+            return door.enter(Returning {
+                side: Box::new(client),
+                id: caller.keeper().cloned(),
+            });
         }
         drop(client);
         if let Some(running) = finished {
@@ -150,11 +154,12 @@ impl Driver {
                 running.answer(answer, &mut self.client, now);
                 true
             }
-            Some(Visit::Client(client)) => {
-                let mut old = std::mem::replace(&mut self.client, *client);
+            Some(Visit::Client(Returning { side, id })) => {
+                let mut old = std::mem::replace(&mut self.client, *side);
                 old.close(1000, "the session goes on over another connection");
                 old.poll_flush(context);
                 self.client.heard(now);
+                running.bears_token(id);
                 if !running.client_back(&mut self.client, now) {
                     let message = "the server cannot take the session up now";
                     self.client.error(ErrorCode::Internal, message);

@@ -23,6 +23,9 @@ use windlass_tool::sensitive::Sensitive;
 struct Body<'a> {
     /// Whose it is.
     client_id: ClientId,
+    /// The client that came with a token last: it may show itself by another id than that.
+    #[serde(default)]
+    bearer: Option<ClientId>,
     snapshot: std::borrow::Cow<'a, Snapshot>,
 }
 
@@ -39,6 +42,8 @@ pub(super) struct Before {
     pub(super) restored: Box<Restored>,
     pub(super) tokens: Tokens,
     pub(super) living: Living,
+    /// Who came with the token, as far as that shows itself.
+    pub(super) bearer: Option<ClientId>,
 }
 
 pub(super) type TakingUp = Pin<Box<dyn Future<Output = Result<TakenUp, Refusal>> + Send>>;
@@ -48,8 +53,10 @@ pub(super) fn saved(
     identity: &SessionIdentity,
     session: &Session,
     tokens: ResumeTokens,
+    bearer: Option<&ClientId>,
 ) -> Option<windlass_store::Snapshot> {
-    stored(identity, session.config(), &session.snapshot(), tokens)
+    let snapshot = session.snapshot();
+    stored(identity, session.config(), &snapshot, tokens, bearer)
 }
 
 fn stored(
@@ -57,9 +64,11 @@ fn stored(
     config: &SessionConfig,
     snapshot: &Snapshot,
     tokens: ResumeTokens,
+    bearer: Option<&ClientId>,
 ) -> Option<windlass_store::Snapshot> {
     let body = Body {
         client_id: identity.client_id.clone(),
+        bearer: bearer.cloned(),
         snapshot: std::borrow::Cow::Borrowed(snapshot),
     };
     let body = serde_json::to_vec(&body)
@@ -94,9 +103,15 @@ pub(super) async fn take_up(
     let body: Body<'_> = serde_json::from_slice(found.body.expose()).map_err(|_| unknown())?;
     let is_theirs = is_theirs(&service, &caller, &start, &found);
     let mut snapshot = body.snapshot.into_owned();
-    if !is_theirs || caller.is_other_than(&body.client_id) || !snapshot.is_current() {
+    let known = [Some(&body.client_id), body.bearer.as_ref()];
+    let is_other = known
+        .into_iter()
+        .flatten()
+        .all(|id| caller.is_other_than(id));
+    if !is_theirs || is_other || !snapshot.is_current() {
         return Err(unknown());
     }
+    let bearer = caller.keeper().cloned().or(body.bearer);
     let caller = in_the_name_of(body.client_id, caller);
     let is_nameless = found.user_id.as_str() == caller.client_id.as_str();
     let start = Start {
@@ -128,7 +143,14 @@ pub(super) async fn take_up(
     let take_over = TakeOver {
         token_hash: token,
         before: found.session_id.clone(),
-        snapshot: stored(&identity, session, &snapshot, tokens.stored()).ok_or_else(unknown)?,
+        snapshot: stored(
+            &identity,
+            session,
+            &snapshot,
+            tokens.stored(),
+            bearer.as_ref(),
+        )
+        .ok_or_else(unknown)?,
         now_unix_ms: admission.world.now_unix_ms(),
     };
     let left = store.take_over(take_over).wait().await;
@@ -140,6 +162,7 @@ pub(super) async fn take_up(
         restored,
         tokens,
         living,
+        bearer,
     };
     Ok(TakenUp {
         caller,

@@ -31,6 +31,7 @@ use windlass_session::io::{Input, Output};
 use windlass_session::model::ModelEvent;
 use windlass_session::snapshot::is_worth_saving;
 use windlass_session::time::Timestamp;
+use windlass_tool::id::ClientId;
 
 /// How long a connection that has been used long enough may wait for a quiet moment.
 const RENEWAL_PATIENCE: Duration = Duration::from_secs(3 * 60);
@@ -52,6 +53,8 @@ pub(super) struct Running {
     tokens: Tokens,
     missed: Missed,
     saving: Saving,
+    /// The client that came with a token last, as far as it shows itself.
+    bearer: Option<ClientId>,
     /// Who gave an answer another way than over the socket.
     waiting: Waiting,
     shutdown_deadline: Option<Instant>,
@@ -83,11 +86,20 @@ impl Running {
             conversation_id: session.conversation_id.clone(),
         };
         let door = Door::new(owner, admission.lease);
-        let (restored, tokens, living) = match before {
-            Some(before) => (Some(before.restored), before.tokens, before.living),
+        let (restored, tokens, living, bearer) = match before {
+            Some(before) => {
+                let Before {
+                    restored,
+                    tokens,
+                    living,
+                    bearer,
+                } = before;
+                (Some(restored), tokens, living, bearer)
+            }
             None => {
                 let living = Living::of(&service, &session.session_id);
-                (None, Tokens::first(&admission.resume_token, None), living)
+                let tokens = Tokens::first(&admission.resume_token, None);
+                (None, tokens, living, None)
             }
         };
         service.doors.open(*tokens.current(), door.clone());
@@ -115,6 +127,7 @@ impl Running {
             tokens,
             missed: Missed::default(),
             saving: Saving::default(),
+            bearer,
             waiting: Waiting::default(),
             shutdown_deadline: None,
             ended: None,
@@ -316,6 +329,11 @@ impl Running {
         true
     }
 
+    /// A client has shown the token. What it shows itself by from now on is not to speak against it.
+    pub(super) fn bears_token(&mut self, id: Option<ClientId>) {
+        self.bearer = id.or(self.bearer.take());
+    }
+
     /// Another session has taken the conversation over.
     pub(super) fn close(&mut self, client: &mut ClientSide, now: Instant) {
         self.input(Input::Client(ClientEvent::Stop), client, now);
@@ -371,8 +389,9 @@ impl Running {
     fn save(&mut self, context: &mut Context<'_>) {
         if self.ended.is_none() {
             let (identity, core, tokens) = (&self.calls.identity, &self.core, &self.tokens);
+            let bearer = &self.bearer;
             self.saving.poll(context, &*self.service.shared.store, || {
-                restart::saved(identity, core, tokens.stored())
+                restart::saved(identity, core, tokens.stored(), bearer.as_ref())
             });
         }
     }
@@ -446,7 +465,7 @@ impl Running {
     }
 
     /// Ends what is left of the session. Waits for changes that have begun and have time left.
-    pub(super) async fn finish(self) {
+    pub(super) async fn finish(mut self) {
         let session = &self.calls.identity.session_id;
         let reason = self.ended.as_ref().map_or("unknown", reason_name);
         tracing::info!(%session, reason, "a voice session has ended");

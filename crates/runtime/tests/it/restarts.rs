@@ -248,6 +248,31 @@ async fn a_token_opens_once_and_for_nobody_else() {
 }
 
 #[tokio::test]
+async fn a_browser_that_came_without_its_cookie_goes_on_with_its_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut processes = Processes::over(folder.path(), Shop::default());
+    let (stage, _provider) = processes.first().await;
+    let mut browser = stage.browser_given("client-2").await;
+    browser.send(resume("resume-me")).await;
+    let mut token = browser.until("started").await["resumeToken"].clone();
+    kill(stage);
+    // From one process to the next, and to another.
+    for _ in 0..2 {
+        let mut stage = Stage::set(processes.setting()).await;
+        let shown = token.as_str().unwrap();
+        refused(&stage, "client-3", resume(shown)).await;
+        stage.take_for_client("client-2").await;
+        stage.client.send(resume(shown)).await;
+        token = stage.client.until("started").await["resumeToken"].clone();
+        kill(stage);
+    }
+    let stage = Stage::set(processes.setting()).await;
+    let mut first = stage.another_client().await;
+    first.send(resume(token.as_str().unwrap())).await;
+    first.until("started").await;
+}
+
+#[tokio::test]
 async fn a_session_that_lives_is_not_taken_from_itself() {
     let folder = tempfile::tempdir().unwrap();
     let mut processes = Processes::over(folder.path(), Shop::default());

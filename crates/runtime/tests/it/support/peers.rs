@@ -339,15 +339,34 @@ impl Stage {
         .await
     }
 
+    /// A browser that has shown nothing, and will show the id that it was given.
+    pub(crate) async fn browser_given(&self, id: &str) -> Peer {
+        self.connected(Caller {
+            client_id: ClientId::new(id),
+            acquaintance: Acquaintance::Kept,
+        })
+        .await
+    }
+
     async fn connected(&self, caller: Caller) -> Peer {
+        self.served_to(caller).await.0
+    }
+
+    /// The stage's own client is another one.
+    pub(crate) async fn take_for_client(&mut self, id: &str) {
+        let caller = Caller::known(ClientId::new(id));
+        (self.client, self.served) = self.served_to(caller).await;
+    }
+
+    async fn served_to(&self, caller: Caller) -> (Peer, JoinHandle<()>) {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
             stream: Box::new(ours),
             already_read: Vec::new(),
             caller,
         };
-        tokio::spawn(self.service.clone().serve(connection));
-        Peer::over(theirs, protocol::Role::Client).await
+        let served = tokio::spawn(self.service.clone().serve(connection));
+        (Peer::over(theirs, protocol::Role::Client).await, served)
     }
 
     /// The client's connection breaks; a stranger takes its place here.
