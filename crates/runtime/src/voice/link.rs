@@ -4,7 +4,7 @@
 use crate::codec::{Codec, Connecting, LiveProvider, OpenRequest, Sink, lost_reason};
 use crate::pump::Pump;
 use crate::transport::websocket::{AudioForm, CloseFrame, Message, Reading, Socket, SocketLost};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_session::model::{LostReason, ModelCommand};
@@ -17,6 +17,8 @@ const HELD_COMMANDS_MAX: usize = 64;
 const HELD_IMAGES_MAX: usize = 4;
 /// Microphone audio that waited goes out in pieces of this many bytes: 100 ms.
 const BUFFERED_PIECE_BYTES: usize = 3_200;
+/// Stands for a close without a code, and is never sent.
+const NO_CODE: u16 = 1005;
 
 pub(super) struct Link {
     generation: u64,
@@ -212,7 +214,9 @@ impl Link {
             }
             Message::Pong => {}
             Message::Close(CloseFrame { code, reason }) => {
-                return Err(self.codec.close_reason(code, reason));
+                let reason = self.codec.close_reason(code, reason);
+                self.answer_goodbye(code);
+                return Err(reason);
             }
             Message::TooLarge { .. } => {
                 sink.event(windlass_session::model::ModelEvent::Malformed {
@@ -349,15 +353,25 @@ impl Link {
         self.state = State::Lost;
     }
 
+    /// A goodbye is answered with its own code, and one without a code without a reason to explain.
+    fn answer_goodbye(&mut self, code: u16) {
+        let code = if code == NO_CODE { 1000 } else { code };
+        self.say_goodbye_with(code, &mut Context::from_waker(Waker::noop()));
+    }
+
     /// Says goodbye to the provider, as far as that goes without waiting.
     pub(super) fn say_goodbye(&mut self, context: &mut Context<'_>) {
+        self.say_goodbye_with(1000, context);
+        self.close();
+    }
+
+    fn say_goodbye_with(&mut self, code: u16, context: &mut Context<'_>) {
         if let Some(socket) = self.socket()
-            && socket.send_close(1000, "").is_ok()
+            && socket.send_close(code, "").is_ok()
         {
             // Whether it arrives makes no difference: the connection ends now.
             let _ = socket.poll_flush(context);
         }
-        self.close();
     }
 }
 

@@ -47,7 +47,11 @@ async fn a_session_goes_on_after_its_connection_broke() {
     for code in [None, Some(1008), Some(1011)] {
         let (mut stage, mut provider) = after_one_turn(Some("h-1")).await;
         match code {
-            Some(code) => provider.send_raw(close_with(code, "Internal error")).await,
+            Some(code) => {
+                provider.send_raw(close_with(code, "Internal error")).await;
+                let answered = provider.rest().await.pop();
+                assert_eq!(answered, Some(json!({ "close": code })));
+            }
             None => drop(provider),
         }
         let told = stage.client.until("reconnecting").await;
