@@ -5,8 +5,12 @@ use crate::chat::{chat, echo, question};
 use crate::support::http::{post, post_with};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
+use crate::voice::{cookie as voice_cookie, server};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use windlass_store::{SqliteStore, Store};
 
 /// The id that the server gives to a browser that has none.
 fn cookie(address: &str) -> String {
@@ -196,4 +200,63 @@ async fn a_session_whose_process_was_killed_goes_on_by_its_token_alone() {
         server.signal("-KILL");
         server.end();
     }
+}
+
+/// Another process that writes the store: until it is released, nobody else is answered.
+struct Locked {
+    release: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Locked {
+    fn hold(folder: &Path) -> Self {
+        let (locked, is_locked) = channel();
+        let (release, is_released) = channel();
+        let store = SqliteStore::open(folder).unwrap();
+        let thread = std::thread::spawn(move || {
+            let mut hold = |_: &mut dyn windlass_store::Transaction| {
+                locked.send(()).unwrap();
+                let _ = is_released.recv();
+            };
+            // A server that happens to write is waited for.
+            while store.transact(&mut hold).is_err() {}
+        });
+        is_locked.recv().unwrap();
+        Self { release, thread }
+    }
+
+    fn release(self) {
+        self.release.send(()).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_gets_in_while_the_store_cannot_say_whose_a_conversation_is() {
+    let data = tempfile::tempdir().unwrap();
+    let (first, address) = server(data.path(), &[]).await;
+    let (owner, stranger) = (voice_cookie(&address), voice_cookie(&address));
+    let start = json!({"type": "start", "conversationId": "v"});
+    let mine = [("Cookie", owner.as_str())];
+    let mut client = VoiceClient::connect(&address, &mine).await.unwrap();
+    client.send(start.clone()).await;
+    client.say("Who designed the ship Fram?").await;
+    client.expect("turn_complete").await;
+    client.send(json!({"type": "stop"})).await;
+    client.expect_close().await;
+    first.shut_down().await;
+
+    let (second, address) = server(data.path(), &[]).await;
+    let locked = Locked::hold(data.path());
+    for who in [&stranger, &owner] {
+        assert_eq!(refused(&address, who, start.clone()).await, "internal");
+    }
+    locked.release();
+    let verdict = refused(&address, &stranger, start.clone()).await;
+    assert_eq!(verdict, "foreign_conversation");
+    let mut client = VoiceClient::connect(&address, &mine).await.unwrap();
+    client.send(start).await;
+    client.expect("started").await;
+    drop(client);
+    second.shut_down().await;
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use windlass_app::server::{Server, Setup, start};
 use windlass_runtime::transport::websocket::ConnectError;
 
-async fn server(data: &Path, keys: &[(&'static str, &str)]) -> (Server, String) {
+pub(crate) async fn server(data: &Path, keys: &[(&'static str, &str)]) -> (Server, String) {
     let server = start(Setup {
         config: config(data, keys),
         handlers: windlass_handlers::builtin(),

@@ -108,11 +108,19 @@ impl Running {
 
     /// Waits for a line of the log that holds a text.
     pub(crate) fn expect_log(&self, text: &str) {
+        self.log_until(text);
+    }
+
+    /// The same, and what it said until then, that line included.
+    pub(crate) fn log_until(&self, text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
         loop {
             let line = self.log.recv_timeout(PATIENCE);
             let line = line.unwrap_or_else(|_| panic!("the log never said {text}"));
-            if line.contains(text) {
-                return;
+            let is_last = line.contains(text);
+            lines.push(line);
+            if is_last {
+                return lines;
             }
         }
     }
