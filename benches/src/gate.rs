@@ -61,18 +61,18 @@ pub(crate) fn run(kit: &Kit, calls: usize) -> Result<(), Stop> {
 
 /// Instructions of one call.
 fn count() -> Result<u64, Stop> {
-    let few = instructions(CALLS_FEW)?;
-    let many = instructions(CALLS_MANY)?;
+    let few = instructions(&["calls", &CALLS_FEW.to_string()])?;
+    let many = instructions(&["calls", &CALLS_MANY.to_string()])?;
     Ok(many.saturating_sub(few) / (CALLS_MANY - CALLS_FEW))
 }
 
 /// Instructions of a whole run.
-fn instructions(calls: u64) -> Result<u64, Stop> {
+pub(crate) fn instructions(arguments: &[&str]) -> Result<u64, Stop> {
     let program = std::env::current_exe().map_err(failed)?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["calls", &calls.to_string()])
+        .args(arguments)
         .output();
     let output = match output {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

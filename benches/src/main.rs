@@ -14,6 +14,7 @@ mod kit;
 mod measure;
 mod path;
 mod replay;
+mod snapshots;
 mod startup;
 mod store;
 
@@ -30,6 +31,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   audio                   frames of audio through the codec
   startup                 loading the registry, and starting a server, with 5 and 200 tools
   replay                  running a recorded hour again
+  snapshots               what a voice session leaves for its next process: bytes, instructions, how often
   store [FOLDER]          durable reservations at 1,000 calls a second, beside flushes of the same disk
   chat-server LISTEN URL  the server with the kit's tools, whose model is at the URL, for a load generator to chat with
   gate [update]           instructions of one call, compared with the committed number (needs valgrind)
@@ -60,6 +62,8 @@ fn main() -> ExitCode {
         }
         ["chat-server", listen, model_url] => chat_server::run(&kit, listen, model_url),
         ["replay"] => replay::run(&kit),
+        ["snapshots"] => snapshots::run(&kit),
+        ["saves", minutes, saves] => snapshots::save_often(&kit, minutes, saves),
         ["startup"] => startup::run(&kit),
         ["gate"] => said(gate::check()),
         ["gate", "update"] => said(gate::update()),
