@@ -2,7 +2,6 @@
 
 use crate::chat::{chat, echo};
 use crate::knowledge::{HULL, place};
-use crate::processes::copy;
 use crate::support::http::get;
 use crate::support::program::{Running, command};
 use crate::support::voice_client::VoiceClient;
@@ -244,48 +243,4 @@ async fn a_photo_reaches_the_page_and_its_file_can_be_fetched() {
         );
     }
     assert_eq!(get(&address, "/assets/doc:hull").status, 404);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn tools_that_could_not_be_built_are_built_with_the_next_change_of_records() {
-    let folder = place(None);
-    let tools = folder.path().join("own-tools");
-    copy(&root().join("tools"), &tools);
-    let mut server = Running::start(command(folder.path()).args([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--tools",
-        &tools.display().to_string(),
-        "--kb",
-        "kb",
-        "--data",
-        "data",
-    ]));
-    let address = server.address();
-    let begin = json!({"type": "start"});
-    let (mut old, started) = VoiceClient::start(&address, begin.clone()).await;
-    let version = started["registryVersion"].clone();
-
-    // A new type comes while a tool is broken, so that it has no place yet.
-    let guide = tools.join("kb-get/guide.md");
-    let text = fs::read_to_string(&guide).unwrap();
-    fs::write(&guide, "").unwrap();
-    let records = folder.path().join("kb/public/ship");
-    fs::create_dir_all(&records).unwrap();
-    let ship = HULL.replace("doc", "ship").replace("The hull", "Gjøa");
-    fs::write(records.join("gjoa.md"), &ship).unwrap();
-    server.expect_log("the tools stay as they were");
-    let (_, started) = VoiceClient::start(&address, begin.clone()).await;
-    assert_eq!(started["registryVersion"], version);
-
-    // The next record brings no new word, and the tools are made up for all the same.
-    fs::write(&guide, text).unwrap();
-    fs::write(records.join("maud.md"), ship.replace("Gjøa", "Maud")).unwrap();
-    server.expect_log("new sessions have new tools");
-    server.expect_log("a session goes on with older tools");
-    let (_, started) = VoiceClient::start(&address, begin).await;
-    assert_ne!(started["registryVersion"], version);
-    old.say("Who designed the ship Fram?").await;
-    old.expect("tool_call_finished").await;
 }
