@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     fn close(closed: &mut ClosedIds, id: &str, key: DeliveryKey) -> bool {
-        closed.close(&id.into(), &key.into())
+        closed.close(&id.into(), &key.into(), CallNumber(1))
     }
 
     #[test]
