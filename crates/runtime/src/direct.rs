@@ -77,13 +77,7 @@ impl DirectSession {
 
     fn open(request: DirectRequest, events: Option<Vec<SessionEvent>>) -> Self {
         let session = request.session;
-        let identity = SessionIdentity {
-            client_id: request.client_id,
-            session_id: session.session_id.clone(),
-            user_id: session.user_id.clone(),
-            conversation_id: session.conversation_id.clone(),
-            mode: session.mode,
-        };
+        let identity = SessionIdentity::of(request.client_id, &session);
         let mut outputs = Vec::new();
         let mut direct = Self {
             core: RecordedSession::begin(session, request.shared.journal.as_deref(), &mut outputs),

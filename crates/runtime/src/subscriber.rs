@@ -2,6 +2,7 @@
 
 use crate::pump::AudioCounts;
 use windlass_session::event::SessionEvent;
+use windlass_session::session::SessionConfig;
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 
@@ -13,6 +14,19 @@ pub struct SessionIdentity {
     pub user_id: UserId,
     pub conversation_id: ConversationId,
     pub mode: Mode,
+}
+
+impl SessionIdentity {
+    /// That of a client's session.
+    pub(crate) fn of(client_id: ClientId, session: &SessionConfig) -> Self {
+        Self {
+            client_id,
+            session_id: session.session_id.clone(),
+            user_id: session.user_id.clone(),
+            conversation_id: session.conversation_id.clone(),
+            mode: session.mode,
+        }
+    }
 }
 
 /// Watches sessions. Called on the session's own task, so it must never block.

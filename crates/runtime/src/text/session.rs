@@ -113,13 +113,7 @@ const VOICE_SESSION_START: &str = "voice_session_start";
 impl TextSession {
     pub fn begin(request: TextRequest) -> Self {
         let session = request.session;
-        let identity = SessionIdentity {
-            client_id: request.client_id,
-            session_id: session.session_id.clone(),
-            user_id: session.user_id.clone(),
-            conversation_id: session.conversation_id.clone(),
-            mode: session.mode,
-        };
+        let identity = SessionIdentity::of(request.client_id, &session);
         let mut outputs = Vec::new();
         let journal = request.shared.journal.as_deref();
         let core = RecordedSession::begin(session, journal, &mut outputs);

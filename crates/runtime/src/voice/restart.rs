@@ -37,9 +37,9 @@ pub(super) struct TakenUp {
     pub(super) before: Before,
 }
 
-/// What a session takes over from the one whose place it has.
+/// What a session takes over from the one whose place it has, if it has one's.
 pub(super) struct Before {
-    pub(super) restored: Box<Restored>,
+    pub(super) restored: Option<Box<Restored>>,
     pub(super) tokens: Tokens,
     pub(super) living: Living,
     /// Who came with the token, as far as that shows itself.
@@ -93,24 +93,8 @@ pub(super) async fn take_up(
     token: [u8; 32],
     start: Start,
 ) -> Result<TakenUp, Refusal> {
-    let store = &service.shared.store;
-    let found = store.snapshot(token, unix_ms()).wait().await;
-    let found = found.map_err(|error| unavailable(&error))?;
-    let found = found.ok_or_else(unknown)?;
-    if service.doors.knows(&found.session_id) {
-        return Err(unknown());
-    }
-    let body: Body<'_> = serde_json::from_slice(found.body.expose()).map_err(|_| unknown())?;
-    let is_theirs = is_theirs(&service, &caller, &start, &found);
+    let (found, body) = left_to(&service, &caller, token, &start).await?;
     let mut snapshot = body.snapshot.into_owned();
-    let known = [Some(&body.client_id), body.bearer.as_ref()];
-    let is_other = known
-        .into_iter()
-        .flatten()
-        .all(|id| caller.is_other_than(id));
-    if !is_theirs || is_other || !snapshot.is_current() {
-        return Err(unknown());
-    }
     let bearer = caller.keeper().cloned().or(body.bearer);
     let caller = in_the_name_of(body.client_id, caller);
     let is_nameless = found.user_id.as_str() == caller.client_id.as_str();
@@ -130,13 +114,7 @@ pub(super) async fn take_up(
     snapshot.hear_account(&admission.session.history);
     admission.session.history.clone_from(&snapshot.history);
     let session = &admission.session;
-    let identity = SessionIdentity {
-        client_id: caller.client_id.clone(),
-        session_id: session.session_id.clone(),
-        user_id: session.user_id.clone(),
-        conversation_id: session.conversation_id.clone(),
-        mode: session.mode,
-    };
+    let identity = SessionIdentity::of(caller.client_id.clone(), session);
     let tokens = Tokens::first(&admission.resume_token, Some(token));
     // From the moment that the store has it, the shown token leads to this session, which is not to be taken from itself.
     let living = Living::of(&service, &session.session_id);
@@ -153,11 +131,11 @@ pub(super) async fn take_up(
         .ok_or_else(unknown)?,
         now_unix_ms: admission.world.now_unix_ms(),
     };
-    let left = store.take_over(take_over).wait().await;
+    let left = service.shared.store.take_over(take_over).wait().await;
     let left = left.map_err(|error| unavailable(&error))?;
     let left = left.ok_or_else(unknown)?;
     tracing::info!(before = %found.session_id, session = %session.session_id, "a session goes on whose process had ended");
-    let restored = Box::new(restored(snapshot, left));
+    let restored = Some(Box::new(restored(snapshot, left)));
     let before = Before {
         restored,
         tokens,
@@ -169,6 +147,32 @@ pub(super) async fn take_up(
         admission,
         before,
     })
+}
+
+/// What the token's session left, where that is the caller's to go on with.
+async fn left_to(
+    service: &VoiceService,
+    caller: &Caller,
+    token: [u8; 32],
+    start: &Start,
+) -> Result<(windlass_store::Snapshot, Body<'static>), Refusal> {
+    let found = service.shared.store.snapshot(token, unix_ms()).wait().await;
+    let found = found.map_err(|error| unavailable(&error))?;
+    let found = found.ok_or_else(unknown)?;
+    if service.doors.knows(&found.session_id) {
+        return Err(unknown());
+    }
+    let body: Body<'static> = serde_json::from_slice(found.body.expose()).map_err(|_| unknown())?;
+    let is_theirs = is_theirs(service, caller, start, &found);
+    let known = [Some(&body.client_id), body.bearer.as_ref()];
+    let is_other = known
+        .into_iter()
+        .flatten()
+        .all(|id| caller.is_other_than(id));
+    if !is_theirs || is_other || !body.snapshot.is_current() {
+        return Err(unknown());
+    }
+    Ok((found, body))
 }
 
 /// A caller that has shown nothing but the token speaks for the client whose it was.

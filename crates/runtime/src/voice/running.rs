@@ -73,35 +73,24 @@ impl Running {
         now: Instant,
     ) -> Box<Self> {
         let session = admission.session;
-        let identity = SessionIdentity {
-            client_id: caller.client_id.clone(),
-            session_id: session.session_id.clone(),
-            user_id: session.user_id.clone(),
-            conversation_id: session.conversation_id.clone(),
-            mode: session.mode,
-        };
+        let identity = SessionIdentity::of(caller.client_id.clone(), &session);
         let owner = Owner {
             caller,
             user_id: session.user_id.clone(),
             conversation_id: session.conversation_id.clone(),
         };
         let door = Door::new(owner, admission.lease);
-        let (restored, tokens, living, bearer) = match before {
-            Some(before) => {
-                let Before {
-                    restored,
-                    tokens,
-                    living,
-                    bearer,
-                } = before;
-                (Some(restored), tokens, living, bearer)
-            }
-            None => {
-                let living = Living::of(&service, &session.session_id);
-                let tokens = Tokens::first(&admission.resume_token, None);
-                (None, tokens, living, None)
-            }
-        };
+        let Before {
+            restored,
+            tokens,
+            living,
+            bearer,
+        } = before.unwrap_or_else(|| Before {
+            restored: None,
+            tokens: Tokens::first(&admission.resume_token, None),
+            living: Living::of(&service, &session.session_id),
+            bearer: None,
+        });
         service.doors.open(*tokens.current(), door.clone());
         client.say(&started_message(&session, &admission.resume_token));
         tracing::info!(session = %session.session_id, "a voice session begins");
