@@ -10,6 +10,8 @@ pub struct Limits {
     pub turn: TurnLimits,
     /// Characters of a result that the model reads.
     pub projection_characters_max: usize,
+    /// Characters of a result that anybody keeps or hears; it is shortened as it comes.
+    pub result_characters_max: usize,
     /// Recorded responses kept in memory, least recently used out first.
     pub recorded_responses_max: usize,
     /// Calls that may be open at one time.
@@ -118,6 +120,7 @@ impl Limits {
                 Mode::Voice => 4_000,
                 Mode::Text => 16_000,
             },
+            result_characters_max: 262_144,
             recorded_responses_max: 100,
             open_calls_max: 32,
             calls_per_message_max: 32,

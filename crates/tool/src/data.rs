@@ -49,6 +49,16 @@ impl Data {
         self.0.text.as_deref()
     }
 
+    /// As much of it as so many characters hold, with words for what was cut: whole items of lists, then the ends of texts.
+    /// `None` where it is short enough.
+    pub fn shortened(&self, characters_max: usize) -> Option<(Self, String)> {
+        if self.text().is_some_and(|text| text.len() <= characters_max) {
+            return None;
+        }
+        let (value, words) = crate::cap::cap(self, characters_max)?;
+        Some((value.into(), words))
+    }
+
     /// The text, where no name in it begins with `$`, at any depth.
     pub fn text_without_dollars(&self) -> Option<&str> {
         self.text()

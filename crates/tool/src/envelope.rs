@@ -175,13 +175,11 @@ pub enum ProjectionBody {
 pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> Projection {
     let body = match &response.outcome {
         Outcome::Success { data, content } => {
-            let is_short = |data: &&Data| data.text().is_some_and(|t| t.len() <= characters_max);
             let capped = data
                 .as_ref()
-                .filter(|data| !is_short(data))
-                .and_then(|data| crate::cap::cap(data, characters_max));
+                .and_then(|data| data.shortened(characters_max));
             let (data, cut) = match capped {
-                Some((shortened, words)) => (Some(shortened.into()), Some(words)),
+                Some((shortened, words)) => (Some(shortened), Some(words)),
                 None => (data.clone(), None),
             };
             ProjectionBody::Success {

@@ -17,9 +17,10 @@ pub(crate) struct Judged {
     pub(crate) problem: Option<String>,
 }
 
-pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult) -> Judged {
+/// Of a result that is longer than `characters_max` the beginning is kept: it is remembered for repeats, recorded, and told.
+pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usize) -> Judged {
     match result {
-        Ok(success) => judge_success(tool, success),
+        Ok(success) => judge_success(tool, success, characters_max),
         Err(Failure { cause, intents }) => {
             let (error, problem) = match cause {
                 Cause::Reported(report) => (reported(tool, *report), None),
@@ -35,7 +36,7 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult) -> Judged {
     }
 }
 
-fn judge_success(tool: &Arc<Tool>, success: Success) -> Judged {
+fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> Judged {
     let Success {
         data,
         content,
@@ -48,12 +49,24 @@ fn judge_success(tool: &Arc<Tool>, success: Success) -> Judged {
         (None, _) => false,
     };
     if !breaks_contract {
-        let outcome = Outcome::Success { data, content };
+        let shortened = data
+            .as_ref()
+            .and_then(|data| data.shortened(characters_max));
+        let (data, problem) = match shortened {
+            None => (data, None),
+            Some((shortened, cut)) => {
+                let problem = format!(
+                    "the result of {} is over {characters_max} characters long: {cut}",
+                    tool.id
+                );
+                (Some(shortened), Some(problem))
+            }
+        };
         return Judged {
-            outcome,
+            outcome: Outcome::Success { data, content },
             intents,
             scheduling,
-            problem: None,
+            problem,
         };
     }
     let problem = Some(format!(

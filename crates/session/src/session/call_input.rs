@@ -92,7 +92,11 @@ impl Session {
             return self.on_late_result(call, result, out);
         };
         self.deadlines.clear(Deadline::Attempt(call));
-        let judged = judge(open.tool(), result);
+        let judged = judge(
+            open.tool(),
+            result,
+            self.config.limits.result_characters_max,
+        );
         self.settle_or_retry(open, judged, out);
     }
 

@@ -343,7 +343,7 @@ impl Session {
         let Some(late) = late.remove(index) else {
             return;
         };
-        let judged = judge(&late.tool, result);
+        let judged = judge(&late.tool, result, self.config.limits.result_characters_max);
         let response = Arc::new(ToolResponse {
             outcome: judged.outcome,
             intents: Vec::new(),

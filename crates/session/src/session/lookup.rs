@@ -36,7 +36,11 @@ impl Session {
             // It has not happened yet, which says nothing while an attempt may still do it.
             Finding::NotHappened if runs_still || ran_meanwhile => self.stay_unknown(call, out),
             Finding::Happened(success) => {
-                let judged = judge(call.tool(), Ok(*success));
+                let judged = judge(
+                    call.tool(),
+                    Ok(*success),
+                    self.config.limits.result_characters_max,
+                );
                 let response = self.concluded(&call, judged).response;
                 if let Some(effect_id) = call.kept_effect.clone() {
                     let known = Started {

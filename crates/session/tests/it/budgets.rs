@@ -317,6 +317,34 @@ fn configuration_changes_a_budget() {
 }
 
 #[test]
+fn a_result_beyond_its_limit_is_kept_short_and_the_log_says_so() {
+    check_with(
+        Mode::Voice,
+        |config| {
+            let mut limits = (*config.limits).clone();
+            limits.result_characters_max = 60;
+            config.limits = std::sync::Arc::new(limits);
+        },
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 look {}
+            client: User said "hello"
+            client: ModelGenerating
+            start call-1 look {}
+            > returns 1 {"results":["one that is long","two that is long","three that is long","four that is long"]}
+            call-1 problem: the result of look is over 60 characters long: 2 list items were left out for length
+            call-1 finished
+            to model: function-call-1 ok {"results":["one that is long","two that is long"]}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 look {}
+            start call-2 look {}
+        "#]],
+    );
+}
+
+#[test]
 fn every_refused_call_is_answered_however_many_there_are() {
     let (mut bench, _) = Bench::new(Mode::Voice);
     bench.line("hears hello");
