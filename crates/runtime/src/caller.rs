@@ -43,8 +43,12 @@ impl Caller {
     /// Whether it is, for all that is known, somebody else than this client. Who has shown nothing may be anybody, so that a
     /// secret has to speak for it; but not for a client that has signed in, which would have done so again.
     pub fn is_other_than(&self, client_id: &ClientId) -> bool {
-        let must_show = client_id.as_str().starts_with(SIGNED_IN);
         let has_shown = self.acquaintance == Acquaintance::Shown;
-        (has_shown || must_show) && self.client_id != *client_id
+        (has_shown && self.client_id != *client_id) || self.lacks_sign_in_of(client_id)
+    }
+
+    /// Whether that client has signed in and this is not it: no secret speaks for it then.
+    pub fn lacks_sign_in_of(&self, client_id: &ClientId) -> bool {
+        client_id.as_str().starts_with(SIGNED_IN) && self.client_id != *client_id
     }
 }

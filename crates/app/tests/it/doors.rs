@@ -84,6 +84,7 @@ async fn no_token_speaks_for_a_user_who_has_signed_in() {
     client
         .send(json!({"type": "start", "conversationId": "v"}))
         .await;
+    let started = client.expect("started").await;
     client.say("call kb_search {\"query\": \"Fram\"}").await;
     let by_voice = client.expect("confirmation_request").await["token"].clone();
     let search = json!({"id": "c", "message": "Search."}).to_string();
@@ -96,6 +97,13 @@ async fn no_token_speaks_for_a_user_who_has_signed_in() {
         }
         let said = confirm(&chat.address, &ada, conversation, token);
         assert_eq!(said["ok"], true, "{said}");
+    }
+    let resume = json!({"type": "start", "resume": started["resumeToken"]});
+    for (caller, is_let_in) in [(&[][..], false), (&eve, false), (&ada, true)] {
+        let mut client = VoiceClient::connect(&chat.address, caller).await.unwrap();
+        client.send(resume.clone()).await;
+        let answer = client.started_or_refused().await;
+        assert_eq!(answer.is_some(), is_let_in, "{caller:?}");
     }
 }
 

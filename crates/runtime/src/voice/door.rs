@@ -191,10 +191,11 @@ impl Doors {
         self.lock().by_token.remove(token_hash);
     }
 
-    /// The door that a token opens, for this user and conversation where they are named. The token is used up by it; in
-    /// other hands it stays what it was.
+    /// The door that a token opens, for this user and conversation where they are named, and for nobody else where its
+    /// client has signed in. The token is used up by it; in other hands it stays what it was.
     pub(super) fn take(
         &self,
+        caller: &Caller,
         token_hash: &[u8; 32],
         user_id: Option<&UserId>,
         conversation_id: Option<&str>,
@@ -202,7 +203,8 @@ impl Doors {
         let doors = &mut self.lock().by_token;
         let owner = &doors.get(token_hash)?.owner;
         let is_theirs = user_id.is_none_or(|id| *id == owner.user_id)
-            && conversation_id.is_none_or(|id| id == owner.conversation_id.as_str());
+            && conversation_id.is_none_or(|id| id == owner.conversation_id.as_str())
+            && !caller.lacks_sign_in_of(&owner.caller.client_id);
         if is_theirs {
             doors.remove(token_hash)
         } else {

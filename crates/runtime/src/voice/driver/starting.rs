@@ -57,6 +57,7 @@ impl Driver {
         let user_id = self.named_user(&start);
         let audio = start.audio;
         let door = self.service.doors.take(
+            &self.caller,
             &token_hash,
             user_id.as_ref(),
             start.conversation_id.as_deref(),
