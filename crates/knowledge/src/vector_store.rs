@@ -205,12 +205,12 @@ impl VectorStore {
     }
 }
 
-/// Stands for a model in a file's name and header.
+/// Stands for a model, in a file's name and header and in a database.
 pub(crate) fn whole(model: &Model) -> Hash {
     sha256(&[
         model.id.as_bytes(),
         model.hash.as_bytes(),
-        &model.dimension.to_le_bytes(),
+        &(model.dimension as u64).to_le_bytes(),
     ])
 }
 

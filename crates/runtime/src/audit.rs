@@ -33,7 +33,7 @@ const GATHERING: Duration = Duration::from_millis(50);
 /// How often a disk that took nothing is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long another process that writes the same audit may have a line in hand.
-const IN_HAND: Duration = Duration::from_millis(150);
+const IN_HAND: Duration = GATHERING.saturating_mul(3);
 /// How large a file grows before the next one begins, where nothing else is said.
 const FILE_BYTES_MAX: u64 = 100_000_000;
 

@@ -38,9 +38,18 @@ const TOKENS_MAX: usize = 64;
 
 /// What the store was asked and has not answered.
 struct Asked {
-    /// For a call that is about to look its effect up.
-    lookup_of: Option<CallNumber>,
+    purpose: Purpose,
     answer: Pin<Box<dyn Future<Output = Heard> + Send>>,
+}
+
+/// What an answer of the store is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Any,
+    /// A call that is about to look its effect up.
+    LookUp(CallNumber),
+    /// Users who wait for another session's change.
+    Await(CallNumber),
 }
 
 /// What follows from an answer of the store.
@@ -105,13 +114,14 @@ impl CallDriver {
         become_input: impl FnOnce(Result<T, StoreUnavailable>) -> Option<Input> + Send + 'static,
         inputs: &mut VecDeque<Input>,
     ) {
-        self.hear(answer, None, |answer| become_input(answer).into(), inputs);
+        let heard = |answer| become_input(answer).into();
+        self.hear(answer, Purpose::Any, heard, inputs);
     }
 
     fn hear<T: Send + 'static>(
         &mut self,
         answer: Answer<T>,
-        lookup_of: Option<CallNumber>,
+        purpose: Purpose,
         heard: impl FnOnce(Result<T, StoreUnavailable>) -> Heard + Send + 'static,
         inputs: &mut VecDeque<Input>,
     ) {
@@ -119,7 +129,7 @@ impl CallDriver {
             Answer::Ready(answer) => inputs.extend(self.input_of(heard(answer))),
             Answer::Pending(pending) => {
                 let answer = Box::pin(async move { heard(pending.await) });
-                self.asked.push(Asked { lookup_of, answer });
+                self.asked.push(Asked { purpose, answer });
             }
         }
     }
@@ -201,7 +211,7 @@ impl CallDriver {
             Output::AbortCall { call, drop } => {
                 if call.attempt == LOOKUP_ATTEMPT {
                     self.asked
-                        .retain(|asked| asked.lookup_of != Some(call.call));
+                        .retain(|asked| asked.purpose != Purpose::LookUp(call.call));
                 }
                 self.executor.abort(call, drop);
             }
@@ -266,7 +276,7 @@ impl CallDriver {
                 let heard = move |answer| {
                     Heard::Reserved(effects::reserved(call, effect_id, answer), claim)
                 };
-                self.hear(answer, None, heard, inputs);
+                self.hear(answer, Purpose::Any, heard, inputs);
             }
         }
     }
@@ -307,11 +317,15 @@ impl CallDriver {
             Ok(None) | Err(_) => Heard::LookUp(lookup, claim),
         };
         let answer = self.shared.store.ask(work);
-        self.hear(answer, Some(call), heard, inputs);
+        self.hear(answer, Purpose::LookUp(call), heard, inputs);
     }
 
-    /// Waits for another session's change, and reads what came of it.
+    /// Waits for another session's change, and reads what came of it; once, however often users lose patience and ask anew.
     fn await_effect(&mut self, call: CallNumber, effect_id: EffectId) {
+        let purpose = Purpose::Await(call);
+        if self.asked.iter().any(|asked| asked.purpose == purpose) {
+            return;
+        }
         let free = self.shared.store.under_way().free(&effect_id);
         let store = self.shared.store.clone();
         let answer = Box::pin(async move {
@@ -319,8 +333,7 @@ impl CallDriver {
             let answer = store.ask(effects::awaited(call, effect_id)).wait().await;
             Heard::from(answer.unwrap_or(Some(Input::EffectAwaited { call, entry: None })))
         });
-        let lookup_of = None;
-        self.asked.push(Asked { lookup_of, answer });
+        self.asked.push(Asked { purpose, answer });
     }
 
     /// The token of a confirmation that the client is being asked for, once.

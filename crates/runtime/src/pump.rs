@@ -65,31 +65,6 @@ impl AudioCounts {
     pub fn speaker_dropped_bytes(&self) -> u64 {
         self.client_slow_bytes + self.speaker_discarded_bytes + self.speaker_suppressed_bytes
     }
-
-    /// What has been counted since these were the counts.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let less = u64::saturating_sub;
-        Self {
-            microphone_bytes: less(self.microphone_bytes, earlier.microphone_bytes),
-            speaker_bytes: less(self.speaker_bytes, earlier.speaker_bytes),
-            buffer_overflow_bytes: less(self.buffer_overflow_bytes, earlier.buffer_overflow_bytes),
-            microphone_overflow_bytes: less(
-                self.microphone_overflow_bytes,
-                earlier.microphone_overflow_bytes,
-            ),
-            microphone_held_bytes: less(self.microphone_held_bytes, earlier.microphone_held_bytes),
-            provider_slow_bytes: less(self.provider_slow_bytes, earlier.provider_slow_bytes),
-            client_slow_bytes: less(self.client_slow_bytes, earlier.client_slow_bytes),
-            speaker_discarded_bytes: less(
-                self.speaker_discarded_bytes,
-                earlier.speaker_discarded_bytes,
-            ),
-            speaker_suppressed_bytes: less(
-                self.speaker_suppressed_bytes,
-                earlier.speaker_suppressed_bytes,
-            ),
-        }
-    }
 }
 
 impl AddAssign for AudioCounts {
@@ -156,6 +131,16 @@ impl Pump {
 
     pub fn counts(&self) -> &AudioCounts {
         &self.counts
+    }
+
+    /// Whether some audio was dropped since the counts were taken.
+    pub fn has_dropped(&self) -> bool {
+        self.counts.microphone_dropped_bytes() + self.counts.speaker_dropped_bytes() > 0
+    }
+
+    /// What has been counted since they were taken last.
+    pub fn take_counts(&mut self) -> AudioCounts {
+        std::mem::take(&mut self.counts)
     }
 
     /// Judges one frame of the microphone.

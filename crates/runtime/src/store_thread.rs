@@ -280,13 +280,13 @@ impl Worker {
     fn transact_alone(&mut self, job: &mut Box<dyn Job>) -> Result<(), StoreUnavailable> {
         let alone = std::slice::from_mut(job);
         let committed = self.transact(alone, Before::Unrecorded);
-        match (&committed, alone[0].kind()) {
-            (Err(error), Kind::Plain | Kind::Outcome(_))
-                if may_be_ones_own(error) && !self.unrecorded.is_empty() =>
-            {
+        let may_go_alone = !matches!(alone[0].kind(), Kind::Reservation);
+        let is_held_up = !self.unrecorded.is_empty();
+        match &committed {
+            Err(error) if may_go_alone && is_held_up && may_be_ones_own(error) => {
                 self.transact(alone, Before::Nothing)
             }
-            (Ok(()) | Err(_), Kind::Plain | Kind::Outcome(_) | Kind::Reservation) => committed,
+            Ok(()) | Err(_) => committed,
         }
     }
 

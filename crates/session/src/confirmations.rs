@@ -136,6 +136,13 @@ impl Confirmations {
         })
     }
 
+    /// The questions whose approval waits for another session's change.
+    pub(crate) fn awaited_elsewhere(&self) -> Vec<CallNumber> {
+        let is_awaited = |entry: &&Confirmation| matches!(entry.state, ConfirmationState::Elsewhere { askers, .. } if askers > 0);
+        let awaited = self.0.iter().filter(is_awaited);
+        awaited.map(|entry| entry.question.call).collect()
+    }
+
     /// The questions of which the client has not heard the end.
     pub(crate) fn iter_unresolved(&self) -> impl Iterator<Item = &Question> {
         let awaited = self.0.iter().filter(|entry| entry.state.is_awaited());

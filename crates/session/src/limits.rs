@@ -10,7 +10,7 @@ pub struct Limits {
     pub turn: TurnLimits,
     /// Characters of a result that the model reads.
     pub projection_characters_max: usize,
-    /// Characters of a result that anybody keeps or hears; it is shortened as it comes.
+    /// Characters of a result's data that anybody keeps or hears; it is shortened as it comes. Images have limits of their own.
     pub result_characters_max: usize,
     /// Recorded responses kept in memory, least recently used out first.
     pub recorded_responses_max: usize,

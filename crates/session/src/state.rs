@@ -117,7 +117,7 @@ impl StateController {
                 // A session ends once, for the reason that came first: its farewell may be on the way to the user already. A
                 // second wish can but have it end sooner.
                 let pending = self.state.pending_end.get_or_insert(asked);
-                pending.after = sooner(pending.after, *after);
+                pending.after = pending.after.min(*after);
                 Ok(StateChange {
                     field: "pendingEndVoiceSession",
                     from,
@@ -232,14 +232,6 @@ impl StateController {
             (false, true) => "after the farewell".to_owned(),
             (false, false) => "false".to_owned(),
         }
-    }
-}
-
-fn sooner(one: EndAfter, other: EndAfter) -> EndAfter {
-    match (one, other) {
-        (EndAfter::Immediate, _) | (_, EndAfter::Immediate) => EndAfter::Immediate,
-        (EndAfter::CurrentTurn, _) | (_, EndAfter::CurrentTurn) => EndAfter::CurrentTurn,
-        (EndAfter::FarewellSpoken, EndAfter::FarewellSpoken) => EndAfter::FarewellSpoken,
     }
 }
 

@@ -97,9 +97,6 @@ impl Transcript {
         cut(&mut entry.text, characters_max);
         self.recorded += 1;
         if entry.text.expose().is_empty() {
-            // There is no room for a single character, so neither is there for what came before.
-            self.entries.clear();
-            self.bytes = 0;
             return;
         }
         self.bytes += entry.text.expose().len();

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// When a session ends that is to end, the soonest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndAfter {
+    Immediate,
     #[default]
     CurrentTurn,
     FarewellSpoken,
-    Immediate,
 }
 
 fn yes() -> bool {

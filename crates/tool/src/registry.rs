@@ -1,6 +1,8 @@
 //! The registry as sessions hold it: tools by id, each with its compiled validators and its handler. Immutable; a
 //! session pins the one it began with.
 
+pub use crate::manifest::TIMEOUT_MS_MAX;
+
 use crate::handler::Handler;
 use crate::id::ToolId;
 use crate::kind::{

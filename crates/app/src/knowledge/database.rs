@@ -29,16 +29,20 @@ mod with_postgres {
         }
     }
 
+    fn settings(address: Sensitive<String>, maker: &Maker) -> PostgresSettings {
+        PostgresSettings {
+            exact_max: maker.postgres_exact_max,
+            ..PostgresSettings::new(address)
+        }
+    }
+
     /// The base, and what keeps it current.
     pub(crate) async fn open(
         address: Sensitive<String>,
         maker: &Maker,
         changes: KnowledgeChanges,
     ) -> Result<(LiveKnowledge, Refresher), Failure> {
-        let settings = PostgresSettings {
-            exact_max: maker.postgres_exact_max,
-            ..PostgresSettings::new(address)
-        };
+        let settings = settings(address, maker);
         let base = PostgresBase::open(&settings, &maker.options().await?)
             .await
             .map_err(Failure::of)?;
@@ -94,10 +98,7 @@ mod with_postgres {
             clock_ms: &clock_ms,
             progress,
         };
-        let settings = PostgresSettings {
-            exact_max: maker.postgres_exact_max,
-            ..PostgresSettings::new(address)
-        };
+        let settings = settings(address, maker);
         let published = windlass_knowledge::postgres::publish(&settings, base, &mut observer)
             .await
             .map_err(|error: PostgresError| Failure::of(error))?;

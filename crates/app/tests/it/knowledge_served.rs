@@ -14,11 +14,10 @@ use windlass_app::server::{Setup, start};
 /// How long what must come may take; only a broken server takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[test]
-fn a_server_takes_up_what_changes_in_the_folder() {
-    let folder = place(None);
+/// The program with the tools of this repository and a folder's own records.
+fn serve(folder: &std::path::Path) -> Running {
     let tools = root().join("tools").display().to_string();
-    let mut server = Running::start(command(folder.path()).args([
+    Running::start(command(folder).args([
         "serve",
         "--listen",
         "127.0.0.1:0",
@@ -28,7 +27,13 @@ fn a_server_takes_up_what_changes_in_the_folder() {
         "kb",
         "--data",
         "data",
-    ]));
+    ]))
+}
+
+#[test]
+fn a_server_takes_up_what_changes_in_the_folder() {
+    let folder = place(None);
+    let mut server = serve(folder.path());
     server.expect_log("knowledge base read records=1");
     // The line comes once everything runs, the watch among it.
     server.address();
@@ -50,18 +55,7 @@ fn a_server_takes_up_what_changes_in_the_folder() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_shows_in_a_conversation_that_goes_on() {
     let folder = place(None);
-    let tools = root().join("tools").display().to_string();
-    let mut server = Running::start(command(folder.path()).args([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--tools",
-        &tools,
-        "--kb",
-        "kb",
-        "--data",
-        "data",
-    ]));
+    let mut server = serve(folder.path());
     server.expect_log("knowledge base read records=1");
     let address = server.address();
     let (mut client, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
@@ -117,18 +111,7 @@ async fn new_conversations_are_told_of_types_and_namespaces_that_are_new() {
 #[test]
 fn a_folder_that_is_away_leaves_the_base_as_it_was_until_it_is_back() {
     let folder = place(None);
-    let tools = root().join("tools").display().to_string();
-    let mut server = Running::start(command(folder.path()).args([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--tools",
-        &tools,
-        "--kb",
-        "kb",
-        "--data",
-        "data",
-    ]));
+    let mut server = serve(folder.path());
     server.expect_log("knowledge base read records=1");
     server.address();
     let (base, away) = (folder.path().join("kb"), folder.path().join("away"));

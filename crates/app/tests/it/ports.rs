@@ -32,16 +32,20 @@ async fn a_server_that_cannot_start_never_lets_anybody_in() {
     let keys = keys.map(|(key, value)| (key, value.display().to_string()));
     let keys = keys.each_ref().map(|(key, value)| (*key, value.as_str()));
     let is_over = Arc::new(AtomicBool::new(false));
+    let (knocked, has_knocked) = std::sync::mpsc::channel();
     let knocking = std::thread::spawn({
         let is_over = is_over.clone();
         move || {
             let mut let_in = 0;
             while !is_over.load(Ordering::Acquire) {
                 let_in += u32::from(TcpStream::connect(address).is_ok());
+                // It knocks from now on.
+                let _ = knocked.send(());
             }
             let_in
         }
     });
+    has_knocked.recv().unwrap();
     let started = start(Setup {
         config: config(&folder.path().join("data"), &keys),
         handlers: windlass_handlers::builtin(),

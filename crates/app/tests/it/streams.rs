@@ -2,7 +2,7 @@
 //! failure.
 
 use crate::support::http::get;
-use crate::support::program::{Running, command, folders, run};
+use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
 use serde_json::json;
 use std::fs::File;
@@ -97,9 +97,4 @@ fn a_result_that_is_lost_ends_with_1_and_one_whose_reader_has_gone_does_not() {
         assert_eq!(status(unread()), Some(0), "{arguments:?}");
         assert_eq!(status(File::create(output).unwrap().into()), Some(0));
     }
-    // What a call was refused for is an exit code of its own, and is lost all the same.
-    let mut refused = command(folder.path());
-    refused.args(["call", "nothing", "{}"]).args(&data);
-    let refused = run(&mut refused);
-    assert_eq!((refused.code, refused.problems), (1, Vec::new()));
 }

@@ -23,7 +23,8 @@ pub use error::PostgresError;
 pub use publish::{Published, publish};
 
 use crate::embed::Model;
-use crate::hash::{hex, sha256};
+use crate::hash::hex;
+use crate::vector_store::whole;
 
 /// Stands for a model in the database: vectors of two models never meet.
 struct ModelKey {
@@ -33,13 +34,8 @@ struct ModelKey {
 
 impl ModelKey {
     fn of(model: &Model) -> Self {
-        let text = hex(&sha256(&[
-            model.id.as_bytes(),
-            model.hash.as_bytes(),
-            &(model.dimension as u64).to_le_bytes(),
-        ]));
         Self {
-            text,
+            text: hex(&whole(model)),
             dimension: model.dimension,
         }
     }

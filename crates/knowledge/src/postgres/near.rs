@@ -3,6 +3,7 @@
 
 use super::connection::Link;
 use super::error::PostgresError;
+use super::publish::next_generation;
 use super::statement;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
@@ -87,7 +88,8 @@ async fn drop_others(link: &mut Link, wanted: Option<usize>) -> Result<bool, Pos
             step.batch_execute(&format!("DROP INDEX \"{name}\""))
                 .await?;
         }
-        tell(&step).await?;
+        // Those who serve the base look for the index when the generation has changed.
+        next_generation(&step).await?;
     }
     step.commit().await?;
     Ok(!kept.is_empty())
@@ -105,15 +107,9 @@ async fn create(link: &mut Link, dimension: usize) -> Result<(), PostgresError> 
          WITH (m = {LINKS}, ef_construction = {BUILD_WIDTH}) WHERE vector_dims(embedding) = {dimension}"
     ))
     .await?;
-    tell(&step).await?;
+    // Those who serve the base look for the index when the generation has changed.
+    next_generation(&step).await?;
     step.commit().await?;
-    Ok(())
-}
-
-/// Those who serve the base look for the index when the generation has changed.
-async fn tell(step: &Transaction<'_>) -> Result<(), PostgresError> {
-    step.execute("UPDATE base SET generation = generation + 1", &[])
-        .await?;
     Ok(())
 }
 

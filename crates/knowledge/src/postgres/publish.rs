@@ -277,7 +277,7 @@ async fn write(
     Ok(())
 }
 
-async fn next_generation(step: &Transaction<'_>) -> Result<i64, PostgresError> {
+pub(super) async fn next_generation(step: &Transaction<'_>) -> Result<i64, PostgresError> {
     let row = step
         .query_one(
             "UPDATE base SET generation = generation + 1 RETURNING generation",

@@ -163,35 +163,29 @@ pub(super) fn of_loss(lines: u64) -> Value {
 
 /// An effect that was begun, and of which nothing was ever heard again.
 pub(super) fn of_abandoned(effect: &Effect) -> Value {
-    let intent: Option<Value> = serde_json::from_str(effect.intent.expose()).ok();
-    json!({
-        "event": "tool_outcome_unknown",
-        "timestamp": rfc3339(effect.changed_at_unix_ms),
-        "userId": effect.user_id,
-        "conversationId": effect.conversation_id,
-        "toolId": effect.tool,
-        "toolVersion": effect.tool_version,
-        "effectId": effect.effect_id,
-        "reservedAt": rfc3339(effect.reserved_at_unix_ms),
-        "intent": intent,
-    })
+    of_effect("tool_outcome_unknown", effect.changed_at_unix_ms, effect)
 }
 
 /// How an effect ended that the audit had no line of when this process began.
 pub(super) fn of_settled(effect: &Effect, now_unix_ms: u64) -> Value {
+    let mut line = of_effect("tool_outcome_settled", now_unix_ms, effect);
+    line["changedAt"] = rfc3339(effect.changed_at_unix_ms).into();
+    line["state"] = effect.state.as_str().into();
+    line["writtenAfterwards"] = true.into();
+    line
+}
+
+fn of_effect(event: &str, unix_ms: u64, effect: &Effect) -> Value {
     let intent: Option<Value> = serde_json::from_str(effect.intent.expose()).ok();
     json!({
-        "event": "tool_outcome_settled",
-        "timestamp": rfc3339(now_unix_ms),
+        "event": event,
+        "timestamp": rfc3339(unix_ms),
         "userId": effect.user_id,
         "conversationId": effect.conversation_id,
         "toolId": effect.tool,
         "toolVersion": effect.tool_version,
         "effectId": effect.effect_id,
         "reservedAt": rfc3339(effect.reserved_at_unix_ms),
-        "changedAt": rfc3339(effect.changed_at_unix_ms),
-        "state": effect.state.as_str(),
-        "writtenAfterwards": true,
         "intent": intent,
     })
 }

@@ -71,7 +71,7 @@ pub enum ServerMessage<'a> {
         duration_ms: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<ErrorType>,
-        /// Of a call that was not run, and so was never said to have started.
+        /// Of a call that was refused or cancelled, and may not have been said to have started.
         #[serde(skip_serializing_if = "Option::is_none")]
         args: Option<Cow<'a, Arguments>>,
         /// The beginning of the result's JSON, for people.

@@ -1,7 +1,6 @@
 //! The voice endpoint behind its upgrade: one task per session that owns both sockets, the core, the codec and the audio.
 //! Knows neither HTTP nor configuration files; who may start what session is decided by the [`Host`].
 
-mod audio_report;
 mod client_side;
 mod confirm;
 mod door;

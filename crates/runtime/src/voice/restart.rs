@@ -1,5 +1,5 @@
 //! Sessions whose process has ended: what each leaves in the store, and how a client that holds its token goes on in another.
-//! The token speaks for whoever shows it, but for one who names another user or shows to be another client.
+//! The token speaks for whoever shows it, but for one who names another user or shows to be another client, and not for a user who has signed in.
 
 use super::door::Living;
 use super::tokens::Tokens;

@@ -3,7 +3,6 @@
 
 mod provider_input;
 
-use super::audio_report::AudioReport;
 use super::client_side::ClientSide;
 use super::confirm::{Answer, Waiting};
 use super::door::{Door, Living, Owner, Visit};
@@ -43,7 +42,6 @@ pub(super) struct Running {
     provider: Box<dyn LiveProvider>,
     link: Link,
     pump: Pump,
-    audio_report: AudioReport,
     started: Instant,
     is_client_lost: bool,
     /// The core knows that the user can speak.
@@ -108,7 +106,6 @@ impl Running {
             provider: admission.provider,
             link,
             pump: Pump::new(service.settings.audio),
-            audio_report: AudioReport::default(),
             started: now,
             is_client_lost: false,
             is_microphone_open: false,
@@ -367,8 +364,8 @@ impl Running {
                 true
             }
         };
-        if let Some(counts) = self.audio_report.news(self.pump.counts()) {
-            self.calls.publish_audio(&counts);
+        if self.pump.has_dropped() {
+            self.calls.publish_audio(&self.pump.take_counts());
         }
         self.save(context);
         link_progressed || calls_progressed
@@ -458,8 +455,7 @@ impl Running {
         let session = &self.calls.identity.session_id;
         let reason = self.ended.as_ref().map_or("unknown", reason_name);
         tracing::info!(%session, reason, "a voice session has ended");
-        let counts = self.audio_report.rest(self.pump.counts());
-        self.calls.publish_audio(&counts);
+        self.calls.publish_audio(&self.pump.take_counts());
         self.calls.executor.drain(self.shutdown_deadline).await;
         self.door.release();
     }

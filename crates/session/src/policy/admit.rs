@@ -89,12 +89,16 @@ impl Session {
         // What had joined it while it waited for the ledger shares its fate.
         let attached = std::mem::take(&mut call.attached);
         let (number, fingerprint) = (call.number(), call.fingerprint);
+        let kept_back = (call.phase == Phase::Remembering).then(|| call.delivered().key.clone());
         match self.recognise_effect(call, out) {
             Some(mut call) => {
                 call.attached = attached;
                 self.charge(call, out);
             }
             None => {
+                if let Some(key) = kept_back {
+                    self.deliveries.forget_open(&key, number);
+                }
                 for (slot, rule) in attached {
                     self.join_again(number, fingerprint, slot, rule, out);
                 }

@@ -177,6 +177,16 @@ impl Deliveries {
         })
     }
 
+    /// A call that was kept back and has become another's repeat has no record of its own: its id is told by what it asks.
+    pub(crate) fn forget_open(&mut self, key: &HashedKey, call: CallNumber) {
+        let record = self.records.peek(key);
+        if record
+            .is_some_and(|record| matches!(record.state, DeliveryState::Open(open) if open == call))
+        {
+            self.records.pop(key);
+        }
+    }
+
     pub(crate) fn forget_effect(&mut self, fingerprint: &[u8; 32]) {
         self.effects.pop(fingerprint);
     }

@@ -2,6 +2,7 @@
 //! with the arguments that were shown. Knows no token, only its hash.
 
 use super::call_input::failure;
+use super::restored::tell_client;
 use super::{Charge, Session};
 use crate::calls::{Call, Phase};
 use crate::client::{ClientUpdate, ConfirmationQuestion};
@@ -14,7 +15,7 @@ use crate::session::settlement::call_record;
 use crate::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::envelope::{self, Outcome, ToolResponse};
+use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
@@ -202,11 +203,7 @@ impl Session {
             }
             ConfirmationState::Elsewhere { .. } => self.await_effect(call, out),
             ConfirmationState::Resolved(response) => {
-                let response = Sensitive(response.clone());
-                out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
-                    call: Some(call),
-                    response,
-                }));
+                tell_client(call, response.clone(), out);
             }
         }
     }
@@ -217,12 +214,7 @@ impl Session {
             ErrorType::ConfirmationExpired,
             "this approval is not valid, or not valid any more",
         );
-        let version = self.config.registry.version().clone();
-        let response = Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error),
-            intents: Vec::new(),
-            meta: envelope::meta_without_tool("confirm", version, self.unix_ms()),
-        });
+        let response = self.response_without_tool("confirm", error);
         let resolution = Resolution::Refused;
         out.push(Output::Event(SessionEvent::ConfirmationResolved {
             call,
@@ -420,17 +412,11 @@ impl Session {
             // It was never reserved, so that the token is still good in the store.
             out.push(Output::WithdrawConfirmation { token_hash });
         }
-        let Some(entry) = self.confirmations.by_call(call.number()) else {
+        if self.confirmations.by_call(call.number()).is_none() {
             return;
-        };
-        let resolved = ConfirmationState::Resolved(response.clone());
-        let askers = std::mem::replace(&mut entry.state, resolved).askers();
-        for _ in 0..askers {
-            out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
-                call: Some(call.number()),
-                response: Sensitive(response.clone()),
-            }));
         }
+        let resolved = ConfirmationState::Resolved(response.clone());
+        self.answer_askers(call.number(), &response, resolved, out);
         if call.attached.is_empty() {
             self.notify_approved(call, settled, out);
         }

@@ -124,13 +124,7 @@ impl Session {
             ErrorType::Conflict,
             "one call id came with two sets of arguments",
         );
-        let version = self.config.registry.version().clone();
-        let meta = envelope::meta_without_tool(slot.name.clone(), version, self.unix_ms());
-        let response = Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error),
-            intents: Vec::new(),
-            meta,
-        });
+        let response = self.response_without_tool(&slot.name, error);
         let record = call_record(slot.clone(), &response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         if let Some(turn) = self.turns.get_mut(slot.turn) {

@@ -11,9 +11,7 @@ use std::time::Duration;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, ToolId};
-
-/// How long a change of a tool that is gone may still take: as long as that of any tool.
-const PATIENCE_MS: u64 = 60_000;
+use windlass_tool::registry::TIMEOUT_MS_MAX;
 
 impl Session {
     /// Somebody approves what was approved before, and what came of it is not known here.
@@ -32,8 +30,9 @@ impl Session {
         if !is_first {
             return;
         }
+        // Nobody knows how long a change of a tool that is gone may take: as long as that of any tool.
         let tool = self.config.registry.get(tool.as_str());
-        let patience_ms = tool.map_or(PATIENCE_MS, |tool| tool.timeout_ms);
+        let patience_ms = tool.map_or(TIMEOUT_MS_MAX, |tool| tool.timeout_ms);
         let until = self.now + Duration::from_millis(patience_ms);
         self.deadlines.set(Deadline::Elsewhere(number), until);
         out.push(Output::AwaitEffect {
@@ -84,6 +83,14 @@ impl Session {
         self.answer_askers(number, &response, elsewhere, out);
     }
 
+    /// The session ends: whoever waits for another one's change hears that it goes on.
+    pub(super) fn give_up_waiting(&mut self, out: &mut Vec<Output>) {
+        for number in self.confirmations.awaited_elsewhere() {
+            self.deadlines.clear(Deadline::Elsewhere(number));
+            self.on_elsewhere_timeout(number, out);
+        }
+    }
+
     /// The tool of a question of which somebody waits to hear the end.
     fn awaited(&mut self, number: CallNumber) -> Option<ToolId> {
         match &self.confirmations.by_call(number)?.state {
@@ -95,7 +102,8 @@ impl Session {
         }
     }
 
-    fn answer_askers(
+    /// What came of an approved call goes to everybody who approved it.
+    pub(super) fn answer_askers(
         &mut self,
         number: CallNumber,
         response: &Arc<ToolResponse>,

@@ -166,6 +166,7 @@ impl Session {
         if !goes_on {
             self.withdraw_all(out);
         }
+        self.give_up_waiting(out);
         self.lifecycle = Lifecycle::Draining(reason);
         let open: Vec<CallNumber> = self.calls.iter().map(|call| call.number()).collect();
         for number in open {

@@ -139,3 +139,21 @@ fn what_another_session_has_begun_since_is_looked_up_by_its_own_id_when_it_is_wi
         "#]],
     );
 }
+
+#[test]
+fn a_call_that_became_a_repeat_when_the_ledger_was_read_is_answered_again_on_another_connection() {
+    let (mut bench, _) = Bench::unread(Mode::Voice, |_| {});
+    for line in ["connected 1", "ready", "text go"] {
+        bench.line(line);
+    }
+    bench.line(r#"calls function-call-1 write {"text":"a"}"#);
+    bench.line(r#"calls function-call-2 write {"text":"a"}"#);
+    let mut said = bench.line(r#"ledger failed effect-7 write {"text":"other"}"#);
+    said += &bench.line("returns 1 {\"id\":7}");
+    assert!(said.contains("call-2 is a repeat"), "{said}");
+    for line in ["lost 1", "connected 2", "ready"] {
+        bench.line(line);
+    }
+    let again = bench.line(r#"calls function-call-2 write {"text":"a"}"#);
+    assert!(again.contains("to model: function-call-2 ok"), "{again}");
+}

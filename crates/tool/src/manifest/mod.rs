@@ -88,7 +88,9 @@ const FIELDS: [&str; 20] = [
 ];
 const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
 const TEMPLATE_CHARACTERS_MAX: usize = 500;
-const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
+/// Milliseconds that one attempt of any tool may take.
+pub const TIMEOUT_MS_MAX: u64 = 60_000;
+const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=TIMEOUT_MS_MAX;
 
 /// What of a `schema.json` could be read; the report says what is wrong with the rest.
 #[derive(Debug, Default)]
