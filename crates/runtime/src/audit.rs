@@ -1,4 +1,4 @@
-//! The audit: one JSON line per finished or refused call (contract, section 16), and the lines that handlers add, chained
+//! The audit: one JSON line per finished or refused call (`docs/operations.md`, "The audit"), and the lines that handlers add, chained
 //! by their hashes. A subscriber that queues and a thread that writes, so that no session ever waits for a disk.
 
 mod afterwards;

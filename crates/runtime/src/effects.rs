@@ -26,7 +26,7 @@ use windlass_tool::id::{CallNumber, ConversationId, EffectId, UserId};
 use windlass_tool::json;
 use windlass_tool::sensitive::Sensitive;
 
-/// How far back a session is told what the conversation has changed (contract section 11).
+/// How far back a session is told what the conversation has changed (`docs/policies.md`, "The same call twice").
 const LEDGER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// A request to the store that ends in an input of the core, or in none.

@@ -16,7 +16,7 @@ use windlass_tool::data::Data;
 use windlass_tool::envelope::Outcome;
 use windlass_tool::error::ErrorType;
 
-/// A p95 of response characters above this is worth a warning (contract, section 16).
+/// A p95 of response characters above this is worth a warning (`docs/operations.md`, "Health and metrics").
 const RESPONSE_CHARACTERS_WARNING: u32 = 1_500;
 /// After how many responses of a tool its p95 is looked at again.
 const RESPONSES_BETWEEN_CHECKS: u64 = 50;

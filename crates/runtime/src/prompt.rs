@@ -116,7 +116,7 @@ pub struct Prompt {
 }
 
 /// How much of the model's window a session takes before anybody has said a word. A token is reckoned as four
-/// characters, as the contract does.
+/// characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextEstimate {

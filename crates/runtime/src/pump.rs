@@ -7,9 +7,9 @@ use std::ops::AddAssign;
 use std::time::Duration;
 use windlass_session::time::Timestamp;
 
-/// PCM16 mono at 16 kHz, as the contract's section 18 has it for the microphone.
+/// PCM16 mono at 16 kHz, the microphone's form in `docs/voice-protocol.md`.
 pub const MICROPHONE_BYTES_PER_SECOND: u64 = 32_000;
-/// PCM16 mono at 24 kHz, as the contract's section 18 has it for the model's voice.
+/// PCM16 mono at 24 kHz, the form of the model's voice in `docs/voice-protocol.md`.
 pub const SPEAKER_BYTES_PER_SECOND: u64 = 48_000;
 
 /// The limits of one session's audio.

@@ -82,7 +82,7 @@ impl Late {
 
 /// What gets no answer on this connection any more: each delivery that has had its one, and each id that was taken back. A
 /// second answer under an id closes some providers' connections. An id that names no delivery of its own may come again
-/// with another call, which is owed an answer of its own (contract section 11).
+/// with another call, which is owed an answer of its own (`docs/policies.md`, "The same call twice").
 #[derive(Debug)]
 pub(crate) struct ClosedIds(LruCache<Closed, Ending, BuildQuickHasher>);
 

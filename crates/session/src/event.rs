@@ -90,7 +90,7 @@ pub enum SessionEvent {
     CallReturnedLate {
         call: CallNumber,
     },
-    /// A handler broke, or its result broke the contract. The text is for the log alone.
+    /// A handler broke, or its result is not of the form that was declared. The text is for the log alone.
     HandlerProblem {
         call: CallNumber,
         tool: ToolId,
@@ -284,7 +284,7 @@ pub enum Resolution {
     Refused,
 }
 
-/// Which of the contract's rules recognised a repeat.
+/// Which rule recognised a repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DuplicateRule {
     /// Same delivery, same arguments.

@@ -77,7 +77,7 @@ pub struct TurnLimits {
 }
 
 impl TurnLimits {
-    /// The contract's table, section 9.
+    /// The table of `docs/policies.md`, "Budgets".
     pub fn of(mode: Mode) -> Self {
         match mode {
             Mode::Voice => Self {

@@ -9,7 +9,7 @@ use windlass_tool::id::CallNumber;
 use windlass_tool::intent::{EndAfter, Intent};
 use windlass_tool::kind::Mode;
 
-/// The state of the contract's section 8.
+/// All that a session knows between two inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     pub(crate) is_active: bool,

@@ -6,7 +6,7 @@ use crate::policy::LoopHistory;
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 
-/// How many ended turns are kept, for calls that outlive theirs (contract section 13).
+/// How many ended turns are kept, for calls that outlive theirs (`docs/policies.md`, "Loops").
 const PAST_TURNS_MAX: usize = 5;
 
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl Turns {
     }
 
     /// The model said or asked something. Returns the turn that this begins, if it begins one. As nothing of ours caused it
-    /// then, a user who can speak must have said what the provider has not written down, or not yet (contract section 8).
+    /// then, a user who can speak must have said what the provider has not written down, or not yet (`docs/policies.md`, "Turns").
     pub(crate) fn model_output(&mut self, now: Timestamp) -> Option<u64> {
         let begun = if self.current.is_some() {
             None

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The version of this contract.
 pub const RESPONSE_VERSION: &str = "1.0.0";
 
-/// A call's one answer. Serializes to the JSON form of the contract; cannot hold a success with an error or the reverse.
+/// A call's one answer. Serializes to the JSON form of `docs/policies.md`; cannot hold a success with an error or the reverse.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResponse {
     pub outcome: Outcome,

@@ -77,7 +77,7 @@ fn metadata_is_that_of_the_tool_selection_matrix() {
             json!(["text"]),
             500,
         ),
-        // The matrix says that it has no side effects; the contract counts it among the tools that write.
+        // The document that its parameters come from says that it has no side effects; ending a session is one.
         (
             "end_voice_session",
             "utility",

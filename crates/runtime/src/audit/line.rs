@@ -1,4 +1,4 @@
-//! What one record of the audit says (contract, section 16). Knows events; no file and no chain.
+//! What one record of the audit says (`docs/operations.md`, "The audit"). Knows events; no file and no chain.
 
 use super::AuditedArguments;
 use crate::redaction::without_sensitive;
@@ -68,7 +68,7 @@ impl What {
     }
 }
 
-/// One line as the contract has it; a handler's own line has `data` in place of the call's outcome.
+/// One line, with the fields that `docs/operations.md` names; a handler's own line has `data` in place of the call's outcome.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {

@@ -1,4 +1,4 @@
-//! The messages between a voice client and the server, as JSON (contract, section 18). Owns their shapes and limits; knows
+//! The messages between a voice client and the server, as JSON (`docs/voice-protocol.md`). Owns their shapes and limits; knows
 //! no socket and no session.
 
 mod incoming;

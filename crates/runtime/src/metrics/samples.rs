@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// As many as the contract's section 16 asks for.
+/// As many of a tool's last calls as its percentiles are made of.
 const SAMPLES_MAX: usize = 1_000;
 
 #[derive(Debug, Default)]

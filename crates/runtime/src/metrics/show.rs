@@ -1,4 +1,4 @@
-//! The two forms in which metrics are shown: the JSON of the contract's section 16, and Prometheus text.
+//! The two forms in which metrics are shown: the JSON of `GET /metrics`, and Prometheus text.
 
 use super::{Counted, ToolCounts};
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
 //! The order of the gates, readable top to bottom: every call of every mode and provider passes them here, and there is
-//! no other way to a handler (contract section 9).
+//! no other way to a handler (`docs/policies.md`, "The pipeline").
 
 use super::admitted::{AdmittedCall, EffectLookup};
 use super::arguments::{self, Completed};

@@ -37,7 +37,7 @@ pub(crate) fn check(
 }
 
 /// Tools that may change something although others' text is in the model's context are capped instead: one block a
-/// session, one ticket a turn (contract section 20).
+/// session, one ticket a turn (`docs/policies.md`, "Limits that are not a turn's").
 pub(crate) fn check_cap(
     tool: &Tool,
     blocks_in_session: u32,

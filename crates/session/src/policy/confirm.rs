@@ -11,7 +11,7 @@ use windlass_tool::registry::Tool;
 /// is an unknown argument and was refused as one before.
 ///
 /// While text that others wrote is in the model's context, that text may be what asks for a change, so that changes need
-/// a grant then (contract section 20); the tools that are exempt are capped instead. What may have happened already does
+/// a grant then (`docs/policies.md`, "Confirmation"); the tools that are exempt are capped instead. What may have happened already does
 /// not happen again without the user's word (section 11, D6).
 pub(crate) fn demand(
     tool: &Tool,

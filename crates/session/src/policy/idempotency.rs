@@ -1,5 +1,5 @@
 //! Steps 2 and 7: who has been here before. A provider's call id names a delivery, not an effect; both are recognised,
-//! each by its own rule (contract section 11).
+//! each by its own rule (`docs/policies.md`, "The same call twice").
 
 use super::arguments;
 use crate::calls::{Call, Earlier};
@@ -16,7 +16,7 @@ use windlass_tool::id::{CallNumber, EffectId, UserId};
 use windlass_tool::json;
 use windlass_tool::registry::Tool;
 
-/// Provider ids shorter than this, in characters, are taken for unstable (contract section 11).
+/// Provider ids shorter than this, in characters, are taken for unstable (`docs/policies.md`, "The same call twice").
 const STABLE_ID_LENGTH_MIN: usize = 9;
 
 fn is_long(id: &str) -> bool {

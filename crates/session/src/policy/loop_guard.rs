@@ -10,7 +10,7 @@ use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::ToolId;
 use windlass_tool::sensitive::Sensitive;
 
-/// The contract's section 13: the third identical call, the next call after two empty results.
+/// The third identical call and the next call after two empty results are refused (`docs/policies.md`, "Loops").
 const SAME_CALLS_MAX: usize = 2;
 const EMPTY_RESULTS_MAX: u32 = 2;
 

@@ -24,8 +24,8 @@ pub(crate) use outcome::{Judged, judge, outcome_unknown, state_of, timed_out};
 pub(crate) use reconnect::{Reconnect, Verdict};
 pub(crate) use retry::{Failed, retry_delay};
 
-/// The one tool that costs no budget: it returns a guide that the prompt had no room for (contract section 9).
+/// The one tool that costs no budget: it returns a guide that the prompt had no room for (`docs/policies.md`, "The pipeline").
 pub(crate) use windlass_tool::registry::DESCRIBE_TOOL;
 
-/// The tool that blocks a user, once a session (contract section 20).
+/// The tool that blocks a user, once a session (`docs/policies.md`, "Limits that are not a turn's").
 pub(crate) const BLOCKING_TOOL: &str = "ignore_user";

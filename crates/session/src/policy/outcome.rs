@@ -1,4 +1,4 @@
-//! Step 12: what a handler brought back is judged against the contract and becomes the one outcome of its call.
+//! Step 12: what a handler brought back is judged by its tool's declaration and becomes the one outcome of its call.
 
 use crate::io::OutcomeState;
 use std::sync::Arc;

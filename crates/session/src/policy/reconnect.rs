@@ -1,5 +1,6 @@
 //! The life of a provider's connections: when one is given up for the next, with which handle, after how long a pause, and
-//! when no other is tried (contract section 10). Knows no socket and no session; it is told what happens and when.
+//! when no other is tried (`docs/policies.md`, "When a connection ends"). Knows no socket and no session; it is told what happens and
+//! when.
 
 use crate::limits::Limits;
 use crate::model::LostReason;
@@ -7,13 +8,13 @@ use crate::time::Timestamp;
 use std::time::Duration;
 use windlass_tool::sensitive::Sensitive;
 
-/// So long before the announced end of a connection the next one is opened, whatever is under way (contract section 10).
+/// So long before the announced end of a connection the next one is opened, whatever is under way.
 const ROTATION_LEAD: Duration = Duration::from_secs(5);
 /// What a provider that announces the end without a time is taken to have said; it stays above the lead.
 const TIME_LEFT_UNSAID: Duration = Duration::from_secs(10);
 /// A connection that held so long is a good one: what failed before it is forgotten.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
-/// A handle that a provider refused so often is thrown away (contract section 10).
+/// A handle that a provider refused so often is thrown away.
 const HANDLE_REFUSALS_MAX: u32 = 2;
 /// Handles are some hundred bytes; a longer one is not kept.
 const HANDLE_BYTES_MAX: usize = 16 * 1024;

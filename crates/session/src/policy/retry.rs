@@ -1,4 +1,4 @@
-//! Whether a failed attempt is worth another one, and when (contract section 14). Knows neither clock nor randomness: the
+//! Whether a failed attempt is worth another one, and when (`docs/policies.md`, "Retries"). Knows neither clock nor randomness: the
 //! jitter comes from the session's seed.
 
 use crate::limits::TurnLimits;
@@ -8,7 +8,7 @@ use windlass_tool::id::CallRef;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
 
-/// The contract's section 14: 300 ms, doubling to 3 s, a fifth more or less.
+/// 300 ms, doubling to 3 s, a fifth more or less (`docs/policies.md`, "Retries").
 const FIRST_DELAY_MS: u64 = 300;
 const DELAY_MS_MAX: u64 = 3_000;
 const JITTER_PERCENT: u64 = 20;

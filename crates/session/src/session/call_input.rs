@@ -17,7 +17,7 @@ use windlass_tool::id::{CallNumber, CallRef};
 use windlass_tool::kind::{Mode, OnInterrupt};
 use windlass_tool::sensitive::Sensitive;
 
-/// Types of client messages that only the server itself sends (contract section 18); a handler may send any other.
+/// Types of client messages that only the server itself sends (`docs/voice-protocol.md`); a handler may send any other.
 const SERVER_TYPES: [&str; 22] = [
     "connected",
     "started",

@@ -1,5 +1,5 @@
 //! Results that outlive the connection on which they were asked for: kept, told as text once neither side speaks, or given
-//! up for the answer to a call that asks for the same again (contract section 10).
+//! up for the answer to a call that asks for the same again (`docs/policies.md`, "When a connection ends").
 
 use super::{Lifecycle, Session};
 use crate::connection::Late;

@@ -1,5 +1,5 @@
-//! Results that outlive the connection over which they were asked for (contract, sections 10 and 15): each is told once, unless the
-//! model asked again first, took the call back, or the tool wants no words about it.
+//! Results that outlive the connection over which they were asked for (`docs/policies.md`, "When a connection ends"): each is
+//! told once, unless the model asked again first, took the call back, or the tool wants no words about it.
 
 use crate::count::State;
 use crate::lane::{Asked, Lane};

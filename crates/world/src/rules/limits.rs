@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Calls that are refused on their way from the registry to the user's consent are paid for, too (contract, section 9).
+    /// Calls that are refused on their way from the registry to the user's consent are paid for, too (`docs/policies.md`, "The pipeline").
     pub(crate) fn charge_refusal(&mut self, index: usize, record: &CallRecord) {
         let is_on_its_way = matches!(
             record.error_type(),
