@@ -247,6 +247,7 @@ impl<'a> Conversation<'a> {
                 // There is no player here whose audio would have to be held back or thrown away.
                 Output::AbortCall { .. }
                 | Output::AwaitEffect { .. }
+                | Output::FindApproval { .. }
                 | Output::DeclineConfirmation { .. }
                 | Output::WithdrawConfirmation { .. }
                 | Output::MarkAnswered { .. }

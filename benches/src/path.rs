@@ -238,6 +238,7 @@ impl CallPath {
             | Output::MarkAnswered { .. }
             | Output::Lookup(_)
             | Output::AwaitEffect { .. }
+            | Output::FindApproval { .. }
             | Output::CheckRate { .. }
             | Output::Connect { .. }
             | Output::AbortCall { .. }

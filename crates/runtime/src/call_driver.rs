@@ -187,6 +187,7 @@ impl CallDriver {
             Output::RecordOutcome(record) => self.record(&record, inputs),
             Output::Lookup(lookup) => self.look_up(lookup, inputs),
             Output::AwaitEffect { call, effect_id } => self.await_effect(call, effect_id),
+            Output::FindApproval { token_hash } => self.find_approval(token_hash, inputs),
             Output::CheckRate {
                 call,
                 tool,
@@ -334,6 +335,15 @@ impl CallDriver {
             Heard::from(answer.unwrap_or(Some(Input::EffectAwaited { call, entry: None })))
         });
         self.asked.push(Asked { purpose, answer });
+    }
+
+    fn find_approval(&mut self, token_hash: TokenHash, inputs: &mut VecDeque<Input>) {
+        let work = effects::approval(&self.identity, token_hash, self.now_unix_ms());
+        let answer = self.shared.store.ask(work);
+        let become_input = move |answer: Result<Option<Input>, StoreUnavailable>| {
+            answer.unwrap_or_else(|error| Some(effects::unsought(token_hash, &error)))
+        };
+        self.expect(answer, become_input, inputs);
     }
 
     /// The token of a confirmation that the client is being asked for, once.

@@ -1,28 +1,29 @@
 //! What a session asks of the store about its effects and confirmations, and how the store's answers become inputs of the
 //! core. Mints tokens and ids; knows no policy.
 
+mod inherited;
 mod snapshots;
 
 use crate::ids::{self, NoRandomness};
 use crate::store_thread::{Pending, StoreHandle};
 use crate::subscriber::SessionIdentity;
-use serde::{Deserialize, Serialize};
+pub use inherited::{Ended, inherited};
+pub(crate) use inherited::{approval, unsought};
 use serde_json::json;
 pub(crate) use snapshots::known_question;
 pub use snapshots::{Left, SnapshotStore, TakeOver};
 use std::sync::Arc;
 use windlass_session::io::{
-    ApprovedQuestion, ConfirmationRequest, Continued, Input, LedgerEntry, OpenQuestion,
-    OutcomeRecord, OutcomeState, Proposed, Reservation, ReservationError, ReservationRefusal,
-    ReserveRequest, Spared, TokenHash,
+    ConfirmationRequest, Input, LedgerEntry, OutcomeRecord, OutcomeState, Proposed, Reservation,
+    ReservationError, ReservationRefusal, ReserveRequest, Spared, TokenHash,
 };
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
-    Decline, Effect, EffectState, Grant, GrantRefusal, GrantState, Outcome, Proposal, Recorded,
-    Renewal, Reserve, ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
+    Decline, Effect, EffectState, GrantRefusal, Outcome, Proposal, Recorded, Renewal, Reserve,
+    ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
 };
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallNumber, ConversationId, EffectId, UserId};
+use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::json;
 use windlass_tool::sensitive::Sensitive;
 
@@ -152,75 +153,6 @@ pub(crate) fn ledger(session: &SessionIdentity, now_unix_ms: u64) -> Work {
 
 fn known(effects: Vec<Effect>) -> Input {
     Input::Ledger(Ok(effects.into_iter().map(ledger_entry).collect()))
-}
-
-/// Where an earlier session of a conversation ended, as its driver wrote it down.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
-    /// The highest number that a call had.
-    pub last_call: CallNumber,
-    /// The numbers by which the client knows the calls of its questions, open or not.
-    pub questions: Vec<(TokenHash, CallNumber)>,
-}
-
-/// What a session that goes on with a conversation is given before anybody is heard: what the conversation has changed, and
-/// the questions to this user that are still open.
-pub fn inherited(
-    transaction: &mut dyn Transaction,
-    conversation: &ConversationId,
-    user: &UserId,
-    ended: &Ended,
-    now_unix_ms: u64,
-) -> Result<Vec<Input>, StoreUnavailable> {
-    let Left { effects, grants } = Left::read(transaction, conversation, user, now_unix_ms)?;
-    let mut continued = Continued {
-        last_call: ended.last_call,
-        questions: Vec::new(),
-        approved: Vec::new(),
-    };
-    for grant in grants {
-        let number =
-            |(hash, call): &(TokenHash, CallNumber)| (*hash == grant.token_hash).then_some(*call);
-        let known = ended.questions.iter().find_map(number);
-        match (grant.state, known) {
-            (GrantState::Open, known) => {
-                // One that was asked after the last word of its session was written down.
-                let next = CallNumber(continued.last_call.0.saturating_add(1));
-                let call = known.unwrap_or(next);
-                continued.last_call = continued.last_call.max(call);
-                continued.questions.extend(question(grant, call));
-            }
-            // Whoever sends its token again hears what came of it.
-            (GrantState::Consumed, Some(call)) => {
-                let of_it = |effect: &&Effect| effect.effect_id == grant.effect_id;
-                continued.approved.push(ApprovedQuestion {
-                    call,
-                    token_hash: grant.token_hash,
-                    response: effects.iter().find(of_it).and_then(response_of),
-                    effect_id: grant.effect_id,
-                    tool: grant.tool,
-                    expires_at_unix_ms: grant.expires_at_unix_ms,
-                });
-            }
-            (GrantState::Consumed, None) | (GrantState::Declined, _) => {}
-        }
-    }
-    Ok(vec![known(effects), Input::Continued(continued)])
-}
-
-/// `None` where its arguments cannot be read any more, so that nobody can approve them.
-fn question(grant: Grant, call: CallNumber) -> Option<OpenQuestion> {
-    let arguments = serde_json::from_str(grant.arguments.expose()).ok()?;
-    Some(OpenQuestion {
-        call,
-        token_hash: grant.token_hash,
-        effect_id: grant.effect_id,
-        tool: grant.tool,
-        tool_version: grant.tool_version.into(),
-        fingerprint: grant.fingerprint,
-        arguments: Sensitive(Arc::new(arguments)),
-        expires_at_unix_ms: grant.expires_at_unix_ms,
-    })
 }
 
 /// What is told to the core where the ledger cannot be read.

@@ -63,6 +63,11 @@ pub enum Input {
         call: CallNumber,
         entry: Option<Box<LedgerEntry>>,
     },
+    /// The answer to [`Output::FindApproval`]: the approval, where one was used with this token and its time is not up.
+    ApprovalFound {
+        token_hash: TokenHash,
+        found: Result<Option<Box<ApprovedQuestion>>, ReservationError>,
+    },
     /// The answer to [`Output::CheckRate`].
     RateChecked {
         call: CallNumber,
@@ -121,7 +126,8 @@ pub struct Continued {
 /// A question whose approval has been used.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ApprovedQuestion {
-    pub call: CallNumber,
+    /// The number by which the client knows the call; `None` where that is not known, and a new one is given.
+    pub call: Option<CallNumber>,
     pub token_hash: TokenHash,
     pub effect_id: EffectId,
     pub tool: ToolId,
@@ -240,6 +246,11 @@ pub enum Output {
     AwaitEffect {
         call: CallNumber,
         effect_id: EffectId,
+    },
+    /// Look in the store for an approval that this user gave in another session of the conversation, and that is used up, and
+    /// answer with [`Input::ApprovalFound`].
+    FindApproval {
+        token_hash: TokenHash,
     },
     /// Ask the user's limit whether a call may run now, and answer with [`Input::RateChecked`].
     CheckRate {

@@ -77,6 +77,8 @@ pub struct Session {
     pub(crate) deadlines: Deadlines,
     pub(crate) connection: Connection,
     pub(crate) confirmations: Confirmations,
+    /// Tokens of questions of which this session knows nothing and the store may, one for each answer that waits.
+    sought: Vec<TokenHash>,
     unsettled: ledger::Unsettled,
     notices: notice::Notices,
     /// The model has read text that others wrote.
@@ -150,6 +152,7 @@ impl Session {
             deadlines: Deadlines::default(),
             connection: Connection::default(),
             confirmations: Confirmations::default(),
+            sought: Vec::new(),
             unsettled: ledger::Unsettled::default(),
             notices: notice::Notices::default(),
             external_in_context: false,
@@ -192,6 +195,9 @@ impl Session {
             Input::LookupSpared { call, reason } => self.on_lookup_spared(call, reason, out),
             Input::EffectAwaited { call, entry } => {
                 self.on_effect_awaited(call, entry.as_deref(), out);
+            }
+            Input::ApprovalFound { token_hash, found } => {
+                self.on_approval_found(token_hash, found, out);
             }
             Input::RateChecked { call, decision } => self.on_rate_checked(call, decision, out),
             Input::CallFinished { call, result } => self.on_call_finished(call, result, out),
@@ -280,6 +286,7 @@ impl Session {
                 Deadline::Attempt(call) => self.on_timeout(call, out),
                 Deadline::Lookup(call) => self.on_lookup_timeout(call, out),
                 Deadline::Elsewhere(call) => self.on_elsewhere_timeout(call, out),
+                Deadline::Approvals => self.give_up_seeking(out),
                 Deadline::Retry(call) => self.on_retry_due(call, out),
                 Deadline::Store(call) => self.on_store_timeout(call, out),
                 Deadline::RecordAgain => self.record_again(out),

@@ -118,6 +118,7 @@ counted!(
         AnsweredAfterTakenBack,
         AwaitedElsewhere,
         HeardFromElsewhere,
+        ApprovalFound,
         QuestionTakenUp,
         TurnTakenUp,
         LedgerReserved,

@@ -100,7 +100,7 @@ impl World {
             let mut entries = ledger.iter();
             let entry = entries.find(|entry| entry.effect_id == grant.effect_id);
             Some(ApprovedQuestion {
-                call: *call,
+                call: Some(*call),
                 token_hash: grant.token_hash,
                 response: entry.and_then(|entry| entry.response.clone()),
                 effect_id: grant.effect_id,

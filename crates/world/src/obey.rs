@@ -58,6 +58,7 @@ impl World {
                 let session = self.lanes[index].number;
                 self.awaited.push((index, session, call, effect_id));
             }
+            Output::FindApproval { token_hash } => self.find_approval(index, token_hash),
             Output::CheckRate { call, charge, .. } => {
                 let is_spent = !self.is_calm && self.random.one_in(4);
                 if is_spent && charge == RateCharge::Charge {

@@ -7,6 +7,7 @@ use crate::rules::Rule;
 use crate::world::World;
 use serde_json::Value;
 use std::sync::Arc;
+use windlass_session::io::{ApprovedQuestion, Input, TokenHash};
 use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored};
 use windlass_store::{Effect, Grant, GrantState, Store};
 use windlass_tool::id::CallNumber;
@@ -93,6 +94,43 @@ impl World {
                 .collect(),
             effects: self.ledger_of(effects),
         })
+    }
+
+    /// What came of an approval that was used in another session of the conversation.
+    pub(crate) fn find_approval(&mut self, index: usize, token_hash: TokenHash) {
+        self.record_again();
+        let now_unix_ms = self.unix_ms();
+        let found = self.ask_store(|transaction| {
+            let Some(grant) = transaction.grant(&token_hash)? else {
+                return Ok(None);
+            };
+            let effect = transaction.effect(&grant.effect_id)?;
+            Ok(Some((grant, effect)))
+        });
+        let lane = &self.lanes[index];
+        let is_used = |grant: &Grant| {
+            grant.state == GrantState::Consumed
+                && grant.conversation_id == lane.conversation
+                && grant.user_id == lane.user
+                && now_unix_ms < grant.expires_at_unix_ms
+        };
+        let found = found.map(|found| found.filter(|(grant, _)| is_used(grant)));
+        let found = found.map(|found| {
+            let (grant, effect) = found?;
+            let entry = self.ledger_of(effect.into_iter().collect()).pop();
+            Some(Box::new(ApprovedQuestion {
+                call: None,
+                token_hash,
+                effect_id: grant.effect_id,
+                tool: grant.tool,
+                response: entry.and_then(|entry| entry.response),
+                expires_at_unix_ms: grant.expires_at_unix_ms,
+            }))
+        });
+        if matches!(found, Ok(Some(_))) {
+            self.report.counts.state(State::ApprovalFound);
+        }
+        self.answer_of_store(index, Input::ApprovalFound { token_hash, found });
     }
 
     /// What the user was asked can still be answered after a restart.

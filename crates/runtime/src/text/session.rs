@@ -302,6 +302,7 @@ impl TextSession {
             | Output::MarkAnswered { .. }
             | Output::Lookup(_)
             | Output::AwaitEffect { .. }
+            | Output::FindApproval { .. }
             | Output::CheckRate { .. }
             | Output::Connect { .. }
             | Output::StartCall(_)

@@ -204,6 +204,7 @@ impl Running {
                     | Output::MarkAnswered { .. }
                     | Output::Lookup(_)
                     | Output::AwaitEffect { .. }
+                    | Output::FindApproval { .. }
                     | Output::CheckRate { .. }
                     | Output::StartCall(_)
                     | Output::AbortCall { .. },

@@ -192,6 +192,26 @@ async fn refused_a_consumed_token_in_other_hands() {
     desk.expect_orders(&["order tea"]);
 }
 
+/// No refusal: what it was given for has been done, and whoever did it is told so, without a second order.
+#[tokio::test(start_paused = true)]
+async fn a_used_token_gets_the_recorded_answer_in_a_session_begun_anew() {
+    let mut desk = Desk::open().await;
+    let token = desk.token.clone();
+    assert_eq!(desk.confirm(&token).await, "ok");
+    let next = Setting {
+        number: 2,
+        ..desk.setting()
+    };
+    assert_eq!(confirm_elsewhere(&desk, next).await, "ok");
+    let eve = Setting {
+        number: 3,
+        user: Some("eve"),
+        ..desk.setting()
+    };
+    assert_eq!(confirm_elsewhere(&desk, eve).await, "CONFIRMATION_EXPIRED");
+    desk.expect_orders(&["order tea"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn refused_a_token_of_another_conversation() {
     let desk = Desk::open().await;

@@ -187,7 +187,7 @@ impl Session {
     ) {
         let now = self.now;
         let Some(entry) = self.confirmations.by_token(&token_hash) else {
-            return self.refuse_token(None, out);
+            return self.seek_approval(token_hash, out);
         };
         let call = entry.question.call;
         if now >= entry.question.expires_at {
@@ -214,6 +214,15 @@ impl Session {
             ErrorType::ConfirmationExpired,
             "this approval is not valid, or not valid any more",
         );
+        self.refuse_answer(call, error, out);
+    }
+
+    pub(super) fn refuse_answer(
+        &mut self,
+        call: Option<CallNumber>,
+        error: CallError,
+        out: &mut Vec<Output>,
+    ) {
         let response = self.response_without_tool("confirm", error);
         let resolution = Resolution::Refused;
         out.push(Output::Event(SessionEvent::ConfirmationResolved {

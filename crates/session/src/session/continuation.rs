@@ -27,8 +27,10 @@ impl Session {
                 None => self.close_changed(question, out),
             }
         }
+        for call in continued.approved.iter().filter_map(|known| known.call) {
+            self.calls.number_after(call);
+        }
         for question in continued.approved {
-            self.calls.number_after(question.call);
             self.remember_approved(question);
         }
     }
@@ -46,11 +48,13 @@ impl Session {
     }
 
     /// Whoever sends the token again hears what came of it, for as long as it is valid.
-    fn remember_approved(&mut self, question: ApprovedQuestion) {
+    pub(super) fn remember_approved(&mut self, question: ApprovedQuestion) {
         let left_ms = self.left_ms(question.expires_at_unix_ms);
-        if left_ms == 0 || self.confirmations.by_call(question.call).is_some() {
+        let mut known = question.call.into_iter();
+        if left_ms == 0 || known.any(|call| self.confirmations.by_call(call).is_some()) {
             return;
         }
+        let call = question.call.unwrap_or_else(|| self.calls.next_number());
         let state = match question.response {
             Some(response) => ConfirmationState::Resolved(response),
             None => ConfirmationState::Elsewhere {
@@ -60,7 +64,7 @@ impl Session {
         };
         self.confirmations.open(Confirmation {
             question: Question {
-                call: question.call,
+                call,
                 token_hash: question.token_hash,
                 effect_id: question.effect_id,
                 expires_at: self.now + Duration::from_millis(left_ms),

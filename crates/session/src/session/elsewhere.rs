@@ -5,7 +5,7 @@ use super::Session;
 use super::restored::tell_client;
 use crate::confirmations::ConfirmationState;
 use crate::deadlines::Deadline;
-use crate::io::{LedgerEntry, OutcomeState, Output};
+use crate::io::{ApprovedQuestion, LedgerEntry, OutcomeState, Output, ReservationError, TokenHash};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::ToolResponse;
@@ -13,7 +13,71 @@ use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::registry::TIMEOUT_MS_MAX;
 
+/// Answers with tokens of which this session knows nothing that wait for the store at one time; further ones are refused.
+const SOUGHT_MAX: usize = 16;
+
 impl Session {
+    /// No question of this session's has the token. An earlier one may have asked it: whoever approved there and sends the
+    /// token again is to hear what came of it.
+    pub(super) fn seek_approval(&mut self, token_hash: TokenHash, out: &mut Vec<Output>) {
+        if self.sought.len() >= SOUGHT_MAX {
+            return self.refuse_token(None, out);
+        }
+        let is_asked = self.sought.contains(&token_hash);
+        self.sought.push(token_hash);
+        if is_asked {
+            return;
+        }
+        if !self.deadlines.is_set(Deadline::Approvals) {
+            let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
+            self.deadlines.set(Deadline::Approvals, self.now + patience);
+        }
+        out.push(Output::FindApproval { token_hash });
+    }
+
+    pub(super) fn on_approval_found(
+        &mut self,
+        token_hash: TokenHash,
+        found: Result<Option<Box<ApprovedQuestion>>, ReservationError>,
+        out: &mut Vec<Output>,
+    ) {
+        let waited = self.sought.len();
+        self.sought.retain(|sought| *sought != token_hash);
+        let askers = waited - self.sought.len();
+        if self.sought.is_empty() {
+            self.deadlines.clear(Deadline::Approvals);
+        }
+        match found {
+            _ if askers == 0 => return,
+            Ok(Some(question)) => self.remember_approved(*question),
+            Ok(None) => {}
+            Err(_) => return self.cannot_tell(askers, out),
+        }
+        for _ in 0..askers {
+            match self.confirmations.call_of(&token_hash) {
+                Some(_) => self.on_confirm(token_hash, true, out),
+                None => self.refuse_token(None, out),
+            }
+        }
+    }
+
+    /// The store takes longer than anybody waits.
+    pub(super) fn give_up_seeking(&mut self, out: &mut Vec<Output>) {
+        self.deadlines.clear(Deadline::Approvals);
+        let askers = std::mem::take(&mut self.sought).len();
+        self.cannot_tell(askers, out);
+    }
+
+    fn cannot_tell(&mut self, askers: usize, out: &mut Vec<Output>) {
+        for _ in 0..askers {
+            let error = CallError::new(
+                ErrorType::Transient,
+                "whether this approval counts cannot be told, because the store does not answer; send it again",
+            );
+            self.refuse_answer(None, error, out);
+        }
+    }
+
     /// Somebody approves what was approved before, and what came of it is not known here.
     pub(super) fn await_effect(&mut self, number: CallNumber, out: &mut Vec<Output>) {
         let Some(entry) = self.confirmations.by_call(number) else {
@@ -85,6 +149,7 @@ impl Session {
 
     /// The session ends: whoever waits for another one's change hears that it goes on.
     pub(super) fn give_up_waiting(&mut self, out: &mut Vec<Output>) {
+        self.give_up_seeking(out);
         for number in self.confirmations.awaited_elsewhere() {
             self.deadlines.clear(Deadline::Elsewhere(number));
             self.on_elsewhere_timeout(number, out);

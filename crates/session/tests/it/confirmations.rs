@@ -311,6 +311,7 @@ fn a_client_that_comes_back_gets_a_new_token_and_the_old_one_dies() {
             propose call-1 pay in place of token-1
             client: confirm call-1 "Pay 10"
             > confirm token-1
+            find token-1
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > confirm token-2

@@ -1,6 +1,6 @@
 //! Sessions that go on where an earlier one of their conversation ended: its open questions are theirs.
 
-use crate::harness::check;
+use crate::harness::{Bench, check};
 use expect_test::expect;
 use windlass_tool::kind::Mode;
 
@@ -83,6 +83,7 @@ fn what_cannot_be_approved_any_more_is_not_taken_up() {
         expect![[r#"
             > continued 3 7 0 effect-9 pay 1.0.0 {"text":"10"}
             > confirm token-7
+            find token-7
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > continued 3 7 60 effect-9 pay 0.9.0 {"text":"10"}
@@ -125,6 +126,7 @@ fn a_token_that_was_used_before_the_restart_gets_the_recorded_answer() {
             client: confirmation result call-4 OUTCOME_UNKNOWN pay was started, and how it ended is not known
             > approved 5 9 0 effect-7 pay kept
             > confirm token-9
+            find token-9
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > wait 60000
@@ -197,5 +199,97 @@ fn whoever_waits_for_a_change_made_elsewhere_hears_of_it_before_the_session_ends
             session ended: Stopped
             close Stopped
         "#]],
+    );
+}
+
+#[test]
+fn a_token_that_another_session_has_used_gets_the_recorded_answer_in_one_begun_anew() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > store has 7 60 effect-9 pay kept
+            > confirm token-7
+            find token-7
+            client: confirmation result call-1 ok
+            > confirm token-7
+            client: confirmation result call-1 ok
+            > confirm token-8
+            find token-8
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+            > store has 9 60 effect-8 pay
+            > decline token-9
+            find token-9
+            await effect-8 for call-2
+            > awaited 2 succeeded effect-8 pay {"text":"10"}
+            client: confirmation result call-2 ok
+            > confirm token-9
+            client: confirmation result call-2 ok
+            > store has 5 0 effect-5 pay kept
+            > confirm token-5
+            find token-5
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+            > calls function-call-1 pay {"text":"10"}
+            turn 1 started
+            client: ModelGenerating
+            propose call-3 pay
+            call-3 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 "Pay 10"
+        "#]],
+    );
+}
+
+#[test]
+fn nobody_waits_for_a_store_that_cannot_say_whether_a_token_was_used() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > store down
+            > confirm token-7
+            find token-7
+            nothing Refused
+            client: confirmation result  TRANSIENT whether this approval counts cannot be told, because the store does not answer; send it again
+            > store up
+            > finding hangs
+            > confirm token-7
+            find token-7
+            > confirm token-7
+            > wait 5000
+            nothing Refused
+            client: confirmation result  TRANSIENT whether this approval counts cannot be told, because the store does not answer; send it again
+            nothing Refused
+            client: confirmation result  TRANSIENT whether this approval counts cannot be told, because the store does not answer; send it again
+            > confirm token-7
+            find token-7
+            > stop
+            nothing Refused
+            client: confirmation result  TRANSIENT whether this approval counts cannot be told, because the store does not answer; send it again
+            client: session complete, 0 transcripts
+            client: Stopped
+            session ended: Stopped
+            close Stopped
+        "#]],
+    );
+}
+
+#[test]
+fn no_more_tokens_are_looked_for_at_once_than_a_limit() {
+    let (mut bench, _) = Bench::with(Mode::Voice, |_| {});
+    bench.line("finding hangs");
+    let sought: Vec<String> = (1..=17)
+        .map(|token| bench.line(&format!("confirm token-{token}")))
+        .collect();
+    assert!(
+        sought[..16]
+            .iter()
+            .all(|lines| lines.starts_with("find token-"))
+    );
+    assert!(
+        sought[16].contains("CONFIRMATION_EXPIRED"),
+        "{}",
+        sought[16]
     );
 }

@@ -26,6 +26,7 @@ fn refused_a_forged_token() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-9
+            find token-9
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
@@ -200,6 +201,7 @@ fn refused_a_token_before_it_was_asked_for() {
             turn 1 started
             to model: text "pay"
             > confirm token-1
+            find token-1
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > calls function-call-1 pay {"text":"10"}
@@ -238,6 +240,7 @@ fn refused_an_old_token_after_a_resume() {
             propose call-1 pay in place of token-1
             client: confirm call-1 "Pay 10"
             > confirm token-1
+            find token-1
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],

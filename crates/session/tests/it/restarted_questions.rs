@@ -34,6 +34,7 @@ fn an_open_question_waits_on_under_a_new_token() {
             > ready
             to model: history "pay / Please confirm."
             > confirm token-1
+            find token-1
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > confirm token-2
@@ -248,6 +249,7 @@ fn a_question_that_ran_out_meanwhile_is_over() {
             read ledger
             > back
             > confirm token-1
+            find token-1
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
@@ -318,6 +320,7 @@ fn a_client_that_waits_for_a_question_hears_that_its_time_is_up() {
             client: confirmation result call-1 CONFIRMATION_EXPIRED the question is not open any more: its time is up, or it was taken back
             > back
             > confirm token-1
+            find token-1
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
@@ -356,6 +359,7 @@ fn a_question_about_a_tool_that_has_changed_is_closed_with_that_reason() {
             > killed
             read ledger
             > confirm token-1
+            find token-1
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],

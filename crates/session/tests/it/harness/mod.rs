@@ -7,14 +7,15 @@ mod tools;
 
 use books::Books;
 use expect_test::Expect;
-use parse::{parse, parse_finding};
+use parse::{parse, parse_approval, parse_finding};
 use render::render_all;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tools::{changed_registry, profile, registry};
 use windlass_session::io::{
-    Input, Output, Proposed, RateDecision, Reservation, ReservationError, ReservationRefusal,
+    ApprovedQuestion, Input, Output, Proposed, RateDecision, Reservation, ReservationError,
+    ReservationRefusal,
 };
 use windlass_session::limits::Limits;
 use windlass_session::session::{Session, SessionConfig};
@@ -43,6 +44,9 @@ pub(crate) struct Bench {
     finding: Option<Finding>,
     /// What another session has reserved of the next wish.
     begun_elsewhere: Option<EffectId>,
+    /// What the store has of an approval that was used in another session.
+    approval: Option<ApprovedQuestion>,
+    finding_hangs: bool,
     rate: Option<Duration>,
     books: Books,
     /// The newest snapshot, as text; the disk takes no more of them where it is full.
@@ -90,6 +94,8 @@ impl Bench {
             recording: Recording::Works,
             finding: Some(Finding::Unknown),
             begun_elsewhere: None,
+            approval: None,
+            finding_hangs: false,
             rate: None,
             books: Books::default(),
             saved,
@@ -117,6 +123,14 @@ impl Bench {
         }
         if let Some(effect) = line.strip_prefix("begun elsewhere ") {
             self.begun_elsewhere = Some(EffectId::new(effect));
+            return String::new();
+        }
+        if let Some(known) = line.strip_prefix("store has ") {
+            self.approval = Some(parse_approval(known, None));
+            return String::new();
+        }
+        if line == "finding hangs" {
+            self.finding_hangs = true;
             return String::new();
         }
         if let Some(what) = line.strip_prefix("lookup finds ") {
@@ -251,6 +265,16 @@ impl Bench {
                 call: lookup.call(),
                 finding,
             }),
+            Output::FindApproval { token_hash } => {
+                let known = self.approval.clone();
+                let known = known.filter(|known| known.token_hash == *token_hash);
+                let found = match self.store_is_down {
+                    true => Err(disk_full()),
+                    false => Ok(known.map(Box::new)),
+                };
+                let token_hash = *token_hash;
+                (!self.finding_hangs).then_some(Input::ApprovalFound { token_hash, found })
+            }
             Output::CheckRate { call, .. } => Some(Input::RateChecked {
                 call: *call,
                 decision: match self.rate {

@@ -254,21 +254,27 @@ fn continued(text: &str) -> Continued {
 
 /// `CALL TOKEN SECONDS EFFECT TOOL [kept]`: one approval that was used, with what came of it or without.
 fn approved(text: &str) -> Continued {
-    let words: Vec<&str> = text.split(' ').collect();
-    let call = CallNumber(words[0].parse().unwrap());
-    let seconds: u64 = words[2].parse().unwrap();
-    let tool = words[4];
+    let (call, rest) = text.split_once(' ').unwrap();
+    let call = CallNumber(call.parse().unwrap());
     Continued {
         last_call: call,
         questions: Vec::new(),
-        approved: vec![ApprovedQuestion {
-            call,
-            token_hash: [words[1].parse().unwrap(); 32],
-            effect_id: EffectId::new(words[3]),
-            tool: ToolId::parse(tool).unwrap(),
-            response: words.get(5).map(|_| kept_response(tool)),
-            expires_at_unix_ms: 1_795_000_000_000 + seconds * 1_000,
-        }],
+        approved: vec![parse_approval(rest, Some(call))],
+    }
+}
+
+/// `TOKEN SECONDS EFFECT TOOL [kept]`
+pub(crate) fn parse_approval(text: &str, call: Option<CallNumber>) -> ApprovedQuestion {
+    let words: Vec<&str> = text.split(' ').collect();
+    let seconds: u64 = words[1].parse().unwrap();
+    let tool = words[3];
+    ApprovedQuestion {
+        call,
+        token_hash: [words[0].parse().unwrap(); 32],
+        effect_id: EffectId::new(words[2]),
+        tool: ToolId::parse(tool).unwrap(),
+        response: words.get(4).map(|_| kept_response(tool)),
+        expires_at_unix_ms: 1_795_000_000_000 + seconds * 1_000,
     }
 }
 

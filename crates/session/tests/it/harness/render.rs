@@ -36,6 +36,7 @@ fn render(output: &Output) -> Option<String> {
         Output::RecordOutcome(record) => format!("record {} {:?}", record.effect_id, record.state),
         Output::Lookup(lookup) => format!("look up {} of {}", lookup.effect_id(), lookup.tool().id),
         Output::AwaitEffect { call, effect_id } => format!("await {effect_id} for {call}"),
+        Output::FindApproval { token_hash } => format!("find token-{}", token_hash[0]),
         Output::CheckRate {
             call, tool, charge, ..
         } => match charge {
