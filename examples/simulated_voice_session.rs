@@ -30,7 +30,7 @@ use windlass_store::MemoryStore;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::handler::{
     Blocks, Caller, Cancellation, Context, Execution, Failure, Finding, HandlerMessage,
-    HandlerResult, Invocation, Knowledge, Outbox, OutboxClosed, ToolFacts, World,
+    HandlerResult, Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts, World,
 };
 use windlass_tool::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, UserId};
 use windlass_tool::kind::Mode;
@@ -264,27 +264,32 @@ impl<'a> Conversation<'a> {
     /// Runs a handler where it stands. The built-in tools have their answers at hand in memory.
     fn execute(&mut self, call: &AdmittedCall) -> HandlerResult {
         let tool = call.tool();
-        let context = Context {
-            call: call.call(),
-            caller: Arc::new(Caller {
+        let config = self.session.config();
+        let of_session = SessionContext {
+            caller: Caller {
                 client_id: ClientId::new("client"),
-                session_id: self.session.config().session_id.clone(),
-                user_id: self.session.config().user_id.clone(),
-                conversation_id: self.session.config().conversation_id.clone(),
-            }),
-            mode: Mode::Voice,
+                session_id: config.session_id.clone(),
+                user_id: config.user_id.clone(),
+                conversation_id: config.conversation_id.clone(),
+            },
+            mode: config.mode,
+            registry_version: config.registry.version().clone(),
+            world: self.world.clone(),
+            outbox: Arc::new(Unheard),
+        };
+        let context = Context {
+            of_session: Arc::new(of_session),
+            call: call.call(),
             turn: call.turn(),
             tool: ToolFacts {
                 id: tool.id.clone(),
                 version: tool.version.clone(),
                 idempotent: tool.idempotent,
             },
-            session: call.session().clone(),
+            session: call.session(),
             effect_id: call.effect_id().cloned(),
             deadline_unix_ms: STARTED_UNIX_MS + (self.now + call.timeout()).as_millis(),
             cancellation: Cancellation::default(),
-            world: self.world.clone(),
-            outbox: Arc::new(Unheard),
         };
         let arguments = call.arguments().clone();
         match tool.handler.execute(Invocation { arguments, context }) {

@@ -14,7 +14,7 @@ use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::{
     Blocks, Caller, Cancellation, Context, Execution, HandlerMessage, Invocation, Knowledge,
-    Outbox, OutboxClosed, ToolFacts, World,
+    Outbox, OutboxClosed, SessionContext, ToolFacts, World,
 };
 use windlass_tool::id::{CallRef, ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
@@ -32,9 +32,8 @@ pub(crate) struct CallPath {
     inputs: VecDeque<Input>,
     outputs: Vec<Output>,
     frames: Vec<Vec<u8>>,
-    caller: Arc<Caller>,
-    world: Arc<dyn World>,
-    outbox: Arc<dyn Outbox>,
+    context: Arc<SessionContext>,
+    cancellation: Cancellation,
     keeps_commands: bool,
     kept: Vec<ModelCommand>,
     /// Events and client updates seen, so that a test can tell that they came.
@@ -116,6 +115,13 @@ impl CallPath {
             user_id: session.config().user_id.clone(),
             conversation_id: session.config().conversation_id.clone(),
         };
+        let context = SessionContext {
+            caller,
+            mode: session.config().mode,
+            registry_version: session.config().registry.version().clone(),
+            world: Arc::new(NoWorld),
+            outbox: Arc::new(NoOutbox),
+        };
         let mut path = Self {
             codec: Codec::new(found.profile),
             session,
@@ -123,9 +129,8 @@ impl CallPath {
             inputs: VecDeque::new(),
             outputs,
             frames: Vec::new(),
-            caller: Arc::new(caller),
-            world: Arc::new(NoWorld),
-            outbox: Arc::new(NoOutbox),
+            context: Arc::new(context),
+            cancellation: Cancellation::default(),
             keeps_commands: false,
             kept: Vec::new(),
             notices: 0,
@@ -250,28 +255,26 @@ impl CallPath {
         }
     }
 
-    fn invocation(&self, call: &AdmittedCall) -> Invocation {
+    fn invocation(&mut self, call: &AdmittedCall) -> Invocation {
+        self.cancellation.renew();
         let config = self.session.config();
         let tool = call.tool();
         let deadline = u64::try_from(call.timeout().as_millis()).unwrap_or(u64::MAX);
         Invocation {
             arguments: call.arguments().clone(),
             context: Context {
+                of_session: self.context.clone(),
                 call: call.call(),
-                caller: self.caller.clone(),
-                mode: config.mode,
                 turn: call.turn(),
                 tool: ToolFacts {
                     id: tool.id.clone(),
                     version: tool.version.clone(),
                     idempotent: tool.idempotent,
                 },
-                session: call.session().clone(),
+                session: call.session(),
                 effect_id: call.effect_id().cloned(),
                 deadline_unix_ms: config.started_unix_ms.saturating_add(deadline),
-                cancellation: Cancellation::default(),
-                world: self.world.clone(),
-                outbox: self.outbox.clone(),
+                cancellation: self.cancellation.clone(),
             },
         }
     }

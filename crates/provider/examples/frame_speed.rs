@@ -98,7 +98,6 @@ fn measure_encoding(codec: &mut Codec, pcm: &[u8]) {
         id: Some("function-call-3225422447732038294".into()),
         name: "kb_search".into(),
         projection: Projection {
-            tool_id: "kb_search".into(),
             duration_ms: 1,
             body: ProjectionBody::Success {
                 data: Some(serde_json::json!({"results": [

@@ -42,8 +42,8 @@ const UNANSWERED_SUGGESTION: &str =
     "Do not say that it was done. Ask the user before it is tried again.";
 
 impl<'a> Reading<'a> {
-    /// Pictures stay with the client: not every model takes them in a result.
-    pub(crate) fn of(projection: &'a Projection) -> Self {
+    /// Of a call of this tool. Pictures stay with the client: not every model takes them in a result.
+    pub(crate) fn of(tool: &'a str, projection: &'a Projection) -> Self {
         let body = match &projection.body {
             ProjectionBody::Success {
                 data,
@@ -67,7 +67,7 @@ impl<'a> Reading<'a> {
             }),
         };
         Self {
-            tool_id: &projection.tool_id,
+            tool_id: tool,
             duration_ms: projection.duration_ms,
             body,
         }

@@ -82,9 +82,14 @@ pub(crate) struct CallDriver {
 }
 
 impl CallDriver {
-    pub(crate) fn new(identity: SessionIdentity, world: Arc<dyn World>, shared: Shared) -> Self {
+    pub(crate) fn new(
+        identity: SessionIdentity,
+        registry_version: Arc<str>,
+        world: Arc<dyn World>,
+        shared: Shared,
+    ) -> Self {
         Self {
-            executor: Executor::new(identity.clone(), world.clone()),
+            executor: Executor::new(identity.clone(), registry_version, world.clone()),
             identity,
             world,
             shared,

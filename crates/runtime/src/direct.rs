@@ -78,10 +78,11 @@ impl DirectSession {
     fn open(request: DirectRequest, events: Option<Vec<SessionEvent>>) -> Self {
         let session = request.session;
         let identity = SessionIdentity::of(request.client_id, &session);
+        let version = session.registry.version().clone();
         let mut outputs = Vec::new();
         let mut direct = Self {
             core: RecordedSession::begin(session, request.shared.journal.as_deref(), &mut outputs),
-            calls: CallDriver::new(identity, request.world, request.shared),
+            calls: CallDriver::new(identity, version, request.world, request.shared),
             started: Instant::now(),
             events,
             answer: None,

@@ -17,7 +17,7 @@ use windlass_session::io::{AdmittedCall, EffectLookup, LOOKUP_ATTEMPT};
 use windlass_session::under_way::Claim;
 use windlass_tool::handler::{
     Caller, Cancellation, Cause, Context, Execution, Failure, Finding, HandlerMessage,
-    HandlerResult, Invocation, Lookup, LookupInvocation, Outbox, Placement, SessionFacts,
+    HandlerResult, Invocation, Lookup, LookupInvocation, Placement, SessionContext, SessionFacts,
     ToolFacts, World,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
@@ -34,10 +34,11 @@ pub enum Report {
 
 pub struct Executor {
     identity: SessionIdentity,
-    /// What of the identity the handlers are given.
-    caller: Arc<Caller>,
-    world: Arc<dyn World>,
+    /// What every handler is given.
+    context: Arc<SessionContext>,
     messages: Arc<Messages>,
+    /// Of most calls, which answer at once and leave it to the next.
+    cancellation: Cancellation,
     tasks: JoinSet<Ended>,
     running: Vec<Running>,
     /// A result whose messages are handed out before it.
@@ -58,18 +59,31 @@ struct Running {
 }
 
 impl Executor {
-    pub fn new(identity: SessionIdentity, world: Arc<dyn World>) -> Self {
+    /// `registry_version` is that of the registry that the session is pinned to.
+    pub fn new(
+        identity: SessionIdentity,
+        registry_version: Arc<str>,
+        world: Arc<dyn World>,
+    ) -> Self {
         let caller = Caller {
             client_id: identity.client_id.clone(),
             session_id: identity.session_id.clone(),
             user_id: identity.user_id.clone(),
             conversation_id: identity.conversation_id.clone(),
         };
+        let messages: Arc<Messages> = Arc::default();
+        let context = SessionContext {
+            caller,
+            mode: identity.mode,
+            registry_version,
+            world,
+            outbox: messages.clone(),
+        };
         Self {
             identity,
-            caller: Arc::new(caller),
-            world,
-            messages: Arc::default(),
+            context: Arc::new(context),
+            messages,
+            cancellation: Cancellation::default(),
             tasks: JoinSet::new(),
             running: Vec::new(),
             ended: None,
@@ -83,8 +97,8 @@ impl Executor {
         call: &AdmittedCall,
         claim: Option<Claim>,
     ) -> Option<(CallRef, HandlerResult)> {
-        let cancellation = Cancellation::default();
-        let invocation = self.invocation(call, cancellation.clone());
+        self.cancellation.renew();
+        let invocation = self.invocation(call, self.cancellation.clone());
         let handler = call.tool().handler.clone();
         let call_ref = call.call();
         let abort = match handler.placement() {
@@ -108,7 +122,7 @@ impl Executor {
         };
         self.running.push(Running {
             call: call_ref,
-            cancellation,
+            cancellation: self.cancellation.clone(),
             abort,
             writes: call.tool().writes(),
             deadline: Instant::now() + call.timeout(),
@@ -187,21 +201,18 @@ impl Executor {
         let Circumstances { tool, timeout, .. } = circumstances;
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         Context {
+            of_session: self.context.clone(),
             call: circumstances.call,
-            caller: self.caller.clone(),
-            mode: self.identity.mode,
             turn: circumstances.turn,
             tool: ToolFacts {
                 id: tool.id.clone(),
                 version: tool.version.clone(),
                 idempotent: tool.idempotent,
             },
-            session: circumstances.session.clone(),
+            session: circumstances.session,
             effect_id: circumstances.effect_id.cloned(),
-            deadline_unix_ms: self.world.now_unix_ms().saturating_add(timeout_ms),
+            deadline_unix_ms: self.context.world.now_unix_ms().saturating_add(timeout_ms),
             cancellation: circumstances.cancellation,
-            world: self.world.clone(),
-            outbox: self.messages.clone() as Arc<dyn Outbox>,
         }
     }
 
@@ -328,7 +339,7 @@ struct Circumstances<'a> {
     turn: u64,
     effect_id: Option<&'a EffectId>,
     timeout: Duration,
-    session: &'a SessionFacts,
+    session: SessionFacts,
     cancellation: Cancellation,
 }
 

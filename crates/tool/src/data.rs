@@ -20,8 +20,9 @@ pub struct Data(Arc<Forms>);
 
 /// One of them is there from the beginning.
 struct Forms {
-    text: Option<Box<str>>,
-    /// Of the text.
+    /// JSON in UTF-8, as the serializer wrote it. That is looked at again only where somebody needs a `str`.
+    bytes: Option<Box<[u8]>>,
+    /// Of the bytes.
     names: Names,
     tree: OnceLock<Value>,
 }
@@ -36,48 +37,54 @@ impl Data {
             &mut bytes,
             Noting::into(&mut names),
         ))?;
-        let text = str::from_utf8(&bytes).map_err(serde::ser::Error::custom)?;
         Ok(Self(Arc::new(Forms {
-            text: Some(text.into()),
+            bytes: Some(bytes.as_slice().into()),
             names,
             tree: OnceLock::new(),
         })))
     }
 
+    fn bytes(&self) -> Option<&[u8]> {
+        self.0.bytes.as_deref()
+    }
+
     /// The text, where it was made as text.
     pub fn text(&self) -> Option<&str> {
-        self.0.text.as_deref()
+        self.bytes().and_then(|bytes| str::from_utf8(bytes).ok())
     }
 
     /// As much of it as so many characters hold, with words for what was cut: whole items of lists, then the ends of texts.
     /// `None` where it is short enough.
     pub fn shortened(&self, characters_max: usize) -> Option<(Self, String)> {
-        if self.text().is_some_and(|text| text.len() <= characters_max) {
+        if self
+            .bytes()
+            .is_some_and(|bytes| bytes.len() <= characters_max)
+        {
             return None;
         }
         let (value, words) = crate::cap::cap(self, characters_max)?;
         Some((value.into(), words))
     }
 
-    /// The text, where no name in it begins with `$`, at any depth.
-    pub fn text_without_dollars(&self) -> Option<&str> {
-        self.text()
+    /// The text's bytes, where no name in it begins with `$`, at any depth.
+    pub fn bytes_without_dollars(&self) -> Option<&[u8]> {
+        self.bytes()
             .filter(|_| !self.0.names.may_begin_with_dollar())
     }
 
     /// Whether it is surely an object that has members, and holds no empty list at any depth. `false` says nothing.
     pub fn is_surely_full(&self) -> bool {
-        let is_full = |text: &str| text.starts_with("{\"");
-        self.text().is_some_and(is_full) && !self.0.names.may_have_empty_list()
+        let is_full = |bytes: &[u8]| bytes.starts_with(b"{\"");
+        self.bytes().is_some_and(is_full) && !self.0.names.may_have_empty_list()
     }
 
     /// Whether it is an object with one of these members.
     pub fn has_any(&self, names: &[&str]) -> bool {
         let may_have = |name: &&str| self.0.names.may_have(name);
-        if self.text().is_some() && !names.iter().any(may_have) {
+        if self.bytes().is_some() && !names.iter().any(may_have) {
             return false;
         }
-        if let Some(found) = self.text().and_then(|text| has_name(text, names)) {
+        if let Some(found) = self.bytes().and_then(|bytes| has_name(bytes, names)) {
             return found;
         }
         let object = self.as_object();
@@ -86,9 +93,8 @@ impl Data {
 }
 
 /// Whether an object has one of these names for a member of its own. `None` where something is escaped before that is known;
-/// else quotes and brackets alone tell what lies deeper. The text is JSON that was written here.
-fn has_name(text: &str, names: &[&str]) -> Option<bool> {
-    let bytes = text.as_bytes();
+/// else quotes and brackets alone tell what lies deeper. The bytes are JSON that was written here.
+fn has_name(bytes: &[u8], names: &[&str]) -> Option<bool> {
     if bytes.first() != Some(&b'{') {
         return Some(false);
     }
@@ -122,7 +128,7 @@ impl Deref for Data {
 
     fn deref(&self) -> &Value {
         // What was written by the same crate is read by it, but for a depth that no tool has a use for.
-        let read = || serde_json::from_str(self.text().unwrap_or("null"));
+        let read = || serde_json::from_slice(self.bytes().unwrap_or(b"null"));
         self.0.tree.get_or_init(|| read().unwrap_or_default())
     }
 }
@@ -130,7 +136,7 @@ impl Deref for Data {
 impl From<Value> for Data {
     fn from(value: Value) -> Self {
         Self(Arc::new(Forms {
-            text: None,
+            bytes: None,
             names: Names::default(),
             tree: OnceLock::from(value),
         }))
@@ -236,7 +242,7 @@ mod tests {
         assert!(Data::of(&pieces).unwrap().has_any(&["results"]));
         assert!(Data::of(&json!({"": 1})).unwrap().has_any(&[""]));
         let raw = Data::of(&[raw(r#"{"results":[],"$ref":1}"#)]).unwrap();
-        assert_eq!(raw.text_without_dollars(), None);
+        assert_eq!(raw.bytes_without_dollars(), None);
         for (value, is_free, is_full) in [
             (json!({"a": {"b": [{"$ref": 1}]}}), false, true),
             (json!({"a": "$ref", "b$": ["$"]}), true, true),
@@ -247,10 +253,10 @@ mod tests {
             (json!([1]), true, false),
         ] {
             let data = Data::of(&value).unwrap();
-            assert_eq!(data.text_without_dollars().is_some(), is_free, "{value}");
+            assert_eq!(data.bytes_without_dollars().is_some(), is_free, "{value}");
             assert_eq!(data.is_surely_full(), is_full, "{value}");
             let tree = Data::from(value);
-            assert!(!tree.is_surely_full() && tree.text_without_dollars().is_none());
+            assert!(!tree.is_surely_full() && tree.bytes_without_dollars().is_none());
         }
     }
 

@@ -147,7 +147,6 @@ impl Serialize for ToolResponse {
 /// What a model reads of an answer, before a codec gives it its provider's shape. Holds no intents and no tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Projection {
-    pub tool_id: Arc<str>,
     pub duration_ms: u64,
     pub body: ProjectionBody,
 }
@@ -197,7 +196,6 @@ pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> 
         },
     };
     Projection {
-        tool_id: response.meta.tool_id.clone(),
         duration_ms: response.meta.duration_ms,
         body,
     }

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +90,7 @@ pub struct Invocation {
     pub context: Context,
 }
 
-/// Whose session it is: the same for all of its calls, which share it.
+/// Whose session it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub client_id: ClientId,
@@ -98,12 +99,21 @@ pub struct Caller {
     pub conversation_id: ConversationId,
 }
 
-/// Who calls, in what session, and what the attempt may do with the outside world.
+/// What is the same for all calls of a session, which share it.
+pub struct SessionContext {
+    pub caller: Caller,
+    pub mode: Mode,
+    /// Of the registry that the session began with.
+    pub registry_version: Arc<str>,
+    pub world: Arc<dyn World>,
+    pub outbox: Arc<dyn Outbox>,
+}
+
+/// Who calls, in what session, and what the attempt may do with the outside world. It reads as its [`SessionContext`], too.
 #[derive(Clone)]
 pub struct Context {
+    pub of_session: Arc<SessionContext>,
     pub call: CallRef,
-    pub caller: Arc<Caller>,
-    pub mode: Mode,
     pub turn: u64,
     pub tool: ToolFacts,
     pub session: SessionFacts,
@@ -112,8 +122,14 @@ pub struct Context {
     /// Milliseconds since the Unix epoch after which nobody waits for the attempt any more.
     pub deadline_unix_ms: u64,
     pub cancellation: Cancellation,
-    pub world: Arc<dyn World>,
-    pub outbox: Arc<dyn Outbox>,
+}
+
+impl Deref for Context {
+    type Target = SessionContext;
+
+    fn deref(&self) -> &SessionContext {
+        &self.of_session
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,10 +140,9 @@ pub struct ToolFacts {
 }
 
 /// A read-only picture of the session at the moment of admission.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionFacts {
     pub is_active: bool,
-    pub registry_version: Arc<str>,
     pub is_model_generating: bool,
     pub pending_end_voice_session: bool,
 }
@@ -143,6 +158,13 @@ impl Cancellation {
 
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
+    }
+
+    /// Makes another of it for the next attempt, unless nobody else has this one and nothing was cancelled by it.
+    pub fn renew(&mut self) {
+        if Arc::strong_count(&self.0) > 1 || self.is_cancelled() {
+            *self = Self::default();
+        }
     }
 }
 
@@ -452,4 +474,21 @@ impl Success {
 )]
 pub enum ContentPart {
     Image { mime_type: String, url: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cancellation;
+
+    #[test]
+    fn an_attempt_is_cancelled_by_nothing_that_came_before_it() {
+        let mut cancellation = Cancellation::default();
+        let of_first = cancellation.clone();
+        cancellation.renew();
+        of_first.cancel();
+        assert!(!cancellation.is_cancelled());
+        cancellation.cancel();
+        cancellation.renew();
+        assert!(!cancellation.is_cancelled());
+    }
 }

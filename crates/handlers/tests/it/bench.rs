@@ -10,7 +10,7 @@ use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, Caller, Cancellation, CapabilityFuture, Cause, Context,
     Execution, Facets, Failure, Finding, GetRequest, Handler, HandlerMessage, Hit, Invocation,
     Knowledge, KnowledgeError, Lookup, LookupInvocation, Outbox, OutboxClosed, Record, Report,
-    SearchAnswer, SearchRequest, SessionFacts, Snippet, Success, ToolFacts, World,
+    SearchAnswer, SearchRequest, SessionContext, SessionFacts, Snippet, Success, ToolFacts, World,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -119,18 +119,24 @@ impl Bench {
     }
 
     fn context(&self, tool: &str) -> Context {
-        Context {
-            call: CallRef {
-                call: CallNumber(1),
-                attempt: 1,
-            },
-            caller: Arc::new(Caller {
+        let of_session = SessionContext {
+            caller: Caller {
                 client_id: ClientId::new("client"),
                 session_id: SessionId::new("session"),
                 user_id: UserId::new("user"),
                 conversation_id: ConversationId::new("conversation"),
-            }),
+            },
             mode: self.mode,
+            registry_version: "1.0.00000000".into(),
+            world: Arc::new(Handle(self.fakes.clone())),
+            outbox: Arc::new(Handle(self.fakes.clone())),
+        };
+        Context {
+            of_session: Arc::new(of_session),
+            call: CallRef {
+                call: CallNumber(1),
+                attempt: 1,
+            },
             turn: 1,
             tool: ToolFacts {
                 id: ToolId::parse(tool).unwrap(),
@@ -139,15 +145,12 @@ impl Bench {
             },
             session: SessionFacts {
                 is_active: self.session_is_active,
-                registry_version: "1.0.00000000".into(),
                 is_model_generating: true,
                 pending_end_voice_session: self.session_is_ending,
             },
             effect_id: Some(effect_id()),
             deadline_unix_ms: NOW_UNIX_MS + 10_000,
             cancellation: Cancellation::default(),
-            world: Arc::new(Handle(self.fakes.clone())),
-            outbox: Arc::new(Handle(self.fakes.clone())),
         }
     }
 

@@ -71,8 +71,8 @@ fn write_body(body: &ProjectionBody, frame: &mut Vec<u8>) {
             frame.extend_from_slice(br#""output":{"status":"success""#);
             if let Some(data) = data {
                 frame.extend_from_slice(br#","data":"#);
-                match data.text_without_dollars() {
-                    Some(text) => frame.extend_from_slice(text.as_bytes()),
+                match data.bytes_without_dollars() {
+                    Some(bytes) => frame.extend_from_slice(bytes),
                     None => write_data(data, frame),
                 }
             }

@@ -160,7 +160,7 @@ fn model_contents<'a>(
                 };
                 let name = wire_name(&call.name);
                 let reading = match &item.logged.result {
-                    Some(projection) => Reading::of(projection),
+                    Some(projection) => Reading::of(&call.name, projection),
                     None => Reading::unanswered(&call.name),
                 };
                 parts.push(Part {

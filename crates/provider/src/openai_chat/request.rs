@@ -189,7 +189,7 @@ fn model_messages<'a>(
                         (profile.thought_signatures && ids.is_empty()).then_some(&*UNSIGNED)
                     });
                 let reading = match &item.logged.result {
-                    Some(projection) => Reading::of(projection),
+                    Some(projection) => Reading::of(&call.name, projection),
                     None => Reading::unanswered(&call.name),
                 };
                 assistant.tool_calls.push(ToolCall {

@@ -104,7 +104,7 @@ pub(super) fn image(number: u64, mime_type: &str, data: &Arc<[u8]>) -> Vec<u8> {
 /// `None` where the call had no id: the service takes no answer without one.
 pub(super) fn tool_response(number: u64, response: &ModelToolResponse) -> Option<Vec<u8>> {
     let call_id = response.id.as_deref()?;
-    let output = Reading::of(&response.projection).openai();
+    let output = Reading::of(&response.name, &response.projection).openai();
     Some(item(
         number,
         Body::FunctionCallOutput {
@@ -121,7 +121,7 @@ pub(super) fn late_results(number: u64, responses: &[ModelToolResponse]) -> Vec<
         text.push('\n');
         text.push_str(&response.name);
         text.push_str(": ");
-        text.push_str(&Reading::of(&response.projection).openai());
+        text.push_str(&Reading::of(&response.name, &response.projection).openai());
     }
     message(number, "system", Content::InputText { text: &text })
 }

@@ -36,7 +36,6 @@ fn response(id: Option<&str>, name: &str, body: ProjectionBody) -> ModelToolResp
         id: id.map(Into::into),
         name: name.into(),
         projection: Projection {
-            tool_id: name.into(),
             duration_ms: 3,
             body,
         },

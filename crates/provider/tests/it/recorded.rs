@@ -150,7 +150,6 @@ fn our_answer_to_a_recorded_call_has_the_recorded_shape() {
                 id: call.id.clone(),
                 name: name.clone(),
                 projection: Projection {
-                    tool_id: name,
                     duration_ms: 1,
                     body: ProjectionBody::Success {
                         data: Some(json!("Recorded 5 (steady).").into()),

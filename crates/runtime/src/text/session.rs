@@ -114,12 +114,13 @@ impl TextSession {
     pub fn begin(request: TextRequest) -> Self {
         let session = request.session;
         let identity = SessionIdentity::of(request.client_id, &session);
+        let version = session.registry.version().clone();
         let mut outputs = Vec::new();
         let journal = request.shared.journal.as_deref();
         let core = RecordedSession::begin(session, journal, &mut outputs);
         let mut text = Self {
             core,
-            calls: CallDriver::new(identity, request.world, request.shared),
+            calls: CallDriver::new(identity, version, request.world, request.shared),
             log: ConversationLog::new(request.settings.limits.log),
             summaries: Summaries::default(),
             settings: request.settings,

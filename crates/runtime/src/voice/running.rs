@@ -99,9 +99,10 @@ impl Running {
             history_follows: !session.history.is_empty(),
         };
         let link = Link::open(admission.provider.as_ref(), &session, &first, deadline);
+        let version = session.registry.version().clone();
         let mut outputs = Vec::new();
         let mut running = Box::new(Self {
-            calls: CallDriver::new(identity, admission.world, service.shared.clone()),
+            calls: CallDriver::new(identity, version, admission.world, service.shared.clone()),
             core: RecordedSession::begin(session, service.shared.journal.as_deref(), &mut outputs),
             provider: admission.provider,
             link,

@@ -265,7 +265,6 @@ impl Session {
         let state = self.state.get();
         SessionFacts {
             is_active: state.is_active,
-            registry_version: self.config.registry.version().clone(),
             is_model_generating: state.is_model_generating,
             pending_end_voice_session: state.pending_end.is_some(),
         }

@@ -50,8 +50,8 @@ impl AdmittedCall {
         self.timeout
     }
 
-    pub fn session(&self) -> &SessionFacts {
-        &self.session
+    pub fn session(&self) -> SessionFacts {
+        self.session
     }
 }
 
@@ -89,8 +89,8 @@ impl EffectLookup {
         self.timeout
     }
 
-    pub fn session(&self) -> &SessionFacts {
-        &self.session
+    pub fn session(&self) -> SessionFacts {
+        self.session
     }
 }
 

@@ -120,9 +120,7 @@ impl Deliveries {
 
     pub(crate) fn remember(&mut self, slot: Slot, state: DeliveryState) {
         self.records.put(slot.key.clone(), Delivery { slot, state });
-        if self.records.len() > self.entries_max {
-            self.records.pop_lru();
-        }
+        bound(&mut self.records, self.entries_max);
     }
 
     /// Gives the record of an open delivery its answer, or records both where the open one was forgotten.

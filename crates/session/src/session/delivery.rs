@@ -82,7 +82,7 @@ impl Session {
         out.push(Output::Event(SessionEvent::CallRejected(record)));
         let is_spoken = !has_bug!(self, LeavesRefusalsOpen);
         let turn = slot.turn;
-        self.answer(slot, &settled, scheduling, is_spoken, true, out);
+        self.answer(slot, settled.clone(), scheduling, is_spoken, true, out);
         self.wind_up(turn, out);
         settled
     }
@@ -113,7 +113,7 @@ impl Session {
         let settled = self.refuse_delivery(call.slot(), error, charge, out);
         for (slot, rule) in call.attached {
             self.deduplicated(&slot, rule, out);
-            self.answer(slot, &settled, scheduling, true, true, out);
+            self.answer(slot, settled.clone(), scheduling, true, true, out);
         }
         settled
     }
@@ -184,7 +184,7 @@ impl Session {
         match record.map(|delivery| delivery.state.clone()) {
             Some(DeliveryState::Settled(settled)) => {
                 let scheduling = self.scheduling_of_answer(&slot, settled.response.is_ok());
-                self.answer(slot, &settled, scheduling, true, true, out);
+                self.answer(slot, settled, scheduling, true, true, out);
             }
             Some(DeliveryState::Open(_)) | None => self.release(&slot, None, true, out),
         }
@@ -217,7 +217,7 @@ impl Session {
         let state = DeliveryState::Settled(recorded);
         self.deliveries.remember(slot.clone(), state);
         let scheduling = self.scheduling_of_answer(slot, settled.response.is_ok());
-        self.answer(slot.clone(), &replayed, scheduling, is_owed, true, out);
+        self.answer(slot.clone(), replayed, scheduling, is_owed, true, out);
         self.wind_up(slot.turn, out);
     }
 
@@ -240,7 +240,7 @@ impl Session {
     pub(super) fn answer(
         &mut self,
         slot: Slot,
-        settled: &Settled,
+        settled: Settled,
         scheduling: Option<Scheduling>,
         is_spoken: bool,
         blocks: bool,
@@ -248,7 +248,7 @@ impl Session {
     ) {
         let is_here = self.is_here(&slot);
         if is_spoken && !is_here {
-            self.keep_late(&slot, settled, scheduling);
+            self.keep_late(&slot, &settled, scheduling);
         }
         let answers_twice = has_bug!(self, AnswersTwice);
         let is_heard = is_spoken
@@ -273,7 +273,6 @@ impl Session {
         });
         self.release(&slot, answer, blocks, out);
         if is_heard && settled.is_outcome {
-            let settled = settled.clone();
             self.connection.unconfirmed.push(Late {
                 slot,
                 settled,

@@ -101,7 +101,7 @@ impl Session {
         self.apply_intents(number, &settled.response.intents, out);
         self.collect_citations(call.tool(), &settled.response);
         let batch = call.delivered().batch;
-        self.answer_all(call, &settled, scheduling, out);
+        self.answer_all(call, settled, scheduling, out);
         self.hold_microphone(out);
         self.reserve_next(batch, out);
         self.end_if_due(out);
@@ -111,10 +111,11 @@ impl Session {
     fn answer_all(
         &mut self,
         call: Call,
-        settled: &Settled,
+        settled: Settled,
         scheduling: Option<Scheduling>,
         out: &mut Vec<Output>,
     ) {
+        let for_others = (!call.attached.is_empty()).then(|| settled.clone());
         let (scheduling, blocks) = match call.grant {
             // Whoever joined an approved call waits for it as for any other.
             Some(_) => (None, true),
@@ -130,7 +131,7 @@ impl Session {
         };
         let spoken = call.spoken;
         if call.grant.is_some() {
-            self.resolve_approved(&call, settled, out);
+            self.resolve_approved(&call, &settled, out);
         } else {
             self.answer(
                 Slot::Valid(call.facts),
@@ -141,9 +142,9 @@ impl Session {
                 out,
             );
         }
-        for (slot, rule) in call.attached {
+        for ((slot, rule), settled) in call.attached.into_iter().zip(for_others.iter().cycle()) {
             self.deduplicated(&slot, rule, out);
-            self.answer(slot, settled, scheduling, true, blocks, out);
+            self.answer(slot, settled.clone(), scheduling, true, blocks, out);
         }
     }
 

@@ -228,7 +228,6 @@ fn answer(id: &str) -> ModelToolResponse {
         id: Some(Arc::from(id)),
         name: "look".into(),
         projection: Projection {
-            tool_id: "look".into(),
             duration_ms: 3,
             body: ProjectionBody::Success {
                 data: Some(json!({"t": 1}).into()),

@@ -51,7 +51,6 @@ fn result(id: Option<&str>, name: &str, data: Value) -> Entry {
         id: id.map(Arc::from),
         name: name.into(),
         projection: Projection {
-            tool_id: name.into(),
             duration_ms: 3,
             body: ProjectionBody::Success {
                 data: Some(data.into()),

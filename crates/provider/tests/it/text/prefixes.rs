@@ -117,7 +117,6 @@ fn projection(random: &mut Random) -> Projection {
         },
     };
     Projection {
-        tool_id: "kb_search".into(),
         duration_ms: 1,
         body,
     }
