@@ -136,6 +136,13 @@ impl Confirmations {
         })
     }
 
+    /// The question that waits for the user about the same wish.
+    pub(crate) fn open_like(&self, fingerprint: &[u8; 32]) -> Option<&Question> {
+        let mut open = self.iter_open();
+        let like = open.find(|(_, call)| call.fingerprint.as_ref() == Some(fingerprint));
+        like.map(|(entry, _)| &entry.question)
+    }
+
     /// The questions whose approval waits for another session's change.
     pub(crate) fn awaited_elsewhere(&self) -> Vec<CallNumber> {
         let is_awaited = |entry: &&Confirmation| matches!(entry.state, ConfirmationState::Elsewhere { askers, .. } if askers > 0);

@@ -15,6 +15,7 @@ mod lookup;
 mod model_input;
 mod notice;
 mod remembered;
+mod reopened;
 mod restored;
 mod settlement;
 

@@ -93,6 +93,7 @@ counted!(
         RejectedRateLimit,
         RejectedStore,
         AwaitsConsent,
+        AsksOnceMore,
         Cancelled,
         SameDelivery,
         SameEffectRunning,

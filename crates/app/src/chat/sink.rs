@@ -33,8 +33,12 @@ impl TurnSink for ChatSink {
 
     fn client(&mut self, update: &ClientUpdate) {
         if let ClientUpdate::ConfirmationResult { call, response } = update {
-            // A token of nobody's.
-            self.answers_nothing |= call.is_none();
+            // A token of nobody's, or one that may be shown again because nothing was begun.
+            let is_retryable = response
+                .expose()
+                .error()
+                .is_some_and(|error| error.retryable);
+            self.answers_nothing |= call.is_none() || (is_retryable && !self.has_changed);
             if let Some(answer) = self.answer.take() {
                 // Whoever asked may have left.
                 let _ = answer.send(response.expose().clone());

@@ -24,8 +24,14 @@ use windlass_tool::template;
 impl Session {
     /// Step 10: has the question stored. The call is answered when it is.
     pub(crate) fn ask(&mut self, mut call: Call, out: &mut Vec<Output>) {
+        // One that was approved in vain is put anew, under a new token in place of its own.
+        let replaced = call
+            .fingerprint
+            .and_then(|fingerprint| self.confirmations.open_like(&fingerprint))
+            .map(|question| (question.token_hash, question.effect_id.clone()));
         // Those that are being stored will be open, too.
         let asked = self.confirmations.open_count() + self.calls.proposing();
+        let asked = asked - usize::from(replaced.is_some());
         let is_full = asked >= self.config.limits.open_confirmations_max;
         if is_full && !has_bug!(self, AsksWithoutLimit) {
             let error = confirm::too_many(call.tool());
@@ -33,7 +39,9 @@ impl Session {
         }
         call.phase = Phase::Proposing;
         let number = call.number();
-        let request = Box::new(self.request(&call, None));
+        let (replaces, effect_id) = replaced.unzip();
+        call.kept_effect = effect_id.or(call.kept_effect);
+        let request = Box::new(self.request(&call, replaces));
         out.push(Output::RequestConfirmation(request));
         let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
         self.deadlines
@@ -65,6 +73,9 @@ impl Session {
             return self.on_renewed(number, outcome, out);
         };
         self.deadlines.clear(Deadline::Store(number));
+        if outcome.is_ok() {
+            self.drop_replaced(&call, out);
+        }
         match outcome {
             Ok(proposed) if !call.is_taken_back => self.asked(call, proposed, out),
             Ok(Proposed { token_hash, .. }) => {
@@ -415,7 +426,9 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         let response = settled.response.clone();
+        let is_open_again = self.opens_again(call, &response);
         if call.effect_id.is_none()
+            && !is_open_again
             && let Some(token_hash) = call.grant
         {
             // It was never reserved, so that the token is still good in the store.
@@ -424,8 +437,14 @@ impl Session {
         if self.confirmations.by_call(call.number()).is_none() {
             return;
         }
-        let resolved = ConfirmationState::Resolved(response.clone());
-        self.answer_askers(call.number(), &response, resolved, out);
+        let next = match is_open_again {
+            true => ConfirmationState::Open(Box::new(call.for_consent())),
+            false => ConfirmationState::Resolved(response.clone()),
+        };
+        self.answer_askers(call.number(), &response, next, out);
+        if is_open_again {
+            self.wait_again(call, out);
+        }
         if call.attached.is_empty() {
             self.notify_approved(call, settled, out);
         }

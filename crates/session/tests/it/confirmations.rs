@@ -277,11 +277,8 @@ fn the_users_limit_is_charged_when_the_call_runs() {
             call-1 Approved
             check rate call-1 limited_pay
             call-1 finished RateLimit
-            withdraw token-1
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was called too often by this user\",\"suggestion\":\"Too many calls just now. Tell the user to wait a little.\",\"type\":\"RATE_LIMIT\"}}"
-            > confirm token-1
-            client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
         "#]],
     );
 }
@@ -367,12 +364,13 @@ fn a_store_that_is_down_asks_nobody_and_starts_nothing() {
             reserve call-2 pay as effect-1 with token-2
             call-2 problem: the store does not answer: disk full
             call-2 finished Transient
-            withdraw token-2
             client: confirmation result call-2 TRANSIENT pay was not started: the store does not answer
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
             > store up
             > confirm token-2
-            client: confirmation result call-2 TRANSIENT pay was not started: the store does not answer
+            call-2 Approved
+            reserve call-2 pay as effect-1 with token-2
+            start call-2 pay (effect-1) {"text":"10"}
         "#]],
     );
 }

@@ -17,6 +17,7 @@ mod pipeline;
 mod provider_loss;
 mod random;
 mod refusals;
+mod reopened;
 mod restarted_questions;
 mod restarts;
 mod retries;

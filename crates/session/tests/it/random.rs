@@ -163,7 +163,11 @@ impl Ledger {
                 let is_asked = ["ConfirmationRequired", "OutcomeUnknown"]
                     .iter()
                     .any(|error| words.get(2) == Some(error) && words[1] == "rejected");
-                if is_asked {
+                // One that was approved in vain may be approved again.
+                let is_vain = !self.started.contains_key(call)
+                    && matches!(words.get(2), Some(&("Transient" | "RateLimit")))
+                    && self.approved.remove(call);
+                if is_asked || is_vain {
                     return;
                 }
                 *self.ended.entry(call.to_owned()).or_default() += 1;

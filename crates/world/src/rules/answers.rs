@@ -177,8 +177,12 @@ impl World {
             SessionEvent::ConfirmationRequested { call, .. } => {
                 self.report.counts.state(State::AwaitsConsent);
                 let lane = &mut self.lanes[index];
-                lane.call(*call).questions += 1;
                 lane.watch.open_questions.insert(call.0);
+                let facts = lane.call(*call);
+                facts.questions += 1;
+                if facts.questions > 1 {
+                    self.report.counts.state(State::AsksOnceMore);
+                }
             }
             SessionEvent::ConfirmationResolved { call, resolution } => {
                 self.on_resolution(index, *call, *resolution);

@@ -10,6 +10,8 @@ use windlass_tool::id::{CallNumber, EffectId};
 pub(super) struct Books {
     effects: BTreeMap<EffectId, LedgerEntry>,
     questions: BTreeMap<TokenHash, KnownQuestion>,
+    /// What the store is being asked to reserve, with the token that is used up by it.
+    reserving: Option<(LedgerEntry, Option<TokenHash>)>,
     /// What was asked last for each call, until the store has answered.
     asked: BTreeMap<CallNumber, KnownQuestion>,
 }
@@ -51,9 +53,6 @@ impl Books {
                 }
             }
             Output::Reserve(request) => {
-                if let Some(token) = request.grant {
-                    self.answer(&token, QuestionState::Consumed);
-                }
                 let entry = LedgerEntry {
                     fingerprint: request.fingerprint,
                     effect_id: EffectId::new(""),
@@ -62,7 +61,7 @@ impl Books {
                     response: None,
                     is_answered: false,
                 };
-                self.effects.insert(EffectId::new(""), entry);
+                self.reserving = Some((entry, request.grant));
             }
             _ => {}
         }
@@ -76,7 +75,10 @@ impl Books {
 
     /// The effect that was just asked to be reserved gets its id.
     pub(super) fn reserved(&mut self, effect_id: &EffectId) {
-        let entry = self.effects.remove(&EffectId::new("")).unwrap();
+        let (entry, grant) = self.reserving.take().unwrap();
+        if let Some(token) = grant {
+            self.answer(&token, QuestionState::Consumed);
+        }
         let effect_id = effect_id.clone();
         let entry = LedgerEntry {
             effect_id: effect_id.clone(),
