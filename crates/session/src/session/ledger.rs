@@ -368,6 +368,11 @@ impl Session {
     ) {
         self.connection.outdate(&known.effect_id);
         let state = state_of(&response);
+        if state == OutcomeState::Succeeded {
+            // Another run of the same effect has nothing to add.
+            let late = &mut self.unsettled.late;
+            late.retain(|started| started.effect_id != known.effect_id);
+        }
         out.push(Output::RecordOutcome(OutcomeRecord {
             effect_id: known.effect_id.clone(),
             state,

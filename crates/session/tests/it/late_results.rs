@@ -456,3 +456,44 @@ fn an_effect_that_answers_several_calls_is_told_once_after_a_loss() {
         "#]],
     );
 }
+
+#[test]
+fn a_result_that_comes_after_its_effect_was_looked_up_settles_nothing_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > calls function-call-1 write {"text":"a"}
+            turn 1 started
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > lookup finds it happened {"found":true}
+            > calls function-call-2 write {"text":"a"}
+            answered effect-1
+            look up effect-1 of write
+            record effect-1 Succeeded
+            call-2 settled effect-1: true
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"found":true}
+            client: ToolsComplete { tool_count: 1 }
+            > returns 1 {"x":1}
+            call-1 returned late
+            > lost 1
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1 interrupted
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: late write ok {"found":true}
+        "#]],
+    );
+}
