@@ -8,12 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use windlass_tool::compile::Vocabularies;
 use windlass_tool::problem::Severity;
 
 /// Editors write a file in several steps; building waits until they have been quiet for this long.
 const QUIET: Duration = Duration::from_millis(300);
+/// A folder that never is quiet is not waited for longer than this.
+const UNQUIET_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the tools folder {folder} cannot be watched: {cause}; start without --watch")]
@@ -149,12 +151,8 @@ struct Rebuilder {
 impl Rebuilder {
     fn run(mut self, changes: &Receiver<()>) {
         while let Ok(()) = changes.recv() {
-            loop {
-                match changes.recv_timeout(QUIET) {
-                    Ok(()) => {}
-                    Err(RecvTimeoutError::Timeout) => break,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                }
+            if !quiet(changes) {
+                return;
             }
             let is_folder = self.has_folder_changed.swap(false, Ordering::AcqRel);
             let words = self.workshop.knowledge.vocabularies();
@@ -201,9 +199,43 @@ impl Rebuilder {
     }
 }
 
+/// Waits after a change until nothing changes any more, but not for ever; false where nobody is left who could tell.
+fn quiet(changes: &Receiver<()>) -> bool {
+    let end = Instant::now() + UNQUIET_MAX;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match changes.recv_timeout(left.min(QUIET)) {
+            Ok(()) if left.is_zero() => return true,
+            Ok(()) => {}
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Somebody writes without a pause: whoever waited for one would wait for ever.
+    #[test]
+    fn a_folder_that_never_is_quiet_is_read_all_the_same() {
+        let Changes { bell, receiver } = Changes::new();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    bell.ring();
+                    std::thread::sleep(QUIET / 30);
+                }
+            });
+            assert!(quiet(&receiver));
+            is_over.store(true, Ordering::Release);
+        });
+        drop(bell);
+        receiver.try_iter().for_each(drop);
+        assert!(!quiet(&receiver));
+    }
 
     #[test]
     fn changes_that_nobody_has_looked_at_wait_as_one() {

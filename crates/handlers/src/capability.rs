@@ -30,17 +30,10 @@ where
 /// What the knowledge base could not do, in words for the model. The cause of an outage is for operators only.
 pub(crate) fn knowledge_report(error: KnowledgeError, context: &Context) -> Box<Report> {
     match error {
-        KnowledgeError::UnknownNamespace(_) => {
-            let allowed = context.world.knowledge().facets().namespaces;
-            Box::new(Report {
-                suggestion: Some(format!(
-                    "Use one of these namespaces: {}.",
-                    allowed.join(", ")
-                )),
-                details: Some(json!({"pointer": "/namespace", "allowed": allowed})),
-                ..Report::new(FailureKind::Validation, error.to_string())
-            })
-        }
+        KnowledgeError::UnknownNamespace { ref readable, .. } => Box::new(Report {
+            details: Some(json!({"pointer": "/namespace", "allowed": readable})),
+            ..Report::new(FailureKind::Validation, error.to_string())
+        }),
         KnowledgeError::InvalidFilter(_) => Box::new(Report {
             details: Some(json!({"pointer": "/filters"})),
             ..Report::new(FailureKind::Validation, error.to_string())

@@ -7,9 +7,7 @@
 
 mod shared;
 
-use shared::{
-    ATTEMPTS, BySubject, Chance, QUESTIONS, percentiles, quickest, record, request, vector,
-};
+use shared::{ATTEMPTS, BySubject, Chance, percentiles, quickest, record, request, vector};
 use std::future::{Future, ready};
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,6 +17,7 @@ use windlass_knowledge::{KnowledgeBase, Observer, Options};
 use windlass_tool::handler::{CapabilityFuture, GetRequest, Knowledge, Record};
 use windlass_tool::id::UserId;
 
+const QUESTIONS: usize = 1_000;
 /// A question that is asked again is not encoded again.
 const ONCE: usize = 1;
 

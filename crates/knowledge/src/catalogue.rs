@@ -213,7 +213,14 @@ pub(crate) fn readable<'a>(
     if is_known && access.may_read(user, namespace) {
         return Ok(namespace);
     }
-    Err(KnowledgeError::UnknownNamespace(namespace.to_owned()))
+    let readable = facets.namespaces.iter();
+    Err(KnowledgeError::UnknownNamespace {
+        name: namespace.to_owned(),
+        readable: readable
+            .filter(|name| access.may_read(user, name))
+            .cloned()
+            .collect(),
+    })
 }
 
 fn bound(

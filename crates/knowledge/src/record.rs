@@ -46,7 +46,7 @@ pub(crate) fn admit(mut record: Record) -> Result<Record, RecordError> {
     if record.title.is_empty() {
         return Err(RecordError::new(
             "title",
-            "is missing: add one to the front matter or begin the text with a `# ` heading",
+            "is missing: add one, or begin a Markdown text with a `# ` heading",
         ));
     }
     check_length("title", &record.title, TITLE_CHARACTERS_MAX)?;

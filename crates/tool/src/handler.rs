@@ -2,6 +2,7 @@
 //! and what it may answer. A handler never sees a socket, a provider, a confirmation token or another session.
 
 mod failure;
+mod knowledge;
 
 use crate::arguments::Arguments;
 use crate::data::Data;
@@ -9,9 +10,13 @@ use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, 
 use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
 pub use failure::{Cause, Failure, Report};
+pub use knowledge::{
+    Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
+    Snippet,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -280,114 +285,6 @@ pub trait World: Send + Sync {
     fn now_unix_ms(&self) -> u64;
     fn knowledge(&self) -> Arc<dyn Knowledge>;
     fn blocks(&self) -> Arc<dyn Blocks>;
-}
-
-/// The knowledge base as tools see it.
-pub trait Knowledge: Send + Sync {
-    fn search(
-        &self,
-        request: SearchRequest,
-    ) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>>;
-    /// `Ok(Err(near ids))` where there is no such record.
-    fn get(
-        &self,
-        request: GetRequest,
-    ) -> CapabilityFuture<Result<Result<Record, Vec<String>>, KnowledgeError>>;
-    /// The vocabularies that `kb_search` declares.
-    fn facets(&self) -> Facets;
-}
-
-/// The record types and namespaces that occur in the knowledge base, each list sorted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facets {
-    pub types: Vec<String>,
-    pub namespaces: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct SearchRequest {
-    pub query: String,
-    /// `None` searches the namespace that the knowledge base has as its default.
-    pub namespace: Option<String>,
-    pub record_type: Option<String>,
-    /// All of them must be on the record.
-    pub tags: Vec<String>,
-    /// RFC 3339, inclusive.
-    pub updated_from: Option<String>,
-    /// RFC 3339, inclusive.
-    pub updated_to: Option<String>,
-    pub top_k: usize,
-    pub snippets: bool,
-    pub user_id: UserId,
-    /// How long a search may take depends on whether somebody listens.
-    pub mode: Mode,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct SearchAnswer {
-    pub hits: Vec<Hit>,
-    /// How the answer was found: `lexical`, `dense` or `hybrid`.
-    pub retrieval: String,
-    /// The embedding model, where one took part.
-    pub model: Option<String>,
-    /// Why `retrieval` is less than the knowledge base has: `dense_timeout` or `dense_unavailable`.
-    pub degraded: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
-    pub record: Arc<Record>,
-    /// 0 to 1, comparable within one `retrieval` and `model` only.
-    pub score: f64,
-    pub snippet: Option<Snippet>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snippet {
-    pub text: String,
-    /// Bytes into the record's body.
-    pub start: usize,
-    pub end: usize,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct GetRequest {
-    pub id: String,
-    pub namespace: Option<String>,
-    pub user_id: UserId,
-}
-
-/// One record of the knowledge base.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Record {
-    pub id: String,
-    pub namespace: String,
-    #[serde(rename = "type")]
-    pub record_type: String,
-    pub title: String,
-    #[serde(default)]
-    pub aliases: Vec<String>,
-    pub body: String,
-    #[serde(default)]
-    pub tags: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    pub source_type: String,
-    pub source_path: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_updated: Option<String>,
-    #[serde(default)]
-    pub metadata: Map<String, Value>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KnowledgeError {
-    #[error("there is no namespace {0:?}")]
-    UnknownNamespace(String),
-    #[error("{0}")]
-    InvalidFilter(String),
-    #[error("the knowledge base does not answer: {0}")]
-    Unavailable(String),
 }
 
 /// Users that nobody serves until a time.

@@ -32,6 +32,7 @@ mod with_postgres {
     fn settings(address: Sensitive<String>, maker: &Maker) -> PostgresSettings {
         PostgresSettings {
             exact_max: maker.postgres_exact_max,
+            root_certificate: maker.postgres_root_certificate.clone(),
             ..PostgresSettings::new(address)
         }
     }

@@ -28,7 +28,8 @@ impl LiveKnowledge {
         vocabularies(self.facets(), self.default_namespace())
     }
 
-    fn default_namespace(&self) -> String {
+    /// The namespace that is searched where nobody names one.
+    pub(crate) fn default_namespace(&self) -> String {
         match self {
             Self::Memory(base) => base.load().default_namespace().to_owned(),
             #[cfg(feature = "postgres")]

@@ -39,6 +39,8 @@ pub(crate) struct Maker {
     /// Vectors in a database that are compared one by one.
     #[cfg(feature = "postgres")]
     postgres_exact_max: usize,
+    #[cfg(feature = "postgres")]
+    postgres_root_certificate: Option<PathBuf>,
 }
 
 /// Whose questions the base answers.
@@ -61,6 +63,8 @@ impl Maker {
             loading: Arc::new(Loading::begin(config, &machine)?),
             #[cfg(feature = "postgres")]
             postgres_exact_max: knowledge.postgres_exact_max.count(),
+            #[cfg(feature = "postgres")]
+            postgres_root_certificate: knowledge.postgres_root_certificate.clone(),
             folder: config.folders.knowledge.clone(),
             options: Options {
                 limits: IngestLimits {

@@ -124,6 +124,20 @@ fn records_are_found_fetched_and_counted() {
 }
 
 #[test]
+fn where_nothing_is_found_the_other_namespaces_are_named() {
+    let folder = place(None);
+    let search = |word: &str| kb(folder.path(), &["search", word]).output;
+    assert_eq!(search("nothing"), "nothing found\nlexical\n");
+    let crew = folder.path().join("kb/crew/doc");
+    fs::create_dir_all(&crew).unwrap();
+    fs::write(crew.join("sails.md"), HULL.replace("The hull", "Canvas")).unwrap();
+    assert_eq!(
+        search("canvas"),
+        "nothing found in the namespace public; there are also crew\nlexical\n"
+    );
+}
+
+#[test]
 fn what_cannot_be_done_is_said_in_a_line() {
     let folder = place(None);
     fs::write(folder.path().join("empty.jsonl"), "").unwrap();
@@ -143,7 +157,7 @@ fn what_cannot_be_done_is_said_in_a_line() {
         ),
         (
             &["search", "oak", "--namespace", "none"],
-            "windlass: there is no namespace \"none\"",
+            "windlass: there is no namespace \"none\"; use one of these: public",
         ),
         (
             &["search", "oak", "--from", "May"],

@@ -11,7 +11,32 @@ use std::path::Path;
 #[cfg(feature = "postgres")]
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
 
-fn kb(folder: &Path, database: &str, arguments: &[&str]) -> Run {
+/// The server that the test set-up has started; says so where there is none, except where `CI` is set and one is needed.
+#[cfg(feature = "postgres")]
+#[expect(clippy::print_stdout, reason = "a test that has nothing to do says so")]
+pub(crate) fn database() -> Option<String> {
+    let database = std::env::var(VARIABLE).ok();
+    let is_needed = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(
+        database.is_some() || !is_needed,
+        "{VARIABLE} names no server"
+    );
+    if database.is_none() {
+        println!("skipped: {VARIABLE} names no server; `cargo xtask test` starts one");
+    }
+    database
+}
+
+/// The program has one schema only: whoever holds this is alone in it.
+#[cfg(feature = "postgres")]
+pub(crate) fn alone() -> fs::File {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("usual-schema.lock");
+    let lock = fs::File::create(path).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+pub(crate) fn kb(folder: &Path, database: &str, arguments: &[&str]) -> Run {
     run(command(folder)
         .arg("kb")
         .args(arguments)
@@ -19,16 +44,13 @@ fn kb(folder: &Path, database: &str, arguments: &[&str]) -> Run {
         .env("WINDLASS_KNOWLEDGE_POSTGRES", database))
 }
 
-/// The one test that uses the usual schema of the server.
 #[test]
 #[cfg(feature = "postgres")]
 fn a_moved_base_is_searched_in_the_database() {
-    let Ok(database) = std::env::var(VARIABLE) else {
-        let is_needed = std::env::var_os("CI").is_some_and(|value| value == "true");
-        assert!(!is_needed, "{VARIABLE} names no server");
-        println!("skipped: {VARIABLE} names no server; `cargo xtask test` starts one");
+    let Some(database) = database() else {
         return;
     };
+    let _alone = alone();
     let folder = place(None);
     let records = folder.path().join("kb/public/doc");
     let moved = json_of(&kb(folder.path(), &database, &["move", "--format", "json"]));
@@ -93,6 +115,23 @@ fn a_database_that_cannot_be_asked_is_said_in_a_line() {
     assert!(!line.contains("hunter2"), "{line}");
     let nowhere = run_without_database(folder.path());
     assert_eq!(nowhere.code, 2);
+}
+
+#[test]
+#[cfg(feature = "postgres")]
+fn a_root_certificate_that_cannot_be_read_is_said_in_a_line() {
+    let folder = place(None);
+    let mut search = command(folder.path());
+    search.args(["kb", "search", "oak", "--kb", "kb", "--data", "data"]);
+    search.env("WINDLASS_KNOWLEDGE_POSTGRES", "postgres://ada@host/base");
+    let variable = "WINDLASS_KNOWLEDGE_POSTGRES_ROOT_CERTIFICATE";
+    let run = run(search.env(variable, "nowhere.pem"));
+    assert_eq!(run.code, 1);
+    let [line] = &run.problems[..] else {
+        panic!("{:?}", run.problems);
+    };
+    let said = "windlass: the certificates in nowhere.pem cannot be read: ";
+    assert!(line.starts_with(said), "{line}");
 }
 
 fn run_without_database(folder: &Path) -> Run {

@@ -16,6 +16,8 @@ mod hours_end;
 mod kills;
 mod knowledge;
 mod knowledge_moved;
+#[cfg(feature = "postgres")]
+mod knowledge_outage;
 mod knowledge_served;
 mod oddities;
 mod pages;

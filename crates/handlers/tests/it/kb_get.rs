@@ -106,7 +106,10 @@ fn an_outage_is_transient_and_a_wrong_namespace_is_the_callers_mistake() {
             FailureKind::Transient,
         ),
         (
-            KnowledgeError::UnknownNamespace("x".into()),
+            KnowledgeError::UnknownNamespace {
+                name: "x".into(),
+                readable: Vec::new(),
+            },
             FailureKind::Validation,
         ),
     ] {

@@ -196,11 +196,7 @@ fn an_empty_result_is_an_answer_and_not_an_error() {
 #[test]
 fn errors_of_the_knowledge_base_keep_their_meaning() {
     for (error, kind, pointer) in [
-        (
-            KnowledgeError::UnknownNamespace("studio".into()),
-            FailureKind::Validation,
-            Some("/namespace"),
-        ),
+        (no_studio(), FailureKind::Validation, Some("/namespace")),
         (
             KnowledgeError::InvalidFilter("the date range ends before it starts".into()),
             FailureKind::Validation,
@@ -238,14 +234,26 @@ fn an_outage_may_be_retried_and_its_cause_is_for_operators_only() {
     );
 }
 
+fn no_studio() -> KnowledgeError {
+    KnowledgeError::UnknownNamespace {
+        name: "studio".into(),
+        readable: vec!["crew".into(), "public".into()],
+    }
+}
+
 #[test]
 fn an_unknown_namespace_is_answered_with_those_there_are() {
     let bench = Bench::new(Mode::Text);
-    *bench.fakes.knowledge_error.lock().unwrap() =
-        Some(KnowledgeError::UnknownNamespace("studio".into()));
+    *bench.fakes.knowledge_error.lock().unwrap() = Some(no_studio());
     let report = bench.report("kb_search", json!({"query": "a"}));
-    assert_eq!(report.details.unwrap()["allowed"], json!(["public"]));
-    assert!(report.suggestion.unwrap().contains("public"));
+    assert_eq!(
+        report.details.unwrap()["allowed"],
+        json!(["crew", "public"])
+    );
+    assert_eq!(
+        report.message,
+        "there is no namespace \"studio\"; use one of these: crew, public"
+    );
 }
 
 #[test]

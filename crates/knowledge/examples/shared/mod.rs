@@ -9,7 +9,6 @@ use windlass_tool::handler::{CapabilityFuture, Record, SearchRequest};
 use windlass_tool::id::UserId;
 use windlass_tool::kind::Mode;
 
-pub(crate) const QUESTIONS: usize = 1_000;
 pub(crate) const ATTEMPTS: usize = 5;
 pub(crate) const DIMENSION: usize = 384;
 const WORDS: u64 = 20_000;

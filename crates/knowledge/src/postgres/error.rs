@@ -1,5 +1,6 @@
 //! What can go wrong with the database, in words for operators. Knows no statement.
 
+use super::tls::distrust;
 use crate::embed::EmbedError;
 use crate::index::IndexError;
 use tokio_postgres::error::SqlState;
@@ -13,6 +14,13 @@ pub enum PostgresError {
     Address,
     #[error("the name of the schema {0:?} is not good: use lower-case letters, digits and `_`")]
     Schema(String),
+    #[error(
+        "the certificates in {path} cannot be read: {cause}; name a PEM file with those of your authorities in knowledge.postgres_root_certificate"
+    )]
+    Authorities { path: String, cause: String },
+    /// There is no connection that is known to lead to the database and to nobody else. The words name the cure.
+    #[error("the PostgreSQL database cannot be trusted: {0}")]
+    Untrusted(String),
     /// Another attempt may succeed.
     #[error("the PostgreSQL database does not answer: {0}")]
     Unreachable(String),
@@ -55,7 +63,10 @@ impl PostgresError {
 impl From<tokio_postgres::Error> for PostgresError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(refusal) = error.as_db_error() else {
-            return Self::Unreachable(reason(&error));
+            return match distrust(&error) {
+                Some(cause) => Self::Untrusted(cause),
+                None => Self::Unreachable(reason(&error)),
+            };
         };
         let code = refusal.code();
         let is_going_down = [

@@ -1,9 +1,13 @@
-//! TLS to a database, with the authorities that browsers believe. Knows no query.
+//! TLS to a database, with the authorities that browsers believe, or with those that somebody names. Knows no query.
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use super::error::PostgresError;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
+use std::error::Error;
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,17 +20,68 @@ use tokio_rustls::TlsConnector;
 pub(super) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    pub(super) fn new() -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    /// Believes the authorities of a PEM file where one is named, and then no others.
+    pub(super) fn new(file: Option<&Path>) -> Result<Self, PostgresError> {
+        let roots = match file {
+            Some(file) => read_roots(file).map_err(|cause| PostgresError::Authorities {
+                path: file.display().to_string(),
+                cause,
+            })?,
+            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
+        };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("ring has the usual versions of TLS")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Self(Arc::new(config))
+        Ok(Self(Arc::new(config)))
     }
+}
+
+fn read_roots(file: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| error.to_string())?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    match roots.is_empty() {
+        true => Err("there is no certificate in it".to_owned()),
+        false => Ok(roots),
+    }
+}
+
+/// Why no connection is made that nobody else can read, and what helps, where that is what an error is about.
+pub(super) fn distrust(error: &tokio_postgres::Error) -> Option<String> {
+    let cause = error.source()?;
+    // The driver has no kind of error for this one.
+    if cause.to_string() == "server does not support TLS" {
+        return Some(
+            "it does not encrypt its connections: turn `ssl` on there, or write `?sslmode=disable` at the end of the address where nobody else can read on the way".to_owned(),
+        );
+    }
+    let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
+    let problem = inner.downcast_ref::<rustls::Error>()?;
+    let rustls::Error::InvalidCertificate(problem) = problem else {
+        return Some(problem.to_string());
+    };
+    Some(match problem {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "its certificate was signed by nobody who is believed here: name the certificate of your own authority in knowledge.postgres_root_certificate".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another name than that in the address: write the name that the certificate holds".to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired: renew it there, or set the clock of this machine".to_owned()
+        }
+        // As `openssl req -x509` makes them.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "its certificate is that of an authority: give the server one that the authority has signed, or one with `basicConstraints = CA:FALSE`".to_owned()
+        }
+        other => format!("its certificate is no good: {other}"),
+    })
 }
 
 impl<S> MakeTlsConnect<S> for Tls

@@ -206,7 +206,10 @@ fn a_namespace_is_read_by_those_it_was_given_to_and_does_not_exist_for_others() 
                 ..request("engine")
             };
             let found = search(&base, studio.clone()).map(|answer| answer.hits.len());
-            let unknown = KnowledgeError::UnknownNamespace("studio".to_owned());
+            let unknown = KnowledgeError::UnknownNamespace {
+                name: "studio".to_owned(),
+                readable: vec!["public".to_owned()],
+            };
             assert_eq!(found, if may_read { Ok(1) } else { Err(unknown) }, "{name}");
             let got = now(windlass_tool::handler::Knowledge::get(
                 &base,

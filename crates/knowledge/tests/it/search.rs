@@ -127,10 +127,18 @@ fn a_filter_that_cannot_be_read_is_refused_with_its_cure() {
         let mut nowhere = request("ice");
         nowhere.namespace = text("nowhere");
         assert_eq!(
-            search(&base(engine), nowhere),
-            Err(KnowledgeError::UnknownNamespace("nowhere".to_owned()))
+            search(&base(engine), nowhere).unwrap_err().to_string(),
+            "there is no namespace \"nowhere\"; use one of these: personal, public, studio"
         );
     });
+    let many = KnowledgeError::UnknownNamespace {
+        name: "nowhere".to_owned(),
+        readable: (10..22).map(|number| format!("n{number}")).collect(),
+    };
+    assert_eq!(
+        many.to_string(),
+        "there is no namespace \"nowhere\"; use one of these: n10, n11, n12, n13, n14, n15, n16, n17, n18, n19 and 2 more"
+    );
 }
 
 #[test]
@@ -384,9 +392,10 @@ fn a_look_up_finds_the_record_or_suggests_near_ids() {
             let found = get(&base, id, public).unwrap().unwrap_err();
             assert_eq!(found, near, "{id:.60}");
         }
-        assert_eq!(
-            get(&base, "doc:diary", Some("nowhere")),
-            Err(KnowledgeError::UnknownNamespace("nowhere".to_owned()))
+        let unknown = get(&base, "doc:diary", Some("nowhere")).unwrap_err();
+        assert!(
+            matches!(unknown, KnowledgeError::UnknownNamespace { .. }),
+            "{unknown:?}"
         );
     });
 }
@@ -417,7 +426,6 @@ fn records_that_are_given_directly_are_checked_too() {
         .unwrap();
     assert_eq!(
         error.to_string(),
-        "the record \"doc:a\" is not good: its `title` is missing: add one to the front matter or begin the text with \
-         a `# ` heading"
+        "the record \"doc:a\" is not good: its `title` is missing: add one, or begin a Markdown text with a `# ` heading"
     );
 }

@@ -58,6 +58,7 @@ const ROWS: &[(&str, Preset)] = &[
     ("knowledge.embedder_key", Secret),
     ("knowledge.postgres", Secret),
     ("knowledge.postgres_exact_max", Whole(10_000)),
+    ("knowledge.postgres_root_certificate", Unset(Kind::Text)),
     ("knowledge.wait_voice_ms", Whole(25)),
     ("knowledge.wait_text_ms", Whole(1_000)),
     ("knowledge.watch", Flag(true)),

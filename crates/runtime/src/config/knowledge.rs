@@ -7,6 +7,7 @@ use super::path::KeyPath;
 use super::settings::set;
 use super::values::{Name, Problem, Secret, Setting, WebAddress, Whole, Words, choices};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use toml::Value;
 
 /// How records are read and found.
@@ -23,6 +24,9 @@ pub struct Knowledge {
     pub postgres: Option<Secret>,
     /// Vectors in the database that are compared one by one; more of them get an approximate index.
     pub postgres_exact_max: Whole<1, 10_000_000>,
+    /// A PEM file with the certificates of the authorities that the database's is checked against; `None` for the public
+    /// ones.
+    pub postgres_root_certificate: Option<PathBuf>,
     /// How long an answer waits for its question's vector.
     pub wait_voice_ms: Whole<0, 10_000>,
     pub wait_text_ms: Whole<0, 60_000>,
@@ -114,6 +118,7 @@ pub(super) fn knowledge(values: &mut Values) -> Result<Knowledge, ConfigError> {
         embedder_key: set(values, "knowledge.embedder_key")?,
         postgres: set(values, "knowledge.postgres")?,
         postgres_exact_max: values.need("knowledge.postgres_exact_max")?,
+        postgres_root_certificate: set(values, "knowledge.postgres_root_certificate")?,
         wait_voice_ms: values.need("knowledge.wait_voice_ms")?,
         wait_text_ms: values.need("knowledge.wait_text_ms")?,
         watch: values.need("knowledge.watch")?,

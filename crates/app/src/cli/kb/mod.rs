@@ -195,7 +195,11 @@ fn search(arguments: &SearchArguments) -> Result<(), Failure> {
         .block_on(base.search(request))
         .map_err(Failure::of)?;
     match arguments.format {
-        Format::Text => show::answer(&answer),
+        Format::Text => {
+            let usual = base.default_namespace();
+            let searched = arguments.namespace.as_deref().unwrap_or(&usual);
+            show::answer(&answer, searched, &base.facets().namespaces);
+        }
         Format::Json => Printer.result(&show::answer_json(&answer).to_string()),
     }
     Ok(())

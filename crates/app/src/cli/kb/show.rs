@@ -42,9 +42,18 @@ pub(super) fn index(base: &KnowledgeBase, report: &IngestReport) {
     });
 }
 
-pub(super) fn answer(answer: &SearchAnswer) {
+/// `namespace` is the one that was searched, `namespaces` are all.
+pub(super) fn answer(answer: &SearchAnswer, namespace: &str, namespaces: &[String]) {
     if answer.hits.is_empty() {
-        Printer.result("nothing found");
+        let others = namespaces.iter().map(String::as_str);
+        let others: Vec<&str> = others.filter(|other| *other != namespace).collect();
+        Printer.result(&match others.is_empty() {
+            true => "nothing found".to_owned(),
+            false => format!(
+                "nothing found in the namespace {namespace}; there are also {}",
+                others.join(", ")
+            ),
+        });
     }
     for hit in &answer.hits {
         let record = &hit.record;

@@ -5,3 +5,4 @@ mod near;
 mod outage;
 mod publishing;
 pub(crate) mod server;
+mod tls;

@@ -1,6 +1,6 @@
 //! The approximate index: made and dropped by the number of vectors, and as good as the comparison one by one.
 
-use super::server::{Published, address, ask, is_there, settings, wait, write};
+use super::server::{Published, address, ask, is_there, settings, until, wait, write};
 use crate::support::{index_records, record, request};
 use std::future::ready;
 use std::sync::Arc;
@@ -206,12 +206,13 @@ fn the_index_finds_what_a_comparison_one_by_one_finds() {
         );
         if is_wide {
             let all = asked;
-            while searches(&settings) < all {
+            until(|| {
                 let mut request = request("once more");
                 filter(&mut request);
                 found(&near.base, request);
                 asked += 1;
-            }
+                searches(&settings) >= all
+            });
         }
         // No narrow one has gone along it, nor any of whoever compares one by one.
         assert!(searches(&settings) <= asked, "{name}");
@@ -244,9 +245,10 @@ fn the_index_is_there_for_many_vectors_and_for_no_few() {
         write(&settings, &base).unwrap();
         assert!(wait(served.base.refresh()).unwrap(), "{exact_max}");
         assert_eq!(ask_it(), before, "{exact_max}");
-        while is_near && searches(&settings) == 0 {
+        until(|| {
             assert_eq!(ask_it(), before, "{exact_max}");
-        }
+            !is_near || searches(&settings) > 0
+        });
     }
     // Another model has vectors of another length: the index over the former ones has nothing in it any more.
     settings.exact_max = EXACT_MAX;
@@ -289,9 +291,10 @@ fn an_index_that_was_never_finished_is_made_again_and_searched_by_nobody() {
     );
     std::thread::scope(|scope| {
         let builder = scope.spawn(|| write(&settings, &base));
-        while wait(client.query(&end, &[])).unwrap().is_empty() {
+        until(|| {
             assert!(!builder.is_finished(), "nobody builds");
-        }
+            !wait(client.query(&end, &[])).unwrap().is_empty()
+        });
         let error = builder.join().unwrap().unwrap_err();
         assert!(matches!(error, PostgresError::Unreachable(_)), "{error}");
     });
@@ -315,8 +318,9 @@ fn an_index_that_was_never_finished_is_made_again_and_searched_by_nobody() {
     assert!(write(&settings, &base).unwrap().indexed);
     assert_eq!(indexes(&settings), name);
     assert!(wait(served.base.refresh()).unwrap());
-    while searches(&settings) == 0 {
+    until(|| {
         assert_eq!(ask_it(), before);
-    }
+        searches(&settings) > 0
+    });
     writer.abort();
 }

@@ -1,10 +1,10 @@
 //! A database that is not there, goes away and comes back: no answer is ever wrong, and nobody has to start anything again.
 
-use super::server::{self, Published, settings, wait, write};
+use super::server::{self, Published, connect, settings, wait, write};
 use crate::support::{index_records, record, request};
 use std::io;
 use std::sync::Arc;
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use windlass_knowledge::Options;
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
@@ -13,13 +13,14 @@ use windlass_tool::id::UserId;
 use windlass_tool::sensitive::Sensitive;
 
 /// What lies between a base and its server, and can be shut.
-struct Way {
+pub(super) struct Way {
     address: String,
+    pub(super) port: u16,
     is_open: Arc<watch::Sender<bool>>,
 }
 
 impl Way {
-    fn to_server() -> Self {
+    pub(super) fn to_server() -> Self {
         wait(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let port = listener.local_addr().unwrap().port();
@@ -35,6 +36,7 @@ impl Way {
             });
             Self {
                 address: format!("postgres://windlass@127.0.0.1:{port}/postgres?sslmode=disable"),
+                port,
                 is_open,
             }
         })
@@ -53,25 +55,12 @@ impl Way {
 
 /// What is dropped last tells whoever shuts the way that the sockets are closed.
 async fn carry(mut is_open: watch::Receiver<bool>, mut near: TcpStream) -> io::Result<()> {
-    let config: tokio_postgres::Config = server::address().parse().unwrap();
     // Also a way that is shut and opened at once ends what was under way.
     let shut = is_open.changed();
-    match &config.get_hosts()[0] {
-        tokio_postgres::config::Host::Unix(folder) => {
-            let mut far = UnixStream::connect(folder.join(".s.PGSQL.5432")).await?;
-            tokio::select! {
-                _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-                _ = shut => {}
-            }
-        }
-        tokio_postgres::config::Host::Tcp(host) => {
-            let port = config.get_ports().first().copied().unwrap_or(5432);
-            let mut far = TcpStream::connect((host.as_str(), port)).await?;
-            tokio::select! {
-                _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-                _ = shut => {}
-            }
-        }
+    let mut far = connect().await?;
+    tokio::select! {
+        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+        _ = shut => {}
     }
     Ok(())
 }

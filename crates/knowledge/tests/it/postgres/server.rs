@@ -1,9 +1,13 @@
 //! The PostgreSQL server that the test set-up has started, and bases in schemas of their own there.
 
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
+use tokio_postgres::config::Host;
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings, publish};
 use windlass_knowledge::{KnowledgeBase, Observer, Options};
 use windlass_tool::sensitive::Sensitive;
@@ -27,6 +31,35 @@ pub(crate) fn is_there() -> bool {
 pub(crate) fn address() -> String {
     let address = std::env::var_os(VARIABLE).and_then(|address| address.into_string().ok());
     address.expect("a test that asks for the server has asked whether it is there")
+}
+
+/// A way to the server and back.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
+/// For those who stand between a base and the server.
+pub(crate) async fn connect() -> io::Result<Box<dyn Wire>> {
+    let config: tokio_postgres::Config = address().parse().unwrap();
+    Ok(match &config.get_hosts()[0] {
+        Host::Unix(folder) => Box::new(UnixStream::connect(folder.join(".s.PGSQL.5432")).await?),
+        Host::Tcp(host) => {
+            let port = config.get_ports().first().copied().unwrap_or(5432);
+            Box::new(TcpStream::connect((host.as_str(), port)).await?)
+        }
+    })
+}
+
+/// Does something again and again, until it has come to what it should.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what never comes is not waited for"
+)]
+pub(crate) fn until(mut is_there: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_there() {
+        assert!(begun.elapsed() < PATIENCE, "it never comes");
+    }
 }
 
 /// A schema that no other test uses.

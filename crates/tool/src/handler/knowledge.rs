@@ -1,0 +1,129 @@
+//! The knowledge base as tools see it: what is asked of it, and what it answers. Knows no engine.
+
+use super::CapabilityFuture;
+use crate::id::UserId;
+use crate::kind::Mode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The knowledge base as tools see it.
+pub trait Knowledge: Send + Sync {
+    fn search(
+        &self,
+        request: SearchRequest,
+    ) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>>;
+    /// `Ok(Err(near ids))` where there is no such record.
+    fn get(
+        &self,
+        request: GetRequest,
+    ) -> CapabilityFuture<Result<Result<Record, Vec<String>>, KnowledgeError>>;
+    /// The vocabularies that `kb_search` declares.
+    fn facets(&self) -> Facets;
+}
+
+/// The record types and namespaces that occur in the knowledge base, each list sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facets {
+    pub types: Vec<String>,
+    pub namespaces: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchRequest {
+    pub query: String,
+    /// `None` searches the namespace that the knowledge base has as its default.
+    pub namespace: Option<String>,
+    pub record_type: Option<String>,
+    /// All of them must be on the record.
+    pub tags: Vec<String>,
+    /// RFC 3339, inclusive.
+    pub updated_from: Option<String>,
+    /// RFC 3339, inclusive.
+    pub updated_to: Option<String>,
+    pub top_k: usize,
+    pub snippets: bool,
+    pub user_id: UserId,
+    /// How long a search may take depends on whether somebody listens.
+    pub mode: Mode,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchAnswer {
+    pub hits: Vec<Hit>,
+    /// How the answer was found: `lexical`, `dense` or `hybrid`.
+    pub retrieval: String,
+    /// The embedding model, where one took part.
+    pub model: Option<String>,
+    /// Why `retrieval` is less than the knowledge base has: `dense_timeout` or `dense_unavailable`.
+    pub degraded: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    pub record: Arc<Record>,
+    /// 0 to 1, comparable within one `retrieval` and `model` only.
+    pub score: f64,
+    pub snippet: Option<Snippet>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snippet {
+    pub text: String,
+    /// Bytes into the record's body.
+    pub start: usize,
+    pub end: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GetRequest {
+    pub id: String,
+    pub namespace: Option<String>,
+    pub user_id: UserId,
+}
+
+/// One record of the knowledge base.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub id: String,
+    pub namespace: String,
+    #[serde(rename = "type")]
+    pub record_type: String,
+    pub title: String,
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    pub body: String,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    pub source_type: String,
+    pub source_path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_updated: Option<String>,
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KnowledgeError {
+    /// With those that there are for whoever asked, in alphabetical order.
+    #[error("there is no namespace {name:?}{}", there_are(readable))]
+    UnknownNamespace { name: String, readable: Vec<String> },
+    #[error("{0}")]
+    InvalidFilter(String),
+    #[error("the knowledge base does not answer: {0}")]
+    Unavailable(String),
+}
+
+/// Names in an error, which is to stay short.
+const NAMED_MAX: usize = 10;
+
+fn there_are(names: &[String]) -> String {
+    let named = names[..names.len().min(NAMED_MAX)].join(", ");
+    match names.len() {
+        0 => String::new(),
+        1..=NAMED_MAX => format!("; use one of these: {named}"),
+        count => format!("; use one of these: {named} and {} more", count - NAMED_MAX),
+    }
+}
