@@ -411,6 +411,11 @@ fn without_credentials(value: &Value) -> Value {
             Value::String(parts.unwrap_or_else(|| "…".to_owned()))
         }
         Value::Array(items) => Value::Array(items.iter().map(without_credentials).collect()),
+        Value::Table(fields) => {
+            let fields = fields.iter();
+            let shown = fields.map(|(name, field)| (name.clone(), without_credentials(field)));
+            Value::Table(shown.collect())
+        }
         _ => value.clone(),
     }
 }

@@ -177,6 +177,10 @@ fn a_value_that_its_key_refuses_is_said_in_one_line() {
              write it as in wss://host/path, without user, query or fragment",
         ),
         (
+            "[provider]\nurl = { address = \"ws://u:PASS@h/p?key=K\" }",
+            "provider.url has the value { address = \"ws://h/p…\" } (from windlass.toml), which is no text; write it in quotes",
+        ),
+        (
             "[provider]\nurl = \"ws://u:PASS@h/p?key=K\"",
             "provider.url has the value \"ws://h/p…\" (from windlass.toml), which is no address of a provider; \
              write it as in wss://host/path, without user, query or fragment",
