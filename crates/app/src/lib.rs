@@ -10,6 +10,7 @@ mod failure;
 mod knowledge;
 mod live_tools;
 mod logging;
+mod pace;
 mod printer;
 mod provider;
 pub mod server;

@@ -303,6 +303,11 @@ impl Server {
         self.state.chat.clone()
     }
 
+    /// How many voice clients are connected, from now on.
+    pub(crate) fn voice_connections(&self) -> channel::Receiver<usize> {
+        self.state.voice.follow_connections()
+    }
+
     /// Whether the model is the demo model: rules, no AI.
     pub fn is_demo(&self) -> bool {
         self.choice == Choice::Demo
