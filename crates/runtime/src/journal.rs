@@ -2,21 +2,18 @@
 //! the thread that writes them; what a line says is the core's. Audio never passes here, because the core holds none.
 
 mod thread;
+mod visible;
 
-use crate::redaction::without_sensitive;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use windlass_session::client::ClientEvent;
-use windlass_session::io::{Continued, Input, Output};
+use visible::{Shown, Visible};
+use windlass_session::io::{Input, Output};
 use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Step, settings_of, texts_of};
-use windlass_session::model::ModelEvent;
 use windlass_session::session::{Session, SessionConfig};
-use windlass_session::snapshot::Restored;
 use windlass_session::time::Timestamp;
 use windlass_tool::registry::Registry;
-use windlass_tool::sensitive::Sensitive;
 
 /// Pieces of journals that wait for the disk. A journal whose piece finds no place ends there.
 const WAITING_MAX: usize = 10_000;
@@ -68,7 +65,7 @@ impl Journal {
     fn recorder(&self, registry: Arc<Registry>, name: String) -> Recorder {
         Recorder {
             sender: self.sender.clone(),
-            registry,
+            visible: Visible::new(registry),
             name: name.into(),
             bytes_left: self.file_bytes_max,
             is_partial: false,
@@ -145,6 +142,7 @@ impl RecordedSession {
         let (given, written) = recorder.prepare(input);
         let before = out.len();
         self.session.handle(now, given, out);
+        let Some(written) = written else { return };
         let outputs = match recorder.is_partial {
             true => Vec::new(),
             false => texts_of(&out[before..]),
@@ -162,77 +160,32 @@ impl RecordedSession {
 
 struct Recorder {
     sender: SyncSender<thread::Piece>,
-    registry: Arc<Registry>,
+    visible: Visible,
     name: Arc<str>,
     bytes_left: u64,
     is_partial: bool,
 }
 
 impl Recorder {
-    /// The input as the session is to get it, and as it is written. Where nothing has to be left out, the session gets
-    /// what a replay will read: a fraction may lose its last digit on its way through a text.
-    fn prepare(&mut self, input: Input) -> (Input, Input) {
-        let shown = match &input {
-            Input::Client(ClientEvent::Image { mime_type, .. }) => {
-                // What the core does with an image does not depend on its data.
-                Some(Input::Client(ClientEvent::Image {
-                    mime_type: mime_type.clone(),
-                    data: Sensitive(Arc::from([])),
-                }))
+    /// The input as the session is to get it, and as it is written, if it is. Where nothing has to be left out, the session
+    /// gets what a replay will read: a fraction may lose its last digit on its way through a text.
+    fn prepare(&mut self, input: Input) -> (Input, Option<Input>) {
+        if let Some(Shown { input: shown, tool }) = self.visible.of(&input) {
+            if let Some(tool) = tool {
+                self.become_partial(tool.to_string());
             }
-            Input::Model(ModelEvent::Calls(_)) => self.without_sensitive(&input),
-            Input::Continued(continued) => self.questions_without_sensitive(continued),
-            Input::Restored(restored) => self.restored_without_sensitive(restored),
-            _ => None,
-        };
-        if let Some(shown) = shown {
             return (input, shown);
         }
         let text = serde_json::to_string(&input);
         let read = text.and_then(|text| serde_json::from_str::<Input>(&text));
         match read {
-            Ok(read) => (read.clone(), read),
+            Ok(read) => (read.clone(), Some(read)),
             Err(error) => {
                 tracing::error!(%error, "an input cannot be recorded");
                 self.bytes_left = 0;
-                (input.clone(), input)
+                (input.clone(), Some(input))
             }
         }
-    }
-
-    /// The same of questions that an earlier session has asked.
-    fn questions_without_sensitive(&mut self, continued: &Continued) -> Option<Input> {
-        let mut shown = continued.clone();
-        let mut tool_of_sensitive = None;
-        for question in &mut shown.questions {
-            let arguments = question.arguments.expose();
-            if let Some(tool) = self.registry.get(question.tool.as_str()) {
-                let left = without_sensitive(arguments, &tool.sensitive).into_owned();
-                if left != **arguments {
-                    question.arguments = Sensitive(Arc::new(left));
-                    tool_of_sensitive = Some(tool.id.to_string());
-                }
-            }
-        }
-        self.become_partial(tool_of_sensitive?);
-        Some(Input::Continued(shown))
-    }
-
-    /// The same of all that a session has left whose process has ended.
-    fn restored_without_sensitive(&mut self, restored: &Restored) -> Option<Input> {
-        let mut shown = restored.clone();
-        let mut tool_of_sensitive = None;
-        for (id, arguments) in shown.arguments_mut() {
-            if let Some(tool) = self.registry.get(id.as_str()) {
-                let left = without_sensitive(arguments.expose(), &tool.sensitive).into_owned();
-                if left != **arguments.expose() {
-                    *arguments = Sensitive(Arc::new(left));
-                    tool_of_sensitive = Some(id.to_string());
-                }
-            }
-        }
-        self.become_partial(tool_of_sensitive?);
-        Some(Input::Restored(Box::new(shown)))
     }
 
     /// From here on the journal can be read, and not be compared.
@@ -240,30 +193,6 @@ impl Recorder {
         if !std::mem::replace(&mut self.is_partial, true) && !self.write(&Line::Partial { tool }) {
             self.bytes_left = 0;
         }
-    }
-
-    /// The calls without arguments that a tool marks as sensitive; `None` where there are none.
-    fn without_sensitive(&mut self, input: &Input) -> Option<Input> {
-        let Input::Model(ModelEvent::Calls(calls)) = input else {
-            return None;
-        };
-        let mut shown = calls.clone();
-        let mut tool_of_sensitive = None;
-        for call in &mut shown {
-            let tool = call
-                .name
-                .as_deref()
-                .and_then(|name| self.registry.get(name));
-            if let (Some(tool), Ok(arguments)) = (tool, &mut call.arguments) {
-                let left = without_sensitive(arguments, &tool.sensitive).into_owned();
-                if left != *arguments {
-                    *arguments = left;
-                    tool_of_sensitive = Some(tool.id.to_string());
-                }
-            }
-        }
-        self.become_partial(tool_of_sensitive?);
-        Some(Input::Model(ModelEvent::Calls(shown)))
     }
 
     /// False where the journal ends here.

@@ -18,7 +18,7 @@ use windlass_tool::error::ErrorType;
 
 /// A p95 of response characters above this is worth a warning (`docs/operations.md`, "Health and metrics").
 const RESPONSE_CHARACTERS_WARNING: u32 = 1_500;
-/// After how many responses of a tool its p95 is looked at again.
+/// The first responses of a tool, after each of which its p95 is looked at; and after how many it is looked at again from there.
 const RESPONSES_BETWEEN_CHECKS: u64 = 50;
 /// Calls of tools that do not exist are counted under one name, because models invent names without end.
 const NO_SUCH_TOOL: &str = "(unknown)";
@@ -169,7 +169,9 @@ impl Counted {
         tool.response_characters.add(characters);
         tool.latency_ms
             .add(u32::try_from(duration_ms).unwrap_or(u32::MAX));
-        if tool.calls.is_multiple_of(RESPONSES_BETWEEN_CHECKS) && !tool.is_warned {
+        let is_checked = tool.calls <= RESPONSES_BETWEEN_CHECKS
+            || tool.calls.is_multiple_of(RESPONSES_BETWEEN_CHECKS);
+        if is_checked && !tool.is_warned {
             let p95 = tool.response_characters.percentiles().p95;
             tool.is_warned = p95 > RESPONSE_CHARACTERS_WARNING;
             if tool.is_warned {

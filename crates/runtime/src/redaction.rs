@@ -2,53 +2,63 @@
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use windlass_tool::arguments::Arguments;
+
+/// What stands in the place of a text that is not shown.
+const LEFT_OUT: &str = "(left out)";
+/// Values that are kept to be recognised.
+const SECRETS_MAX: usize = 1_000;
+/// Characters of a value that is looked for within texts; a shorter one is found only where it is the whole of one.
+const SECRET_CHARACTERS_MIN: usize = 4;
 
 /// The arguments without those that the JSON pointers name. A `*` in a pointer stands for every key or item.
 pub(crate) fn without_sensitive<'a>(
     arguments: &'a Arguments,
     sensitive: &[String],
 ) -> Cow<'a, Arguments> {
-    if sensitive.is_empty() {
-        return Cow::Borrowed(arguments);
+    match sensitive.is_empty() {
+        true => Cow::Borrowed(arguments),
+        false => Cow::Owned(parted(arguments, sensitive).0.into()),
     }
-    let mut visible = arguments.to_map();
+}
+
+/// The arguments without those that the pointers name, and those.
+fn parted(arguments: &Arguments, sensitive: &[String]) -> (Map<String, Value>, Vec<Value>) {
+    let (mut visible, mut taken) = (arguments.to_map(), Vec::new());
     for pointer in sensitive {
         let tokens: Vec<String> = pointer
             .split('/')
             .skip(1)
             .map(|token| token.replace("~1", "/").replace("~0", "~"))
             .collect();
-        remove_from_map(&mut visible, &tokens);
+        remove_from_map(&mut visible, &tokens, &mut taken);
     }
-    Cow::Owned(visible.into())
+    (visible, taken)
 }
 
-fn remove_from_map(map: &mut Map<String, Value>, tokens: &[String]) {
+fn remove_from_map(map: &mut Map<String, Value>, tokens: &[String], taken: &mut Vec<Value>) {
     let Some((first, rest)) = tokens.split_first() else {
         // The empty pointer names the whole of the arguments.
-        map.clear();
-        return;
+        return taken.extend(std::mem::take(map).into_iter().map(|(_, value)| value));
     };
     match (first.as_str(), rest) {
-        ("*", []) => map.clear(),
+        ("*", []) => taken.extend(std::mem::take(map).into_iter().map(|(_, value)| value)),
         ("*", _) => map
             .values_mut()
-            .for_each(|value| remove_from_value(value, rest)),
-        (name, []) => {
-            map.remove(name);
-        }
+            .for_each(|value| remove_from_value(value, rest, taken)),
+        (name, []) => taken.extend(map.remove(name)),
         (name, _) => {
             if let Some(value) = map.get_mut(name) {
-                remove_from_value(value, rest);
+                remove_from_value(value, rest, taken);
             }
         }
     }
 }
 
-fn remove_from_value(value: &mut Value, tokens: &[String]) {
+fn remove_from_value(value: &mut Value, tokens: &[String], taken: &mut Vec<Value>) {
     let items = match value {
-        Value::Object(map) => return remove_from_map(map, tokens),
+        Value::Object(map) => return remove_from_map(map, tokens, taken),
         Value::Array(items) => items,
         _ => return,
     };
@@ -64,10 +74,79 @@ fn remove_from_value(value: &mut Value, tokens: &[String]) {
     for item in named {
         if rest.is_empty() {
             // Removing the item would move its neighbours.
-            *item = Value::Null;
+            taken.push(item.take());
         } else {
-            remove_from_value(item, rest);
+            remove_from_value(item, rest, taken);
         }
+    }
+}
+
+/// The values of sensitive arguments, so that they are recognised wherever else they stand: in what a tool answers, asks the
+/// session to do, or says meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Secrets {
+    texts: BTreeSet<String>,
+    /// There were more than are kept, so that every text may be one.
+    is_full: bool,
+}
+
+impl Secrets {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.texts.is_empty() && !self.is_full
+    }
+
+    /// Those of one call.
+    pub(crate) fn add(&mut self, arguments: &Arguments, sensitive: &[String]) {
+        for value in parted(arguments, sensitive).1 {
+            self.add_value(&value);
+        }
+    }
+
+    fn add_value(&mut self, value: &Value) {
+        let text = match value {
+            Value::String(text) => text.trim().to_owned(),
+            Value::Number(number) => number.to_string(),
+            Value::Array(items) => return items.iter().for_each(|item| self.add_value(item)),
+            Value::Object(map) => return map.values().for_each(|value| self.add_value(value)),
+            Value::Null | Value::Bool(_) => return,
+        };
+        self.is_full |= self.texts.len() >= SECRETS_MAX;
+        if !text.is_empty() && !self.is_full {
+            self.texts.insert(text);
+        }
+    }
+
+    /// Puts [`LEFT_OUT`] in the place of every text that holds one. Says whether there was any.
+    pub(crate) fn hide(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) if self.is_in(text) => *value = LEFT_OUT.into(),
+            Value::Number(number) if self.is_in(&number.to_string()) => *value = Value::Null,
+            Value::Array(items) => {
+                return items
+                    .iter_mut()
+                    .fold(false, |is_any, item| self.hide(item) | is_any);
+            }
+            Value::Object(map) => {
+                let before = map.len();
+                map.retain(|key, _| !self.is_in(key));
+                let lost = map.len() < before;
+                return map
+                    .values_mut()
+                    .fold(lost, |is_any, value| self.hide(value) | is_any);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A short one would be found in many a text that has nothing to do with it.
+    fn is_in(&self, text: &str) -> bool {
+        let is_long = |secret: &str| secret.chars().nth(SECRET_CHARACTERS_MIN - 1).is_some();
+        self.is_full
+            || self
+                .texts
+                .iter()
+                .any(|secret| text == secret || (is_long(secret) && text.contains(secret.as_str())))
     }
 }
 
@@ -114,5 +193,25 @@ mod tests {
                 "{pointers:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_holds_a_sensitive_value_is_left_out_wherever_it_stands() {
+        let mut secrets = Secrets::default();
+        let value =
+            json!({ "pin": 98765, "who": { "name": " Ada Byron " }, "sex": "f", "text": "tea" });
+        let Value::Object(arguments) = value else {
+            unreachable!("it is an object")
+        };
+        let sensitive = ["/pin", "/who", "/sex"].map(str::to_owned);
+        assert!(secrets.is_empty());
+        secrets.add(&arguments.into(), &sensitive);
+        let mut shown = json!({
+            "note": "for Ada Byron", "pins": [98765, 1], "Ada Byron": 1, "of": "f", "half": "tea of Ada"
+        });
+        assert!(secrets.hide(&mut shown));
+        let left = json!({ "note": "(left out)", "pins": [null, 1], "of": "(left out)", "half": "tea of Ada" });
+        assert_eq!(shown, left);
+        assert!(!secrets.hide(&mut json!({ "text": "tea" })));
     }
 }

@@ -1,17 +1,20 @@
 //! What is recorded of a session so that it can be run again: its configuration, its inputs in the order in which they
 //! were taken, and what came out of each. Owns the form of a journal's lines; knows no file and no handler.
 
+use crate::client::ClientUpdate;
 use crate::io::{Input, Output};
+use crate::model::ModelCommand;
 use crate::session::{Session, SessionConfig};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_tool::artifact::Tightening;
 use windlass_tool::registry::Registry;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
-pub const JOURNAL_VERSION: u32 = 1;
+pub const JOURNAL_VERSION: u32 = 2;
 
 /// Characters of an output's text. What is longer is cut, and is compared by a sum of the rest.
 const OUTPUT_CHARACTERS_MAX: usize = 2_000;
@@ -69,22 +72,55 @@ pub fn settings_of(registry: &Registry) -> BTreeMap<String, Tightening> {
 }
 
 /// Outputs as a journal holds them: enough to tell two apart, in words that a person can read. What is wrapped as
-/// sensitive stays out.
+/// sensitive stays out, and is told apart by a sum: all of it follows from inputs, which stand in the journal as they are
+/// for as long as outputs do.
 pub fn texts_of(outputs: &[Output]) -> Vec<String> {
-    outputs
-        .iter()
-        .map(|output| shortened(format!("{output:?}")))
-        .collect()
+    let text = |output| {
+        let text = shortened(format!("{output:?}"));
+        match left_out(output) {
+            Some(left_out) => format!("{text} #{}", sum(&left_out)),
+            None => text,
+        }
+    };
+    outputs.iter().map(text).collect()
+}
+
+/// What an output's words do not show. The frames of a camera are no part of it: a journal has none.
+fn left_out(output: &Output) -> Option<Value> {
+    Some(match output {
+        Output::StartCall(call) => json!(call.arguments()),
+        Output::RequestConfirmation(request) => json!([request.arguments, request.preview]),
+        Output::RecordOutcome(record) => json!(record.response.as_ref()?),
+        Output::Connect { handle, .. } => json!(handle.as_ref()?),
+        Output::SendModel(command) => match command {
+            ModelCommand::UserText(text) | ModelCommand::Notice(text) => json!(text),
+            ModelCommand::History { entries, .. } => json!(entries),
+            _ => return None,
+        },
+        Output::SendClient(update) => match update {
+            ClientUpdate::Transcript { text, .. } => json!(text),
+            ClientUpdate::ConfirmationRequest(question) => {
+                json!([question.arguments, question.preview])
+            }
+            ClientUpdate::ConfirmationResult { response, .. } => json!(response),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn sum(value: &Value) -> String {
+    windlass_tool::json::hex(&windlass_tool::json::hash(value)[..8])
 }
 
 fn shortened(mut text: String) -> String {
     let Some((end, _)) = text.char_indices().nth(OUTPUT_CHARACTERS_MAX) else {
         return text;
     };
-    let sum = windlass_tool::json::hash(&serde_json::Value::from(&text[end..]));
+    let sum = sum(&Value::from(&text[end..]));
     text.truncate(end);
     text.push_str("… ");
-    text.push_str(&windlass_tool::json::hex(&sum[..8]));
+    text.push_str(&sum);
     text
 }
 

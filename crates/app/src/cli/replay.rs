@@ -107,7 +107,7 @@ fn compare(
 ) -> Result<(), Failure> {
     let (mut replay, outputs) = Replay::begin(header.session, registry);
     journal.same("the session's start", &header.outputs, &outputs)?;
-    let mut inputs = 0_u64;
+    let (mut inputs, mut is_full) = (0_u64, false);
     while let Some(line) = journal.next()? {
         match line {
             Line::Step(Step { at, input, outputs }) => {
@@ -121,11 +121,20 @@ fn compare(
                     "from here on the arguments of {tool} are left out, because it marks some as sensitive, so that nothing more can be compared; print it with --print"
                 )));
             }
-            Line::Full => break,
+            Line::Full => {
+                is_full = true;
+                break;
+            }
             Line::Header(_) => return Err(journal.failed("a second header".to_owned())),
         }
     }
-    Printer.result(&format!("same: {inputs} inputs gave what they gave before"));
+    let rest = match is_full {
+        true => "; the journal was full then, and what came later is not in it",
+        false => "",
+    };
+    Printer.result(&format!(
+        "same: {inputs} inputs gave what they gave before{rest}"
+    ));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! What one record of the audit says (`docs/operations.md`, "The audit"). Knows events; no file and no chain.
 
 use super::AuditedArguments;
-use crate::redaction::without_sensitive;
+use crate::redaction::{Secrets, without_sensitive};
 use crate::subscriber::SessionIdentity;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ struct CallLine<'a> {
     error_type: Option<ErrorType>,
     retry_count: u32,
     args_hash: Option<String>,
-    intents: &'a [Intent],
+    intents: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<Cow<'a, Arguments>>,
 }
@@ -193,6 +193,8 @@ fn of_effect(event: &str, unix_ms: u64, effect: &Effect) -> Value {
 fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
     let response = record.response.expose();
     let arguments = record.arguments().map(|arguments| &**arguments.expose());
+    // Of a call that was refused before they were completed, as they came.
+    let asked = record.asked_arguments();
     let sensitive = record.tool().map_or(&[][..], |tool| &tool.sensitive);
     CallLine {
         turn: record.turn(),
@@ -207,8 +209,8 @@ fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
         ok: response.is_ok(),
         error_type: record.error_type(),
         retry_count: response.meta.retry_count,
-        args_hash: arguments.map(|arguments| hex(&hash(&arguments.to_value()))),
-        intents: &response.intents,
+        args_hash: asked.map(|asked| hex(&hash(&asked.to_value()))),
+        intents: intents(&response.intents, arguments, sensitive),
         arguments: match audited {
             AuditedArguments::Hash => None,
             AuditedArguments::Visible => {
@@ -216,4 +218,15 @@ fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
             }
         },
     }
+}
+
+/// What the tool asked the session to do, without texts that hold a sensitive argument.
+fn intents(intents: &[Intent], arguments: Option<&Arguments>, sensitive: &[String]) -> Value {
+    let mut shown = serde_json::to_value(intents).expect("an intent has text keys");
+    if let Some(arguments) = arguments.filter(|_| !intents.is_empty() && !sensitive.is_empty()) {
+        let mut secrets = Secrets::default();
+        secrets.add(arguments, sensitive);
+        secrets.hide(&mut shown);
+    }
+    shown
 }

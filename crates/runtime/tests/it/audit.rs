@@ -7,7 +7,9 @@ use std::sync::Arc;
 use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::direct::{DirectRequest, call_once};
 use windlass_session::model::IncomingCall;
+use windlass_tool::handler::{Execution, Success};
 use windlass_tool::id::ClientId;
+use windlass_tool::intent::Intent;
 use windlass_tool::json::{hash, hex};
 use windlass_tool::kind::Mode;
 
@@ -21,8 +23,16 @@ async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<V
         context.audit("looked_up", json!({ "rows": 3 })).unwrap();
         ready(json!({}))
     });
+    let leaving = tool("leaving", |invocation| {
+        let pin = invocation.arguments.to_value()["pin"].to_string();
+        let message = format!("Bye, {pin}.");
+        Execution::Ready(Ok(Success {
+            intents: vec![Intent::SetPendingMessage { message }],
+            ..Success::new(json!({}))
+        }))
+    });
     let request = DirectRequest {
-        session: session_config(Mode::Voice, registry(vec![echo(), noting])),
+        session: session_config(Mode::Voice, registry(vec![echo(), noting, leaving])),
         client_id: ClientId::new("shell"),
         world: Arc::new(StillWorld),
         shared: shared(vec![audit.clone()]),
@@ -74,8 +84,23 @@ async fn arguments_are_written_only_where_configured_and_never_the_sensitive_one
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_intent_says_what_a_tool_marks_as_sensitive() {
+    let lines = lines(
+        "leaving",
+        json!({ "pin": "98765" }),
+        AuditedArguments::Visible,
+    )
+    .await;
+    let intents = json!([{ "type": "SET_PENDING_MESSAGE", "message": "(left out)" }]);
+    assert_eq!(lines[0]["intents"], intents, "{}", lines[0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_call_is_a_line_too() {
-    let lines = lines("nothing_like_it", json!({}), AuditedArguments::Hash).await;
+    let arguments = json!({ "odd": 1 });
+    let of = hex(&hash(&arguments));
+    let lines = lines("nothing_like_it", arguments, AuditedArguments::Hash).await;
+    assert_eq!(lines[0]["argsHash"], of);
     assert_eq!(lines[0]["event"], "tool_rejection");
     assert_eq!(lines[0]["errorType"], "NOT_FOUND");
     assert_eq!(lines[0]["toolVersion"], Value::Null);

@@ -12,13 +12,28 @@ use windlass_session::journal::{Line, Replay};
 use windlass_session::model::IncomingCall;
 use windlass_tool::id::{ClientId, SessionId};
 use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
+use windlass_tool::registry::{Registry, Tool};
 
 fn tools() -> Arc<Registry> {
-    let scoring = tool("scoring", |_| {
-        ready(json!({ "score": 0.1 + 0.2, "third": 1.0 / 3.0, "tiny": 5e-324 }))
+    let scoring = Tool {
+        sensitive: Vec::new(),
+        ..tool("scoring", |_| {
+            ready(json!({ "score": 0.1 + 0.2, "third": 1.0 / 3.0, "tiny": 5e-324 }))
+        })
+    };
+    // It says what it must not, everywhere.
+    let telling = tool("telling", |invocation| {
+        let Value::String(pin) = invocation.arguments.to_value()["pin"].take() else {
+            return ready(json!({}));
+        };
+        let context = &invocation.context;
+        context.audit("told", json!({ "pin": pin })).unwrap();
+        context
+            .send_message(json!({ "type": "told", "text": format!("It is {pin}.") }))
+            .unwrap();
+        ready(json!({ "told": [format!("not {pin}")] }))
     });
-    registry(vec![echo(), scoring])
+    registry(vec![echo(), scoring, telling])
 }
 
 fn start(folder: &Path, file_bytes_max: u64, files_max: usize) -> Arc<Journal> {
@@ -96,7 +111,7 @@ async fn a_recorded_session_gives_the_same_when_it_is_run_again() {
         ("echo", json!({ "text": "tea" })),
         ("scoring", json!({})),
         ("nothing_like_it", json!({})),
-        ("echo", json!({ "text": 1 })),
+        ("scoring", json!({ "text": 1 })),
     ];
     record(&journal, "s-1", &calls).await;
     journal.close();
@@ -135,6 +150,46 @@ async fn sensitive_arguments_are_left_out_and_the_journal_is_partial_from_there(
     assert!(replay(lines[..partial].to_vec(), tools()).is_ok_and(|inputs| inputs > 3));
     for line in &lines[partial + 1..] {
         assert!(matches!(line, Line::Step(step) if step.outputs.is_empty()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_left_out_stands_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = start(folder.path(), 1_000_000, 10);
+    let calls = [
+        ("telling", json!({ "pin": "98701" })),
+        // Nobody can say what of these is what.
+        ("telling", json!({ "pn": "98702" })),
+        ("telling", json!({ "text": 1, "pin": ["98703"] })),
+        ("teling", json!({ "pin": "98704" })),
+    ];
+    for (index, call) in calls.iter().enumerate() {
+        record(&journal, &format!("s-{index}"), std::slice::from_ref(call)).await;
+    }
+    journal.close();
+    for index in 0..calls.len() {
+        let text = fs::read_to_string(path(folder.path(), &format!("s-{index}"))).unwrap();
+        assert!(!text.contains("987"), "{text}");
+        assert!(text.contains("partial"), "{text}");
+        let has_call = text.contains("call_finished");
+        assert_eq!(has_call, index == 0, "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_words_and_other_arguments_show_as_a_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = start(folder.path(), 1_000_000, 10);
+    record(&journal, "s-1", &[("echo", json!({ "text": "tea" }))]).await;
+    journal.close();
+    let text = fs::read_to_string(path(folder.path(), "s-1")).unwrap();
+    for (said, other) in [("and now?", "and then?"), ("\"tea\"", "\"sea\"")] {
+        assert!(text.contains(said), "{text}");
+        let changed = text.replace(said, other);
+        let lines = changed.lines();
+        let lines = lines.map(|line| serde_json::from_str(line).unwrap());
+        assert!(replay(lines.collect(), tools()).is_err(), "{other}");
     }
 }
 
