@@ -1,6 +1,7 @@
 //! What the store has of conversations, so that they go on after a restart: what was said, which messages were answered how,
 //! and where the calls had got to. Owns the form of an entry; knows no turn.
 
+use super::conversation::Asked;
 use super::record::TurnRecord;
 use crate::clock;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,9 @@ pub(crate) struct Entry {
     pub(crate) answer: Option<Sensitive<String>>,
     /// What was said since the last entry, by text or by voice.
     pub(crate) said: Vec<HistoryEntry>,
+    /// Whom it asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) asked: Vec<Asked>,
 }
 
 #[derive(Serialize, Deserialize)]

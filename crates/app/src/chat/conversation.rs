@@ -4,12 +4,14 @@
 use super::archive::{Archive, Entry, Kept};
 use super::record::{TurnReader, TurnRecord, TurnWriter};
 use crate::clock;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_runtime::effects::{Beside, Ended};
 use windlass_runtime::text::TextSession;
+use windlass_session::io::TokenHash;
 use windlass_session::model::HistoryEntry;
 use windlass_tool::id::{ClientId, ConversationId, UserId};
 use windlass_tool::kind::Mode;
@@ -52,8 +54,17 @@ struct State {
     ended: Option<(UserId, Ended)>,
     /// Its id has just been made, and no session has begun under it.
     is_new: bool,
-    /// The hashes of the tokens that its client was given.
-    asked: VecDeque<[u8; 32]>,
+    /// The questions whose tokens its client was given.
+    asked: VecDeque<Asked>,
+}
+
+/// A question to the user, by its token's hash, and who was asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) token_hash: TokenHash,
+    pub(crate) user_id: UserId,
+    /// The client on whose request it was asked; `None` where that is not known any more.
+    pub(crate) client_id: Option<ClientId>,
 }
 
 /// What was said, within its bound; the oldest goes first.
@@ -106,11 +117,20 @@ impl Conversation {
     pub(crate) fn kept(id: ConversationId, kept: Kept, archive: Archive) -> Self {
         let conversation = Self::new(id, kept.owner, archive);
         let mut state = conversation.lock();
-        if let Some((_, ended)) = &kept.ended {
-            state.asked = ended.questions.iter().map(|(hash, _)| *hash).collect();
+        if let Some((user_id, ended)) = &kept.ended {
+            let asked = |token_hash| Asked {
+                token_hash,
+                user_id: user_id.clone(),
+                client_id: None,
+            };
+            let hashes = ended.questions.iter().map(|(hash, _)| *hash);
+            state.asked = hashes.map(asked).collect();
         }
         state.ended = kept.ended;
         for entry in kept.entries {
+            for asked in entry.asked {
+                state.has_asked(asked);
+            }
             for said in entry.said {
                 state.said.remember(said);
             }
@@ -133,18 +153,16 @@ impl Conversation {
         self.owner.as_ref()
     }
 
-    /// Its user is asked something, and whoever shows this token may answer.
-    pub(crate) fn has_asked(&self, token_hash: [u8; 32]) {
-        let mut state = self.lock();
-        if state.asked.len() >= ASKED_MAX {
-            state.asked.pop_front();
-        }
-        state.asked.push_back(token_hash);
+    /// Its user is asked something.
+    pub(crate) fn has_asked(&self, asked: Asked) {
+        self.lock().has_asked(asked);
     }
 
-    /// Whether its user was given the token of this hash.
-    pub(crate) fn knows_token(&self, token_hash: &[u8; 32]) -> bool {
-        self.lock().asked.contains(token_hash)
+    /// The question that has the token of this hash, where its user was given that.
+    pub(crate) fn asked(&self, token_hash: &TokenHash) -> Option<Asked> {
+        let state = self.lock();
+        let mut asked = state.asked.iter();
+        asked.find(|asked| asked.token_hash == *token_hash).cloned()
     }
 
     pub(crate) fn touch(&self) {
@@ -258,6 +276,11 @@ impl Conversation {
         self.lock().ended.take()
     }
 
+    /// The same, which stays.
+    pub(crate) fn ended(&self) -> Option<(UserId, Ended)> {
+        self.lock().ended.clone()
+    }
+
     /// It could not be heeded now, and is to be the next time.
     pub(crate) fn put_back_ended(&self, ended: (UserId, Ended)) {
         self.lock().ended = Some(ended);
@@ -311,14 +334,16 @@ impl Conversation {
             message,
             answer: None,
             said,
+            asked: Vec::new(),
         };
         self.keep(entry, answer);
     }
 
     /// What keeps a turn that has not ended, together with a question of it.
-    pub(crate) fn beside_question(&self, user_id: UserId, ended: Ended) -> Beside {
+    pub(crate) fn beside_question(&self, user_id: UserId, ended: Ended, asked: Asked) -> Beside {
         let entry = Entry {
             ended: Some((user_id, ended)),
+            asked: vec![asked],
             said: self.lock().unsaved.take(),
             ..Entry::default()
         };
@@ -337,6 +362,15 @@ impl Conversation {
 }
 
 impl State {
+    fn has_asked(&mut self, asked: Asked) {
+        self.asked
+            .retain(|known| known.token_hash != asked.token_hash);
+        if self.asked.len() >= ASKED_MAX {
+            self.asked.pop_front();
+        }
+        self.asked.push_back(asked);
+    }
+
     fn remember(&mut self, entry: HistoryEntry) {
         self.unsaved.remember(entry.clone());
         self.said.remember(entry);

@@ -7,21 +7,42 @@ use super::request::Wish;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
 use windlass_runtime::text::TurnInput;
-use windlass_tool::id::ClientId;
+use windlass_session::io::TokenHash;
+use windlass_tool::id::{ClientId, UserId};
 
-/// The client in whose name a question is answered: the conversation's own. Who shows no id shows the question's token.
-pub(super) fn speaker(
+/// Who answers a question.
+pub(super) struct Answerer {
+    /// The client in whose name it is answered: the one that was asked, where it is known.
+    pub(super) client_id: ClientId,
+    /// The user who was asked, where it is known.
+    pub(super) user_id: Option<UserId>,
+}
+
+/// Who answers the question of this token, if the caller may. Who shows no id shows the question's token, which speaks for the
+/// client that was asked; but not where the caller shows another id, or names another user than the one who was asked.
+pub(super) fn answerer(
     conversation: &Conversation,
     caller: &Caller,
-    token_hash: &[u8; 32],
-) -> Result<ClientId, ChatRefusal> {
-    match conversation.owner() {
-        None => Ok(caller.client_id.clone()),
-        Some(owner) if *owner == caller.client_id => Ok(owner.clone()),
-        Some(owner) if caller.is_other_than(owner) => Err(ChatRefusal::Foreign),
-        Some(owner) if conversation.knows_token(token_hash) => Ok(owner.clone()),
-        Some(_) => Err(ChatRefusal::Unknown),
+    named: Option<&UserId>,
+    token_hash: &TokenHash,
+) -> Result<Answerer, ChatRefusal> {
+    let (owner, asked) = (conversation.owner(), conversation.asked(token_hash));
+    let client = asked.as_ref().and_then(|asked| asked.client_id.as_ref());
+    let is_other = [owner, client]
+        .into_iter()
+        .flatten()
+        .any(|client| caller.is_other_than(client));
+    let user = asked.as_ref().map(|asked| &asked.user_id);
+    let names_other = named.is_some_and(|named| user.is_some_and(|user| user != named));
+    // Of an owner's conversation a token has to be known that is shown without an id.
+    let is_nobodys = asked.is_none() && owner.is_some_and(|owner| *owner != caller.client_id);
+    if is_other || names_other || is_nobodys {
+        return Err(ChatRefusal::Unknown);
     }
+    Ok(Answerer {
+        client_id: client.or(owner).unwrap_or(&caller.client_id).clone(),
+        user_id: user.cloned(),
+    })
 }
 
 /// By what an answer to a question is known that comes again.
@@ -29,8 +50,12 @@ pub(super) fn approval_key(token_hash: &[u8; 32]) -> String {
     format!("approval {}", windlass_tool::json::hex(token_hash))
 }
 
-/// What a wish is to the conversation, and to its session.
-pub(super) fn wanted(wish: Wish) -> (Delivery, TurnInput) {
+/// What a wish is to the conversation, and to its session. `may_answer` says whether a question is the caller's to answer: a
+/// token in other hands is like one of nobody's.
+pub(super) fn wanted(
+    wish: Wish,
+    may_answer: impl FnOnce(&TokenHash) -> bool,
+) -> (Delivery, TurnInput) {
     match wish {
         Wish::Say {
             message,
@@ -50,6 +75,10 @@ pub(super) fn wanted(wish: Wish) -> (Delivery, TurnInput) {
         }
         Wish::Approve { token, approved } => {
             let token_hash = ids::token_hash(token.expose());
+            let token_hash = match may_answer(&token_hash) {
+                true => token_hash,
+                false => ids::token_hash(""),
+            };
             let input = TurnInput::Confirm {
                 token_hash,
                 approved,

@@ -17,7 +17,7 @@ use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use conversation::{Claim, Conversation, Delivery};
 use conversations::Conversations;
-use delivery::{approval_key, speaker, wanted};
+use delivery::{answerer, approval_key, wanted};
 use record::TurnReader;
 use request::ChatRequest;
 use sink::ChatSink;
@@ -108,7 +108,10 @@ impl ChatHost {
             client_id: caller.client_id.clone(),
             world,
         };
-        let (delivery, input) = wanted(request.wish);
+        let named = request.user.is_some().then_some(&maker.user_id);
+        let (delivery, input) = wanted(request.wish, |token| {
+            answerer(&conversation, caller, named, token).is_ok()
+        });
         self.begin_turn(conversation, maker, delivery, input, None)
     }
 
@@ -126,9 +129,10 @@ impl ChatHost {
         let known = self.conversations.find(&id).await.map_err(unavailable)?;
         let conversation = known.ok_or(ChatRefusal::Unknown)?;
         let token_hash = ids::token_hash(token.expose());
+        let answerer = answerer(&conversation, caller, None, &token_hash)?;
         let maker = SessionMaker {
-            user_id,
-            client_id: speaker(&conversation, caller, &token_hash)?,
+            user_id: answerer.user_id.unwrap_or(user_id),
+            client_id: answerer.client_id,
             world,
         };
         let input = TurnInput::Confirm {
@@ -196,9 +200,12 @@ impl ChatHost {
         let waits_for_reader = answer.is_none();
         let mut sink = ChatSink {
             conversation: conversation.clone(),
+            user_id: maker.user_id.clone(),
+            client_id: maker.client_id.clone(),
             stream: UiStream::new(writer, message_id, continues),
             answer,
             answers_nothing: false,
+            has_nobodys_token: false,
             has_changed: false,
         };
         let host = self.clone();
@@ -247,6 +254,7 @@ impl ChatHost {
         let tools = toolbox.of(Mode::Text);
         let instruction = tools.instruction();
         let heard_by_voice = conversation.take_heard_by_voice();
+        let (before, mut is_new) = (conversation.ended(), false);
         let session = match &mut *place {
             Some(session) if !session.is_over() => {
                 for entry in heard_by_voice {
@@ -255,7 +263,10 @@ impl ChatHost {
                 session
             }
             place => match self.go_on(conversation, maker, tools).await {
-                Ok(session) => place.insert(session),
+                Ok(session) => {
+                    is_new = true;
+                    place.insert(session)
+                }
                 Err(_) => {
                     refuse(sink, "the server cannot begin a session now");
                     return None;
@@ -263,6 +274,16 @@ impl ChatHost {
             },
         };
         session.turn(input, &instruction, sink, given_up).await;
+        if is_new && sink.has_nobodys_token {
+            // Whoever shows a token of nobody's is not whom the conversation's session is for.
+            if let Some(session) = place.take() {
+                session.suspend().await;
+            }
+            if let Some(before) = before {
+                conversation.put_back_ended(before);
+            }
+            return None;
+        }
         conversation.touch();
         Some((session.user_id().clone(), session.ended()))
     }

@@ -1,7 +1,7 @@
 //! Where a turn of a conversation is written: the record that its client reads, and the one answer that a confirmation waits
 //! for. Knows no format.
 
-use super::conversation::Conversation;
+use super::conversation::{Asked, Conversation};
 use super::record::TurnWriter;
 use serde_json::Value;
 use std::sync::Arc;
@@ -11,19 +11,35 @@ use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{FinishReason, TurnEnd, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
+use windlass_session::io::TokenHash;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::UserId;
+use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 pub(super) struct ChatSink {
     pub(super) conversation: Arc<Conversation>,
+    /// Who is asked what the turn asks.
+    pub(super) user_id: UserId,
+    pub(super) client_id: ClientId,
     pub(super) stream: UiStream<TurnWriter>,
     /// Who waits for what came of a confirmation.
     pub(super) answer: Option<oneshot::Sender<Arc<ToolResponse>>>,
     /// What is written is no answer that its message is to get again.
     pub(super) answers_nothing: bool,
+    /// What was answered is no question of the conversation's.
+    pub(super) has_nobodys_token: bool,
     /// A call that changes something has begun, which a message that is sent again must not begin once more.
     pub(super) has_changed: bool,
+}
+
+impl ChatSink {
+    fn asked(&self, token_hash: TokenHash) -> Asked {
+        Asked {
+            token_hash,
+            user_id: self.user_id.clone(),
+            client_id: Some(self.client_id.clone()),
+        }
+    }
 }
 
 impl TurnSink for ChatSink {
@@ -38,6 +54,7 @@ impl TurnSink for ChatSink {
                 .expose()
                 .error()
                 .is_some_and(|error| error.retryable);
+            self.has_nobodys_token |= call.is_none();
             self.answers_nothing |= call.is_none() || (is_retryable && !self.has_changed);
             if let Some(answer) = self.answer.take() {
                 // Whoever asked may have left.
@@ -55,12 +72,16 @@ impl TurnSink for ChatSink {
     }
 
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
-        self.conversation.has_asked(question.token_hash);
+        self.conversation.has_asked(self.asked(question.token_hash));
         self.stream.asks(question, token);
     }
 
     fn beside_question(&mut self, user_id: &UserId, ended: Ended) -> Option<Beside> {
-        Some(self.conversation.beside_question(user_id.clone(), ended))
+        // The one that is being asked is the last.
+        let (token_hash, _) = ended.questions.last().copied()?;
+        let asked = self.asked(token_hash);
+        let conversation = &self.conversation;
+        Some(conversation.beside_question(user_id.clone(), ended, asked))
     }
 
     fn failed(&mut self, code: ErrorCode, message: &str) {

@@ -84,7 +84,7 @@ async fn what_a_voice_session_asks_can_be_answered_over_http_by_its_client() {
     );
     let stranger = met.header("set-cookie").unwrap();
     let theirs = [("Cookie", stranger.split(';').next().unwrap())];
-    assert_eq!(confirm(&theirs, &token).status, 403, "somebody else");
+    assert_eq!(confirm(&theirs, &token).status, 410, "somebody else");
     assert_eq!(confirm(&mine, &json!("made-up")).status, 410);
     assert_eq!(confirm(&[], &json!("made-up")).status, 410);
     for _ in 0..2 {

@@ -1,7 +1,7 @@
 //! Who may go on with a voice session and with its conversation: by an id that the server signed, by a token, or by neither.
 //! Real processes and sockets.
 
-use crate::chat::{chat, echo, question};
+use crate::chat::{approval, chat, echo, question};
 use crate::support::http::{post, post_with};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
@@ -70,6 +70,70 @@ async fn a_token_speaks_for_a_client_that_keeps_no_cookies() {
         assert_eq!(said["error"], Value::Null);
         assert_eq!(client.expect("confirmation_result").await["ok"], true);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_by_nobody_but_whoever_was_asked() {
+    let keys = [
+        ("tools.start_voice_session.requires_confirmation", "true"),
+        ("server.user_header", "X-User"),
+    ];
+    let chat = chat(echo, &keys).await;
+    let (mine, stranger) = (cookie(&chat.address), cookie(&chat.address));
+    let post_chat = |headers: &[(&str, &str)], body: Value| {
+        let body = body.to_string();
+        post_with(&chat.address, "/api/chat", headers, body.as_bytes())
+    };
+    let (theirs, eve) = ([("Cookie", stranger.as_str())], [("X-User", "eve")]);
+    for (conversation, asked_as) in [("programs", None), ("browsers", Some(mine.as_str()))] {
+        let own: Vec<_> = asked_as
+            .map(|cookie| ("Cookie", cookie))
+            .into_iter()
+            .collect();
+        let talk = json!({"id": conversation, "userId": "ada", "message": "Talk."});
+        let token = question(&post_chat(&own, talk))["token"].clone();
+        for others in [&theirs[..], &eve] {
+            let said = confirm(&chat.address, others, conversation, &token);
+            assert_eq!(said["error"]["code"], "CONFIRMATION_EXPIRED", "{said}");
+        }
+        let messages = [approval(token.as_str().unwrap(), true)];
+        let other = json!({"id": conversation, "userId": "bob", "messages": messages});
+        let answer = post_chat(&own, other);
+        assert!(answer.body.contains("not valid"), "{}", answer.body);
+        // The token alone is enough of a program that shows nothing else.
+        let said = confirm(&chat.address, &[], conversation, &token);
+        assert_eq!(said["ok"], true, "{said}");
+        let answer = post_chat(
+            &own,
+            json!({"id": conversation, "userId": "bob", "messages": messages}),
+        );
+        assert!(answer.body.contains("not valid"), "{}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_answer_makes_the_conversation_nobodys() {
+    let chat = chat(echo, &[]).await;
+    let stranger = cookie(&chat.address);
+    let start = json!({"type": "start", "conversationId": "v"});
+    let (mut client, _) = VoiceClient::start(&chat.address, start).await;
+    client.say("Who designed the ship Fram?").await;
+    client.expect("turn_complete").await;
+    client.send(json!({"type": "stop"})).await;
+    client.expect_close().await;
+    let theirs = [("Cookie", stranger.as_str())];
+    let said = confirm(&chat.address, &theirs, "v", &json!("made-up"));
+    assert_eq!(said["error"]["code"], "CONFIRMATION_EXPIRED", "{said}");
+    let answer = chat.ask(&json!({"id": "v", "userId": "ada", "message": "Search."}));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let data = chat.close().await;
+    let audit = std::fs::read_to_string(data.path().join("audit.jsonl")).unwrap();
+    let lines = audit
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let by_text = lines.filter(|line| line["mode"] == "text" && line["conversationId"] == "v");
+    let users: Vec<Value> = by_text.map(|line| line["userId"].clone()).collect();
+    assert_eq!(users, ["ada"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,7 +35,11 @@ pub(super) struct Missed {
 const MISSED_BYTES_MAX: usize = 256 * 1024;
 
 impl Missed {
+    /// Questions are not kept: the client that comes back is asked what is still open, under tokens that are good then.
     pub(super) fn keep(&mut self, message: &ServerMessage<'_>) {
+        if matches!(message, ServerMessage::ConfirmationRequest { .. }) {
+            return;
+        }
         let mut written = Vec::new();
         message.write(&mut written);
         self.bytes += written.len();

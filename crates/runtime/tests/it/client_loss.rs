@@ -1,7 +1,9 @@
 //! Clients that lose their connection and come back to their session.
 
-use crate::support::peers::{Peer, Setting, Stage, binary, turn_end, voice};
+use crate::support::peers::{Peer, Setting, Stage, binary, call, turn_end, voice};
+use crate::support::tools::{ready, tool};
 use serde_json::{Value, json};
+use windlass_tool::registry::Tool;
 
 async fn running() -> (Stage, Peer) {
     Stage::running(Setting::default()).await
@@ -48,6 +50,36 @@ async fn a_client_that_comes_back_hears_what_it_missed_and_goes_on() {
     provider.until("realtimeInput").await;
     provider.send(voice(960)).await;
     client.until("pcm").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_is_asked_once_what_it_missed() {
+    let order = Tool {
+        requires_confirmation: true,
+        ..tool("order", |_| ready(json!({ "order": 1 })))
+    };
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![order],
+        ..Setting::default()
+    })
+    .await;
+    stage.lose_client().await;
+    provider
+        .send(call("call-00001", "order", json!({ "text": "tea" })))
+        .await;
+    stage.until_seen("ConfirmationRequested").await;
+    let (mut client, _) = resumed(&stage, "resume-me").await;
+    let question = client.until("confirmation_request").await;
+    let answer = json!({ "type": "confirm", "token": question["token"], "approved": true });
+    client.send(answer).await;
+    let next = loop {
+        let message = client.next().await;
+        let kind = message["type"].as_str().unwrap();
+        if kind.starts_with("confirmation_") {
+            break message;
+        }
+    };
+    assert_eq!(next["ok"], true, "{next}");
 }
 
 #[tokio::test(start_paused = true)]
