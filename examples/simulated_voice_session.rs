@@ -307,8 +307,10 @@ impl<'a> Conversation<'a> {
         };
         self.line(&format!("user: {line}"))?;
         let text = Sensitive(line.to_owned());
-        self.inputs
-            .push_back(Input::Client(ClientEvent::Text { text }));
+        self.inputs.push_back(Input::Client(ClientEvent::Text {
+            text,
+            message: None,
+        }));
         Ok(())
     }
 

@@ -58,6 +58,7 @@ pub(crate) fn run(kit: &Kit) -> Result<(), String> {
     report("turns of typed text", &|number| match number % 2 {
         0 => Input::Client(ClientEvent::Text {
             text: Sensitive("and how was she built?".to_owned()),
+            message: None,
         }),
         _ => Input::Model(ModelEvent::TurnComplete {
             idle: true,

@@ -180,6 +180,7 @@ impl CallPath {
         self.frame(br#"{"serverContent":{"turnComplete":true}}"#);
         self.inputs.push_back(Input::Client(ClientEvent::Text {
             text: Sensitive("and what about monthly plans?".to_owned()),
+            message: None,
         }));
         self.run();
     }

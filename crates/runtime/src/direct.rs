@@ -105,7 +105,10 @@ impl DirectSession {
     /// What a user says begins a turn, with budgets of its own.
     pub fn user_says(&mut self, text: impl Into<String>) {
         let text = Sensitive(text.into());
-        self.input(Input::Client(ClientEvent::Text { text }));
+        self.input(Input::Client(ClientEvent::Text {
+            text,
+            message: None,
+        }));
     }
 
     /// The answer that the model gives without a call ends the turn.

@@ -9,13 +9,14 @@ use crate::store_thread::{Pending, StoreHandle};
 use crate::subscriber::SessionIdentity;
 pub use inherited::{Ended, inherited};
 pub(crate) use inherited::{approval, unsought};
+use serde::Deserialize;
 use serde_json::json;
 pub(crate) use snapshots::known_question;
 pub use snapshots::{Left, SnapshotStore, TakeOver};
 use std::sync::Arc;
 use windlass_session::io::{
     ConfirmationRequest, Input, LedgerEntry, OutcomeRecord, OutcomeState, Proposed, Reservation,
-    ReservationError, ReservationRefusal, ReserveRequest, Spared, TokenHash,
+    ReservationError, ReservationRefusal, ReserveRequest, Spared, TokenHash, Wish,
 };
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
@@ -163,6 +164,7 @@ pub(crate) fn unread(error: &StoreUnavailable) -> Input {
 pub(crate) fn ledger_entry(effect: Effect) -> LedgerEntry {
     LedgerEntry {
         response: response_of(&effect),
+        wish: wish_of(&effect),
         fingerprint: effect.fingerprint,
         effect_id: effect.effect_id,
         tool: effect.tool,
@@ -174,6 +176,16 @@ pub(crate) fn ledger_entry(effect: Effect) -> LedgerEntry {
         },
         is_answered: effect.is_answered,
     }
+}
+
+/// What an effect was asked for with; of one that says nothing of it, nothing.
+fn wish_of(effect: &Effect) -> Wish {
+    #[derive(Deserialize)]
+    struct Intent {
+        wish: Wish,
+    }
+    let intent = serde_json::from_str::<Intent>(effect.intent.expose());
+    intent.map(|intent| intent.wish).unwrap_or_default()
 }
 
 fn response_of(effect: &Effect) -> Option<Arc<ToolResponse>> {
@@ -309,6 +321,7 @@ pub(crate) fn reserve(
         "sessionId": session.session_id,
         "callId": request.call.to_string(),
         "turn": request.turn,
+        "wish": request.wish,
         "confirmed": request.grant.is_some(),
     });
     Ok(Reserve {

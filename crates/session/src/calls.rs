@@ -3,7 +3,7 @@
 
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
-use crate::io::{OutcomeState, TokenHash};
+use crate::io::{OutcomeState, TokenHash, Wish};
 use crate::model::ModelToolResponse;
 use crate::policy::{Settled, state_of};
 use crate::time::Timestamp;
@@ -59,8 +59,8 @@ pub(crate) struct Concluded {
 pub(crate) struct Earlier {
     pub(crate) settled: Settled,
     pub(crate) effect_id: Option<EffectId>,
-    /// How much the user had said when it was asked for.
-    pub(crate) asked_at_input: u64,
+    /// What it was asked for with.
+    pub(crate) wish: Wish,
     /// The user has spoken since.
     pub(crate) is_second_wish: bool,
     /// An attempt at it had not ended when its handler was asked: that it has not happened says nothing then.

@@ -5,11 +5,40 @@ use crate::io::TokenHash;
 use crate::model::{Role, TranscriptEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::sensitive::Sensitive;
+
+/// By what a message of a client's is known when it comes again: the first 64 bits of the SHA-256 of the client's id of it,
+/// within one conversation. Written as 16 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct MessageKey(u64);
+
+impl MessageKey {
+    pub fn of(id: &str) -> Self {
+        let hash: [u8; 32] = Sha256::digest(id.as_bytes()).into();
+        let first = hash.first_chunk().copied().unwrap_or_default();
+        Self(u64::from_be_bytes(first))
+    }
+}
+
+impl From<MessageKey> for String {
+    fn from(key: MessageKey) -> Self {
+        format!("{:016x}", key.0)
+    }
+}
+
+impl TryFrom<String> for MessageKey {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        u64::from_str_radix(&text, 16).map(Self)
+    }
+}
 
 /// What a client sends that concerns the core. Audio passes beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +46,9 @@ use windlass_tool::sensitive::Sensitive;
 pub enum ClientEvent {
     Text {
         text: Sensitive<String>,
+        /// By what the client knows the message when it sends it again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<MessageKey>,
     },
     Image {
         mime_type: String,

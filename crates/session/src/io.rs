@@ -1,6 +1,6 @@
 //! The core's one door in and its one list out. The driver obeys every output and answers those that ask.
 
-use crate::client::{ClientEvent, ClientUpdate};
+use crate::client::{ClientEvent, ClientUpdate, MessageKey};
 use crate::event::{EndReason, SessionEvent};
 use crate::model::{ConnectionEvent, ModelCommand, ModelEvent};
 pub use crate::policy::{AdmittedCall, EffectLookup};
@@ -100,6 +100,29 @@ pub struct LedgerEntry {
     pub response: Option<Arc<ToolResponse>>,
     /// Whether the answer has reached the model.
     pub is_answered: bool,
+    /// What it was asked for with. How often the user had said something says nothing to another session, unless that has
+    /// taken the place of the one that made it.
+    #[serde(default)]
+    pub wish: Wish,
+}
+
+/// What the user had said when something was asked for. A second wish is told from a repeat by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// How often the user had certainly said something in the session.
+    pub input: u64,
+    /// The message that it was last, where the client knows its messages by ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageKey>,
+}
+
+impl Wish {
+    /// Whether the user has said anything else since. The same message that is sent again, or whose answer is wanted anew, is
+    /// the same wish, in whatever session it comes.
+    pub(crate) fn is_second_after(self, earlier: Self) -> bool {
+        let is_same_message = self.message.is_some() && self.message == earlier.message;
+        self.input > earlier.input && !is_same_message
+    }
 }
 
 /// Why no handler is asked what became of an effect.
@@ -326,6 +349,7 @@ pub struct ReserveRequest {
     pub tool_version: Arc<str>,
     pub fingerprint: [u8; 32],
     pub turn: u64,
+    pub wish: Wish,
     /// The token with which the user approved it.
     pub grant: Option<TokenHash>,
 }

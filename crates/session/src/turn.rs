@@ -1,7 +1,9 @@
 //! Turns: begun by user input alone, ended once. Every counter that a budget looks at belongs to a turn, never to a
 //! provider message.
 
+use crate::client::MessageKey;
 use crate::event::TurnSummary;
+use crate::io::Wish;
 use crate::policy::LoopHistory;
 use crate::time::Timestamp;
 use std::collections::VecDeque;
@@ -67,6 +69,8 @@ pub(crate) struct Turns {
     last_number: u64,
     /// Counts what the user certainly said; a second wish is told from a repeat by it.
     inputs: u64,
+    /// The message that the last of it was, by the client's id of it.
+    message: Option<MessageKey>,
     /// The user may have said what the provider does not write down, or not in time.
     is_microphone_open: bool,
     /// The model may say once more what it said on a connection that was lost, so that an answer is no sign of the user.
@@ -123,9 +127,22 @@ impl Turns {
         self.inputs
     }
 
+    /// What the user has said so far, as far as wishes are told apart by it.
+    pub(crate) fn wish(&self) -> Wish {
+        Wish {
+            input: self.inputs,
+            message: self.message,
+        }
+    }
+
+    /// What was said last was this message of the client's.
+    pub(crate) fn said_in(&mut self, message: Option<MessageKey>) {
+        self.message = message;
+    }
+
     /// The user certainly said something. Returns the turn that this begins, if it begins one now.
     pub(crate) fn certain_input(&mut self, now: Timestamp) -> Option<u64> {
-        self.inputs += 1;
+        self.count_input();
         self.input_suspected = false;
         self.may_repeat = false;
         self.continues = None;
@@ -167,7 +184,9 @@ impl Turns {
             self.current = Some(turn);
             None
         } else {
-            self.inputs += u64::from(self.is_microphone_open && !self.may_repeat);
+            if self.is_microphone_open && !self.may_repeat {
+                self.count_input();
+            }
             Some(self.begin(now))
         };
         if let Some(turn) = &mut self.current {
@@ -193,6 +212,11 @@ impl Turns {
                 || (turn.summary.wound_up && turn.number == self.last_number)
         })?;
         self.past.remove(index)
+    }
+
+    fn count_input(&mut self) {
+        self.inputs += 1;
+        self.message = None;
     }
 
     fn begin(&mut self, now: Timestamp) -> u64 {
@@ -227,7 +251,7 @@ impl Turns {
     pub(crate) fn begin_waiting(&mut self, now: Timestamp, interrupted: bool) -> Option<u64> {
         let suspected = std::mem::take(&mut self.input_suspected) && interrupted;
         if suspected {
-            self.inputs += 1;
+            self.count_input();
         }
         let waits = std::mem::take(&mut self.input_waits);
         ((waits || suspected) && self.current.is_none()).then(|| self.begin(now))

@@ -324,7 +324,7 @@ impl World {
             tool_version: request.tool_version.to_string(),
             fingerprint: request.fingerprint,
             grant: request.grant,
-            intent: Sensitive("{}".to_owned()),
+            intent: Sensitive(serde_json::to_string(&request.wish).unwrap_or_default()),
             now_unix_ms: self.unix_ms(),
         };
         self.record_again();

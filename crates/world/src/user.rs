@@ -11,7 +11,13 @@ impl World {
     pub(crate) fn user_acts(&mut self, index: usize) {
         let text = || "please".to_owned().into();
         match self.random.below(24) {
-            0..=4 => self.client(index, ClientEvent::Text { text: text() }),
+            0..=4 => self.client(
+                index,
+                ClientEvent::Text {
+                    text: text(),
+                    message: None,
+                },
+            ),
             5..=11 if self.lanes[index].is_connected => {
                 self.lanes[index].inputs += 1;
                 let heard = ModelEvent::InputTranscript {
@@ -31,7 +37,13 @@ impl World {
             18 => {
                 self.fault(Fault::ClientFloods);
                 for _ in 0..40 {
-                    self.client(index, ClientEvent::Text { text: text() });
+                    self.client(
+                        index,
+                        ClientEvent::Text {
+                            text: text(),
+                            message: None,
+                        },
+                    );
                 }
             }
             19 if self.random.one_in(2) => self.client(index, ClientEvent::Stop),

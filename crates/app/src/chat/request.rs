@@ -6,6 +6,7 @@ use super::picture::{PictureLimits, Pictures};
 use serde::Deserialize;
 use serde_json::Value;
 use windlass_runtime::text::UserInput;
+use windlass_session::client::MessageKey;
 use windlass_session::model::{HistoryEntry, Role};
 use windlass_tool::sensitive::Sensitive;
 
@@ -113,7 +114,7 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
     if let Some(text) = &body.message {
         let input = UserInput {
             text: Sensitive(checked(text)?.to_owned()),
-            images: Vec::new(),
+            ..UserInput::default()
         };
         let wish = Wish::Say {
             message: None,
@@ -150,12 +151,17 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
         .rposition(|message| message.role == "user")
         .ok_or_else(|| BadRequest("there is no message of the user to answer".to_owned()))?;
     let message = &body.messages[at];
+    let id = message
+        .id
+        .clone()
+        .filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
+    let input = UserInput {
+        message: id.as_deref().map(MessageKey::of),
+        ..input_of(message, limits)?
+    };
     let wish = Wish::Say {
-        message: message
-            .id
-            .clone()
-            .filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX),
-        input: input_of(message, limits)?,
+        message: id,
+        input,
         again,
     };
     Ok((wish, at))
@@ -217,6 +223,7 @@ fn input_of(message: &Message, limits: PictureLimits) -> Result<UserInput, BadRe
     Ok(UserInput {
         text: Sensitive(text),
         images: pictures.into_images(),
+        message: None,
     })
 }
 

@@ -111,7 +111,7 @@ fn lines() -> mpsc::Receiver<String> {
 fn said(words: &str) -> TurnInput {
     TurnInput::User(UserInput {
         text: Sensitive(words.to_owned()),
-        images: Vec::new(),
+        ..UserInput::default()
     })
 }
 

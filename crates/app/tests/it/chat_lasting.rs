@@ -8,6 +8,7 @@ use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
 use crate::voice::cookie;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -117,6 +118,9 @@ fn what_the_user_was_asked_can_be_answered_after_a_restart() {
         let server = serve(folder.path(), &model);
         let forged = server.ask(&json!({"id": "c", "messages": [approval("made-up", true)]}));
         assert!(forged.body.contains("not valid"), "{}", forged.body);
+        let messages = [approval(&token, true)];
+        let other = server.ask(&json!({"id": "c", "userId": "bob", "messages": messages}));
+        assert!(other.body.contains("not valid"), "{}", other.body);
         let elsewhere = server.ask(&json!({"id": "d", "messages": [approval(&token, true)]}));
         assert!(elsewhere.body.contains("not valid"), "{}", elsewhere.body);
         let answer = server.ask(&json!({"id": "c", "messages": [approval(&token, true)]}));
@@ -144,8 +148,12 @@ fn what_the_user_was_asked_can_be_answered_after_a_restart() {
     }
 }
 
-/// Asks, and reads of the answer no more than the question to the user that is in it: its token and the id of its call.
-fn until_question(address: &str, body: &Value) -> (TcpStream, String, Value) {
+/// Asks, and reads of the answer no more than the first part of a kind.
+fn until_chunk(
+    address: &str,
+    body: &Value,
+    is_wanted: impl Fn(&Value) -> bool,
+) -> (TcpStream, Value) {
     let (mut stream, body) = (TcpStream::connect(address).unwrap(), body.to_string());
     let head = format!(
         "POST /api/chat HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n",
@@ -156,8 +164,14 @@ fn until_question(address: &str, body: &Value) -> (TcpStream, String, Value) {
     let mut chunks = lines.filter_map(|line| {
         serde_json::from_str::<Value>(line.unwrap().strip_prefix("data: ")?).ok()
     });
-    let asked = chunks.find(|chunk| chunk["type"] == "tool-approval-request");
-    let asked = asked.expect("the answer ends without a question");
+    let found = chunks.find(is_wanted);
+    (stream, found.expect("the answer ends before"))
+}
+
+/// The same for the question to the user that is in it: its token and the id of its call.
+fn until_question(address: &str, body: &Value) -> (TcpStream, String, Value) {
+    let is_question = |chunk: &Value| chunk["type"] == "tool-approval-request";
+    let (stream, asked) = until_chunk(address, body, is_question);
     let token = asked["approvalId"].as_str().unwrap().to_owned();
     (stream, token, asked["toolCallId"].clone())
 }
@@ -332,4 +346,49 @@ async fn an_idle_conversation_leaves_memory_by_itself_and_is_forgotten() {
     chat.ask(&json!({"id": "c", "messages": [user("b", "And?")]}));
     let told = chat.model.seen()[requests]["messages"].to_string();
     assert!(!told.contains("It is me."), "it is still known");
+}
+
+/// The effects that the audit has lines of, each once.
+fn effects_of(folder: &Path, tool: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(folder.join("data").join("audit.jsonl")).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .filter(|line| line["toolId"] == tool)
+        .filter_map(|line| line["effectId"].as_str().map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn a_message_that_is_sent_again_after_a_kill_makes_its_change_once() {
+    let block = || {
+        let block = json!({"duration_seconds": 30, "farewell_message": "Bye."});
+        Says::Calls("ignore_user", block)
+    };
+    let begins = move |last: &Value| match last["role"] == "tool" {
+        true => Says::Hangs("I have"),
+        false if last["content"].to_string().contains("Block me.") => block(),
+        false => Says::Words("Yes."),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(begins);
+    let server = serve(folder.path(), &model);
+    let of = |user_id: &str, message: Value| json!({"id": "c", "userId": user_id, "messages": [message]});
+    server.ask(&of("ada", user("a", "Hello.")));
+    let wish = of("ada", user("b", "Block me."));
+    let _listening = until_chunk(&server.address, &wish, |chunk| chunk["delta"] == "I have");
+    server.end("-KILL");
+
+    let model = ModelServer::start(move |last: &Value| match last["role"] == "tool" {
+        true => Says::Words("Done."),
+        false => block(),
+    });
+    let server = serve(folder.path(), &model);
+    // The user's other name is not blocked, and the conversation is still the first one's.
+    let again = server.ask(&of("bob", user("b", "Block me.")));
+    assert_eq!(words(&again), "Done.", "{}", again.body);
+    server.end("-TERM");
+    let effects = effects_of(folder.path(), "ignore_user");
+    assert_eq!(effects.len(), 1, "{effects:?}");
 }

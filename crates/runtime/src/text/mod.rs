@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_provider::answer::AnswerLimits;
 use windlass_provider::log;
-use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
+use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, MessageKey};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::Usage;
 use windlass_tool::id::UserId;
@@ -78,6 +78,8 @@ impl Default for TextLimits {
 pub struct UserInput {
     pub text: Sensitive<String>,
     pub images: Vec<log::Image>,
+    /// By what the message is known when it comes again; `None` where its client gives messages no ids.
+    pub message: Option<MessageKey>,
 }
 
 /// What a turn is begun with.

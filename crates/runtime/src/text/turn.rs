@@ -88,13 +88,13 @@ impl TextSession {
         sink: &mut dyn TurnSink,
     ) -> bool {
         match input {
-            TurnInput::User(UserInput { text, images }) => {
-                self.hear_user(text, images, sink);
+            TurnInput::User(input) => {
+                self.hear_user(input, sink);
                 true
             }
-            TurnInput::Again(UserInput { text, images }) => {
+            TurnInput::Again(input) => {
                 self.note(Entry::Interrupted);
-                self.hear_user(text, images, sink);
+                self.hear_user(input, sink);
                 true
             }
             TurnInput::Confirm {
@@ -123,12 +123,12 @@ impl TextSession {
         }
     }
 
-    fn hear_user(
-        &mut self,
-        text: Sensitive<String>,
-        images: Vec<windlass_provider::log::Image>,
-        sink: &mut dyn TurnSink,
-    ) {
+    fn hear_user(&mut self, input: UserInput, sink: &mut dyn TurnSink) {
+        let UserInput {
+            text,
+            images,
+            message,
+        } = input;
         for image in images {
             let event = ClientEvent::Image {
                 mime_type: image.mime_type,
@@ -137,7 +137,7 @@ impl TextSession {
             self.feed(Input::Client(event), sink);
         }
         self.flow.hears_user = true;
-        self.feed(Input::Client(ClientEvent::Text { text }), sink);
+        self.feed(Input::Client(ClientEvent::Text { text, message }), sink);
         self.flow.hears_user = false;
     }
 

@@ -245,7 +245,10 @@ impl Driver {
             }
             ClientMessage::Audio(pcm) => return self.microphone(&pcm, now),
             ClientMessage::Start(start) => return self.start(start, now),
-            ClientMessage::Text(text) => ClientEvent::Text { text },
+            ClientMessage::Text(text) => ClientEvent::Text {
+                text,
+                message: None,
+            },
             ClientMessage::Image { data, .. }
                 if data.expose().len() > self.service.settings.image_bytes_max =>
             {

@@ -189,6 +189,10 @@ impl Session {
         }
         call.phase = Phase::Reserving;
         let number = call.number();
+        let effect = call
+            .fingerprint
+            .and_then(|print| self.deliveries.effect(&print));
+        let wish = effect.map(|effect| effect.wish);
         let request = ReserveRequest {
             call: number,
             effect_id: call.kept_effect.clone(),
@@ -196,6 +200,7 @@ impl Session {
             tool_version: call.tool().version.clone(),
             fingerprint: call.fingerprint.unwrap_or_default(),
             turn: call.turn(),
+            wish: wish.unwrap_or_else(|| self.turns.wish()),
             grant: call.grant.filter(|_| !has_bug!(self, KeepsTheGrant)),
         };
         self.calls.open(call);

@@ -5,6 +5,7 @@ use super::arguments;
 use crate::calls::{Call, Earlier};
 use crate::facts::{DeliveryKey, HashedKey, Slot};
 use crate::hash::{BuildQuickHasher, bound};
+use crate::io::Wish;
 use lru::LruCache;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -80,8 +81,8 @@ pub(crate) struct Settled {
 #[derive(Clone, Debug)]
 pub(crate) struct Effect {
     pub(crate) effect_id: Option<EffectId>,
-    /// How much the user had said when it was asked for.
-    pub(crate) asked_at_input: u64,
+    /// What it was asked for with.
+    pub(crate) wish: Wish,
     pub(crate) state: EffectState,
 }
 

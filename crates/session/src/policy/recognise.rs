@@ -18,7 +18,7 @@ impl Session {
         if let Some(fingerprint) = call.fingerprint {
             let effect = Effect {
                 effect_id: call.kept_effect.clone(),
-                asked_at_input: self.turns.inputs(),
+                wish: self.turns.wish(),
                 state: EffectState::Open(call.number()),
             };
             self.deliveries.remember_effect(fingerprint, effect);
@@ -33,7 +33,7 @@ impl Session {
         let before = match (&call.earlier, &call.kept_effect) {
             (Some(earlier), _) => Effect {
                 effect_id: earlier.effect_id.clone(),
-                asked_at_input: earlier.asked_at_input,
+                wish: earlier.wish,
                 state: EffectState::Settled {
                     settled: earlier.settled.clone(),
                     answer_reached_model: true,
@@ -41,7 +41,7 @@ impl Session {
             },
             (None, Some(effect_id)) => Effect {
                 effect_id: Some(effect_id.clone()),
-                asked_at_input: self.turns.inputs(),
+                wish: self.turns.wish(),
                 state: EffectState::Failed,
             },
             (None, None) => return self.deliveries.forget_effect(&fingerprint),
@@ -104,7 +104,7 @@ impl Session {
         mut call: Call,
         out: &mut Vec<Output>,
     ) -> Option<Call> {
-        let inputs = self.turns.inputs();
+        let wish = self.turns.wish();
         let forgets = has_bug!(self, ForgetsWishes);
         let effect = call
             .fingerprint
@@ -112,7 +112,7 @@ impl Session {
         let Some(effect) = effect.filter(|_| !forgets) else {
             return Some(call);
         };
-        let asked_at_input = effect.asked_at_input;
+        let asked_with = effect.wish;
         let effect_id = effect.effect_id.clone();
         match &mut effect.state {
             EffectState::Open(number) => {
@@ -136,7 +136,7 @@ impl Session {
                 Some(call)
             }
             EffectState::Declined { settled, earlier } => {
-                if inputs > asked_at_input {
+                if wish.is_second_after(asked_with) {
                     call.earlier = earlier.clone();
                     return Some(call);
                 }
@@ -153,8 +153,8 @@ impl Session {
                 let earlier = Earlier {
                     settled: settled.clone(),
                     effect_id,
-                    asked_at_input,
-                    is_second_wish: inputs > asked_at_input,
+                    wish: asked_with,
+                    is_second_wish: wish.is_second_after(asked_with),
                     ran_at_lookup: false,
                 };
                 let was_answered = *answer_reached_model;

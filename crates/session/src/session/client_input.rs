@@ -1,7 +1,7 @@
 //! What the client sends, as it changes turns and the session's end.
 
 use super::Session;
-use crate::client::{ClientEvent, ErrorCode};
+use crate::client::{ClientEvent, ErrorCode, MessageKey};
 use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent};
 use crate::io::Output;
@@ -15,7 +15,9 @@ const WAITING_TEXTS_MAX: usize = 8;
 impl Session {
     pub(super) fn on_client(&mut self, event: ClientEvent, out: &mut Vec<Output>) {
         match event {
-            ClientEvent::Text { text } => self.user_text(text.into_inner(), out),
+            ClientEvent::Text { text, message } => {
+                self.user_text(text.into_inner(), message, out);
+            }
             ClientEvent::Image { mime_type, data } => {
                 if self.config.profile.vision {
                     if self.connection.is_lost {
@@ -66,14 +68,19 @@ impl Session {
         self.interrupt(out);
     }
 
-    /// Text that the user typed.
-    pub(super) fn user_text(&mut self, text: String, out: &mut Vec<Output>) {
+    /// Text that the user typed, in this message of the client's.
+    pub(super) fn user_text(
+        &mut self,
+        text: String,
+        message: Option<MessageKey>,
+        out: &mut Vec<Output>,
+    ) {
         if text.trim().is_empty() {
             return;
         }
         if !self.connection.ready {
             if self.connection.waiting_texts.len() < WAITING_TEXTS_MAX {
-                self.connection.waiting_texts.push(text);
+                self.connection.waiting_texts.push((text, message));
             } else {
                 self.error(
                     ErrorCode::TooLarge,
@@ -84,6 +91,7 @@ impl Session {
             return;
         }
         self.certain_input(out);
+        self.turns.said_in(message);
         self.finish_utterance(Role::User, out);
         self.record_said(Role::User, text.trim(), out);
         out.push(Output::SendModel(ModelCommand::UserText(Sensitive(text))));

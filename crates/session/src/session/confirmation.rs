@@ -108,7 +108,7 @@ impl Session {
             fingerprint,
             Effect {
                 effect_id: Some(effect_id.clone()),
-                asked_at_input: self.turns.inputs(),
+                wish: self.turns.wish(),
                 state: EffectState::Asked(settled),
             },
         );
@@ -376,7 +376,7 @@ impl Session {
         };
         let effect = Effect {
             effect_id: None,
-            asked_at_input: self.turns.inputs(),
+            wish: self.turns.wish(),
             state: EffectState::Declined {
                 settled,
                 earlier: call.earlier.clone(),

@@ -176,8 +176,9 @@ impl Session {
             .take()
             .filter(|request| !request.trim().is_empty());
         let waiting = std::mem::take(&mut self.connection.waiting_texts);
-        for text in pending.into_iter().chain(waiting) {
-            self.user_text(text, out);
+        let pending = pending.map(|request| (request, None));
+        for (text, message) in pending.into_iter().chain(waiting) {
+            self.user_text(text, message, out);
         }
         if self.turns.current().is_none() {
             self.send_pending_message(self.turns.last_number(), out);

@@ -117,7 +117,7 @@ impl Session {
         let settled = self.answered_meanwhile(&tool);
         let effect = Effect {
             effect_id: Some(question.effect_id.clone()),
-            asked_at_input: self.turns.inputs(),
+            wish: self.turns.wish(),
             state: EffectState::Asked(settled),
         };
         self.deliveries
@@ -143,7 +143,7 @@ impl Session {
             EffectState::Settled { settled, .. } => Some(Earlier {
                 settled: settled.clone(),
                 effect_id: effect.effect_id.clone(),
-                asked_at_input: effect.asked_at_input,
+                wish: effect.wish,
                 is_second_wish: true,
                 ran_at_lookup: false,
             }),

@@ -162,11 +162,12 @@ impl Session {
             state: OutcomeState::Unknown,
             response: None,
             is_answered: true,
+            wish: self.turns.wish(),
         };
         let effect = Effect {
             state: self.state_in_ledger(&entry),
             effect_id: Some(effect_id),
-            asked_at_input: self.turns.inputs(),
+            wish: entry.wish,
         };
         self.deliveries.remember_effect(fingerprint, effect);
     }

@@ -96,7 +96,7 @@ impl Session {
         };
         let effect = Effect {
             effect_id: call.kept_effect.clone(),
-            asked_at_input: self.turns.inputs(),
+            wish: self.turns.wish(),
             state: self.state_in_ledger(&entry),
         };
         match entry.state {

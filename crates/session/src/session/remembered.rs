@@ -4,7 +4,7 @@
 use super::Session;
 use crate::calls::Call;
 use crate::deadlines::Deadline;
-use crate::io::{LedgerEntry, OutcomeState, Output, ReservationError};
+use crate::io::{LedgerEntry, OutcomeState, Output, ReservationError, Wish};
 use crate::policy::{Effect, EffectState, Settled};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use windlass_tool::kind::Reach;
 const LEDGER_AGAIN: Duration = Duration::from_secs(1);
 
 impl Session {
-    /// What earlier sessions of the conversation, or this one before a crash, left in the ledger.
+    /// What earlier sessions of the conversation left in the ledger. What this one's user says comes after all of it, however
+    /// late the ledger is read.
     pub(super) fn on_ledger(
         &mut self,
         ledger: Result<Vec<LedgerEntry>, ReservationError>,
@@ -31,6 +32,15 @@ impl Session {
             }
             return;
         };
+        for entry in &mut entries {
+            entry.wish.input = 0;
+        }
+        self.remember_ledger(entries, out);
+    }
+
+    /// What is in the ledger of this conversation is known from here on. Of a session whose place this one has taken, its
+    /// entries say when they were asked for; what was lost of that session was not said in this one.
+    pub(super) fn remember_ledger(&mut self, mut entries: Vec<LedgerEntry>, out: &mut Vec<Output>) {
         self.unsettled.is_ledger_read = true;
         // What this session did itself it knows better. Of several entries of one wish the newest, which is the last, counts.
         entries.retain(|entry| self.deliveries.effect(&entry.fingerprint).is_none());
@@ -38,7 +48,10 @@ impl Session {
             let effect = Effect {
                 state: self.state_in_ledger(&entry),
                 effect_id: Some(entry.effect_id),
-                asked_at_input: self.turns.inputs(),
+                wish: Wish {
+                    input: entry.wish.input.min(self.turns.inputs()),
+                    ..entry.wish
+                },
             };
             self.deliveries.remember_effect(entry.fingerprint, effect);
         }

@@ -113,7 +113,7 @@ impl Session {
             snapshot.pending_message.map(Sensitive::into_inner),
         );
         self.end_if_due(out);
-        self.on_ledger(Ok(effects.clone()), out);
+        self.remember_ledger(effects.clone(), out);
         for entry in effects
             .iter()
             .filter(|entry| untold.contains(&entry.effect_id))
@@ -258,7 +258,7 @@ impl Session {
         if self.deliveries.effect(&question.fingerprint).is_none() {
             let effect = Effect {
                 effect_id: None,
-                asked_at_input: self.turns.inputs(),
+                wish: self.turns.wish(),
                 state: EffectState::Declined {
                     settled: self.settled(response.clone(), false),
                     earlier: None,

@@ -216,7 +216,7 @@ impl Session {
     fn fail_effect(&mut self, fingerprint: [u8; 32], effect_id: EffectId) {
         let effect = Effect {
             effect_id: Some(effect_id),
-            asked_at_input: self.turns.inputs(),
+            wish: self.turns.wish(),
             state: EffectState::Failed,
         };
         self.deliveries.remember_effect(fingerprint, effect);

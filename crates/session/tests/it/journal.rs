@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_session::client::ClientEvent;
+use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
     Input, LedgerEntry, OutcomeState, Proposed, RateDecision, Reservation, ReservationError,
-    ReservationRefusal,
+    ReservationRefusal, Wish,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, TurnEndReason, Usage,
@@ -94,7 +94,14 @@ fn what_models_and_clients_say_comes_back() {
         .collect(),
     );
     check(vec![
-        Input::Client(ClientEvent::Text { text: text() }),
+        Input::Client(ClientEvent::Text {
+            text: text(),
+            message: None,
+        }),
+        Input::Client(ClientEvent::Text {
+            text: text(),
+            message: Some(MessageKey::of("m-1")),
+        }),
         Input::Client(ClientEvent::Confirm {
             token_hash: [7; 32],
             approved: true,
@@ -201,6 +208,10 @@ fn what_the_store_and_the_limits_answer_comes_back() {
         state: OutcomeState::Unknown,
         response,
         is_answered: true,
+        wish: Wish {
+            input: 3,
+            message: Some(MessageKey::of("m-1")),
+        },
     };
     check(vec![
         Input::Ledger(Ok(vec![entry(None), entry(Some(response()))])),

@@ -21,5 +21,6 @@ mod reopened;
 mod restarted_questions;
 mod restarts;
 mod retries;
+mod second_wishes;
 mod turns;
 mod wishes;

@@ -367,7 +367,7 @@ impl Chat {
     ) -> Written {
         let input = TurnInput::User(UserInput {
             text: Sensitive(words.to_owned()),
-            images: Vec::new(),
+            ..UserInput::default()
         });
         self.turn_until(input, cancelled).await
     }

@@ -60,6 +60,7 @@ impl Books {
                     state: OutcomeState::Unknown,
                     response: None,
                     is_answered: false,
+                    wish: request.wish,
                 };
                 self.reserving = Some((entry, request.grant));
             }

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_session::client::ClientEvent;
+use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
-    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Spared,
+    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Spared, Wish,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
@@ -98,7 +98,15 @@ fn parse_other(word: &str, rest: &str) -> Input {
     match word {
         "text" => Input::Client(ClientEvent::Text {
             text: rest.to_owned().into(),
+            message: None,
         }),
+        "sends" => {
+            let (id, text) = rest.split_once(' ').unwrap();
+            Input::Client(ClientEvent::Text {
+                text: text.to_owned().into(),
+                message: Some(MessageKey::of(id)),
+            })
+        }
         "interrupt" => Input::Client(ClientEvent::Interrupt),
         "microphone" => Input::Client(ClientEvent::MicrophoneOpened),
         "spoken" => Input::Client(ClientEvent::TurnComplete),
@@ -185,7 +193,8 @@ pub(crate) fn parse_finding(text: &str) -> Option<Finding> {
     }
 }
 
-/// `STATE EFFECT TOOL ARGUMENTS`, of user u-1, answered or not, with its answer or without.
+/// `STATE EFFECT TOOL ARGUMENTS`, of user u-1, answered or not, with its answer or without. `STATE:ID` where it was asked
+/// for in a message of this id.
 fn ledger_entry(text: &str) -> LedgerEntry {
     let mut words = text.splitn(4, ' ');
     let (state, effect, tool) = (
@@ -194,6 +203,10 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         words.next().unwrap(),
     );
     let arguments: Value = serde_json::from_str(words.next().unwrap()).unwrap();
+    let (state, message) = match state.split_once(':') {
+        Some((state, id)) => (state, Some(MessageKey::of(id))),
+        None => (state, None),
+    };
     let is_kept = matches!(state, "succeeded" | "unheard");
     let (state, is_answered) = match state {
         "succeeded" => (OutcomeState::Succeeded, true),
@@ -211,6 +224,7 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         state,
         response,
         is_answered,
+        wish: Wish { input: 1, message },
     }
 }
 
