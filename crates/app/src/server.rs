@@ -146,6 +146,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let world = SharedWorld {
         knowledge: knowledge.clone(),
         store: store.clone(),
+        knowledge_folder: config.folders.knowledge.as_path().into(),
     };
     let records = Records::open(&config, store)?;
     let conversations = hold_conversations(&config, &records, is_over.clone());
@@ -179,7 +180,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         places: Arc::new(Semaphore::new(config.server.sessions_max.count())),
         client_key,
         knowledge,
-        knowledge_folder: config.folders.knowledge.clone(),
+        knowledge_folder: config.folders.knowledge.as_path().into(),
         user_header: user_header(&config),
         voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
         chat,

@@ -1,10 +1,14 @@
 //! The capabilities that tools are given: clock, knowledge base, blocks. Owns none of them.
 
 use crate::clock;
+use crate::knowledge::assets;
 use crate::users;
+use std::path::Path;
 use std::sync::Arc;
 use windlass_store::Store;
-use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Knowledge, World};
+use windlass_tool::handler::{
+    ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Knowledge, World,
+};
 use windlass_tool::id::{ClientId, UserId};
 
 /// The world as every session sees it.
@@ -12,6 +16,8 @@ use windlass_tool::id::{ClientId, UserId};
 pub(crate) struct SharedWorld {
     pub(crate) knowledge: Arc<dyn Knowledge>,
     pub(crate) store: Arc<dyn Store>,
+    /// Where the files of pictures lie.
+    pub(crate) knowledge_folder: Arc<Path>,
 }
 
 impl World for SharedWorld {
@@ -25,6 +31,26 @@ impl World for SharedWorld {
 
     fn blocks(&self) -> Arc<dyn Blocks> {
         self.store.clone()
+    }
+
+    fn picture(
+        &self,
+        address: &str,
+        user_id: &UserId,
+        bytes_max: usize,
+    ) -> CapabilityFuture<Option<Arc<[u8]>>> {
+        let Some(id) = address.strip_prefix(ASSETS) else {
+            return Box::pin(std::future::ready(None));
+        };
+        let bytes_max = u64::try_from(bytes_max).unwrap_or(u64::MAX);
+        let file = assets::file(
+            self.knowledge.clone(),
+            self.knowledge_folder.clone(),
+            id.to_owned(),
+            user_id.clone(),
+            bytes_max,
+        );
+        Box::pin(async move { Some(file.await?.bytes.into()) })
     }
 }
 
@@ -84,6 +110,15 @@ impl World for NamedUsersWorld {
             stored: self.shared.store.clone(),
             client: UserId::new(self.client_id.as_str()),
         })
+    }
+
+    fn picture(
+        &self,
+        address: &str,
+        user_id: &UserId,
+        bytes_max: usize,
+    ) -> CapabilityFuture<Option<Arc<[u8]>>> {
+        self.shared.picture(address, user_id, bytes_max)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_tool::handler::{ContentPart, Context, Record};
+use windlass_tool::handler::{ASSETS, ContentPart, Context, Record};
 
 /// An optional field that a caller may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -66,7 +66,7 @@ pub(crate) fn picture(record: &Record) -> Option<String> {
         return None;
     }
     match record.metadata.contains_key("file") {
-        true => Some(format!("/assets/{}", record.id)),
+        true => Some(format!("{ASSETS}{}", record.id)),
         false => record.url.clone(),
     }
 }
@@ -75,10 +75,14 @@ pub(crate) fn is_picture(record: &Record) -> bool {
     PICTURES.contains(&record.record_type.as_str())
 }
 
-/// The same for a model that sees: only what any model can fetch, in a format that all of them read.
+/// The same for a model that sees: a file of this server, or what its provider can fetch, in a format that all models read.
 pub(crate) fn picture_part(record: &Record) -> Option<ContentPart> {
-    let url = picture(record).filter(|url| url.starts_with("https://"))?;
-    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let url = picture(record)?;
+    let path = match record.metadata.get("file").and_then(Value::as_str) {
+        Some(path) => path,
+        None if url.starts_with("https://") => url.split(['?', '#']).next().unwrap_or_default(),
+        None => return None,
+    };
     let (_, ending) = path.rsplit_once('.')?;
     let mime_type = match ending.to_ascii_lowercase().as_str() {
         "jpg" | "jpeg" => "image/jpeg",

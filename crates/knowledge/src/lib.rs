@@ -11,6 +11,7 @@ mod asset;
 mod build;
 mod catalogue;
 mod codes;
+mod csv_rows;
 mod date;
 mod dense;
 #[cfg(feature = "documents")]

@@ -99,7 +99,7 @@ impl WantedId {
                 let distance = if name == self.name() {
                     Some(1)
                 } else {
-                    near::distance(self.0.as_bytes(), id.as_bytes(), distance_max)
+                    near::distance(&self.0, id, distance_max)
                 };
                 Some((distance?, id))
             })

@@ -140,14 +140,17 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     new_path.push(".new");
     let new_path = PathBuf::from(new_path);
     let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    // Two that write at one time would tear each other's attempt apart; the folder is free again when it is closed.
+    let folder = File::open(folder)?;
+    folder.lock()?;
     let written = (|| {
-        fs::create_dir_all(folder)?;
         let mut file = File::create(&new_path)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&new_path, path)?;
         // The new name is durable once its folder is.
-        File::open(folder)?.sync_all()
+        folder.sync_all()
     })();
     if written.is_err() {
         // What is left of the attempt is of no use.

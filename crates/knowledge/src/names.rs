@@ -8,6 +8,7 @@ use crate::near;
 use crate::sound;
 use std::collections::BTreeMap;
 use tantivy::tokenizer::TextAnalyzer;
+use unicode_normalization::UnicodeNormalization;
 
 /// Letters from which one slip is forgiven, and from which two are.
 const ONE_SLIP_LETTERS_MIN: usize = 5;
@@ -49,6 +50,16 @@ fn whole_name<'a>(terms: impl Iterator<Item = &'a str>) -> Option<WholeName> {
     hash.first_chunk().copied().filter(|_| !terms.is_empty())
 }
 
+/// The same of a name as it is written, for those that are the same words as others or have no word at all: `C#`, `It`.
+fn written_name(name: &str) -> Option<WholeName> {
+    // No term has a space at its beginning.
+    const WRITTEN: &str = " ";
+    let name: String = name.nfkc().collect::<String>().to_lowercase();
+    let mut words = name.split_whitespace().peekable();
+    words.peek()?;
+    whole_name(std::iter::once(WRITTEN).chain(words))
+}
+
 struct NameWord {
     /// Without case and diacritics.
     plain: Box<str>,
@@ -81,7 +92,8 @@ impl Names {
             for name in std::iter::once(title).chain(aliases) {
                 let words = analysis::words(name, &mut plain, analyser);
                 let key = whole_name(words.iter().map(|word| word.term.as_str()));
-                whole.extend(key.map(|key| (key, ordinal)));
+                let keys = [key, written_name(name)].into_iter().flatten();
+                whole.extend(keys.map(|key| (key, ordinal)));
                 for word in words {
                     if spellings.len() < WORDS_MAX && word.plain.chars().any(char::is_alphabetic) {
                         let spelling = Box::from(&name[word.start..word.end]);
@@ -118,16 +130,21 @@ impl Names {
         }
     }
 
-    /// The records whose title or alias is exactly these terms, in their order.
-    pub(crate) fn bearers(&self, terms: &[String]) -> impl Iterator<Item = Ordinal> {
-        let key = whole_name(terms.iter().map(String::as_str));
-        let start = key.map_or(self.whole.len(), |key| {
-            self.whole.partition_point(|(other, _)| *other < key)
-        });
-        self.whole[start..]
-            .iter()
-            .take_while(move |(other, _)| Some(*other) == key)
-            .map(|(_, bearer)| *bearer)
+    /// The records whose title or alias is exactly what was asked, as it is written or else by its terms in their order.
+    pub(crate) fn bearers(&self, asked: &str, terms: &[String]) -> impl Iterator<Item = Ordinal> {
+        let as_written = self.bearers_of(written_name(asked));
+        let bearers = match as_written {
+            [] => self.bearers_of(whole_name(terms.iter().map(String::as_str))),
+            _ => as_written,
+        };
+        bearers.iter().map(|(_, bearer)| *bearer)
+    }
+
+    fn bearers_of(&self, key: Option<WholeName>) -> &[(WholeName, Ordinal)] {
+        let Some(key) = key else { return &[] };
+        let start = self.whole.partition_point(|(other, _)| *other < key);
+        let count = self.whole[start..].partition_point(|(other, _)| *other == key);
+        &self.whole[start..start + count]
     }
 
     /// The name's word of exactly that spelling, but for case and diacritics.
@@ -153,8 +170,7 @@ impl Names {
             for word in &self.words {
                 // A slip changes at most two letters of the set.
                 if (word.letters ^ mask).count_ones() as usize <= 2 * slips
-                    && let Some(distance) =
-                        near::distance(plain.as_bytes(), word.plain.as_bytes(), slips)
+                    && let Some(distance) = near::distance(plain, &word.plain, slips)
                 {
                     let certainty = if distance > 1 { TWO_SLIPS } else { ONE_SLIP };
                     found.push(word.candidate(certainty));
@@ -172,15 +188,13 @@ impl Names {
     fn sounding_like<'a>(&'a self, plain: &str, found: &mut Vec<Candidate<'a>>) {
         let key = sound::key(plain);
         // Half of the letters may differ: vowels make up about as many.
-        let distance_max = plain.len() / 2;
+        let distance_max = plain.chars().count() / 2;
         for place in self.by_sound.get(&key).into_iter().flatten() {
             let word = &self.words[*place as usize];
             if found.iter().any(|candidate| candidate.term == &*word.term) {
                 continue;
             }
-            if let Some(distance) =
-                near::distance(plain.as_bytes(), word.plain.as_bytes(), distance_max)
-            {
+            if let Some(distance) = near::distance(plain, &word.plain, distance_max) {
                 found.push(word.candidate(SAME_SOUND - LETTER_OFF * distance as f32));
             }
         }

@@ -82,23 +82,33 @@ impl Automaton for OneSlip {
     }
 }
 
-/// The distance of two byte strings where it is at most `distance_max`: how many bytes to change, add, leave out, or swap
-/// with their neighbours.
-pub(crate) fn distance(left: &[u8], right: &[u8], distance_max: usize) -> Option<usize> {
+/// The distance of two texts where it is at most `distance_max`: how many characters to change, add, leave out, or swap with
+/// their neighbours.
+pub(crate) fn distance(left: &str, right: &str, distance_max: usize) -> Option<usize> {
+    if left.is_ascii() && right.is_ascii() {
+        return between(left.as_bytes(), right.as_bytes(), distance_max);
+    }
+    let characters = |text: &str| text.chars().collect::<Vec<char>>();
+    between(&characters(left), &characters(right), distance_max)
+}
+
+fn between<T: Copy + Eq>(left: &[T], right: &[T], distance_max: usize) -> Option<usize> {
     if left.len().abs_diff(right.len()) > distance_max {
         return None;
     }
     let mut above: Vec<usize> = vec![0; right.len() + 1];
     let mut before: Vec<usize> = (0..=right.len()).collect();
     let mut row = vec![0; right.len() + 1];
-    for (index, byte) in left.iter().enumerate() {
+    for (index, letter) in left.iter().enumerate() {
         row[0] = index + 1;
         let mut least = row[0];
         for (column, other) in right.iter().enumerate() {
-            let changed = before[column] + usize::from(byte != other);
+            let changed = before[column] + usize::from(letter != other);
             let mut best = changed.min(before[column + 1] + 1).min(row[column] + 1);
-            let is_swap =
-                index > 0 && column > 0 && left[index - 1] == *other && right[column - 1] == *byte;
+            let is_swap = index > 0
+                && column > 0
+                && left[index - 1] == *other
+                && right[column - 1] == *letter;
             if is_swap {
                 best = best.min(above[column - 1] + 1);
             }
@@ -165,12 +175,11 @@ mod tests {
             ("abcdef", "uvwxyz", None),
             ("abcd", "badc", Some(2)),
             ("sverdurp", "sverdrup", Some(1)),
+            ("нансн", "нансен", Some(1)),
+            ("naïve", "naive", Some(1)),
+            ("эйнштейн", "нансен", None),
         ] {
-            assert_eq!(
-                distance(left.as_bytes(), right.as_bytes(), 3),
-                found,
-                "{left} {right}"
-            );
+            assert_eq!(distance(left, right, 3), found, "{left} {right}");
         }
     }
 }

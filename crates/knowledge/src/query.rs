@@ -12,8 +12,10 @@ use tantivy::tokenizer::TextAnalyzer;
 const TERMS_MAX: usize = 12;
 /// Bytes of a query that are read, in whole characters. The longest spoken question is a fraction of this.
 const QUERY_BYTES_MAX: usize = 16 * 1024;
-/// Unknown words of a query for which others are looked up.
-const UNKNOWN_WORDS_MAX: usize = 3;
+/// Unknown words of a query that names are tried for, each against all of them.
+const NAME_LOOKUPS_MAX: usize = 32;
+/// Unknown words of a query for which similar ones are looked up in the texts.
+const TEXT_LOOKUPS_MAX: usize = 3;
 /// Words tried in place of an unknown one.
 const SIMILAR_WORDS_MAX: usize = 4;
 /// Letters from which a word of the text may be misspelt and still be meant.
@@ -34,6 +36,8 @@ pub(crate) struct Understanding {
     pub(crate) text: String,
     /// Its terms in their order, for whole names.
     pub(crate) sequence: Vec<String>,
+    /// The query as it came, for names that are more than their words.
+    pub(crate) asked: String,
 }
 
 /// The words that a base knows, wherever its records are kept.
@@ -82,7 +86,8 @@ pub(crate) fn understand(
         names,
         chosen: Vec::new(),
         corrections: Vec::new(),
-        unknown_left: UNKNOWN_WORDS_MAX,
+        name_lookups_left: NAME_LOOKUPS_MAX,
+        unexplained: Vec::new(),
     };
     let mut seen = HashSet::new();
     let mut frequencies = Vec::with_capacity(words.len());
@@ -109,6 +114,7 @@ pub(crate) fn understand(
             }
         }
     }
+    reader.look_into_texts()?;
     let corrected = reader.corrected(query);
     let sequence = sequence(&words, &reader.corrections);
     let mut terms = reader.chosen;
@@ -119,6 +125,7 @@ pub(crate) fn understand(
         terms,
         text: corrected,
         sequence,
+        asked: query.to_owned(),
     })
 }
 
@@ -133,7 +140,15 @@ struct Reader<'a> {
     names: &'a Names,
     chosen: Vec<QueryTerm>,
     corrections: Vec<Correction<'a>>,
-    unknown_left: usize,
+    name_lookups_left: usize,
+    /// Terms that similar words of the texts may stand for as well, and the names that do.
+    unexplained: Vec<Unexplained>,
+}
+
+struct Unexplained {
+    term: String,
+    names: usize,
+    surest: f32,
 }
 
 /// Bytes of a query with the names that stand for them.
@@ -144,16 +159,17 @@ struct Correction<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Finds what an unknown word may stand for, alone or with a neighbour.
+    /// Finds the names that an unknown word may stand for, alone or with a neighbour.
     fn explain(
         &mut self,
         word: &Word,
         before: Option<&Word>,
         next: Option<&Word>,
     ) -> Result<Used, IndexError> {
-        if self.unknown_left == 0 {
+        if self.name_lookups_left == 0 {
             return Ok(Used::Alone);
         }
+        self.name_lookups_left -= 1;
         let near = self.names.near(&word.plain);
         let surest = near.first().map_or(0.0, |candidate| candidate.certainty);
         let neighbours = [
@@ -166,7 +182,6 @@ impl<'a> Reader<'a> {
                 .torn_apart(left, right)
                 .filter(|candidate| candidate.certainty >= surest.max(TORN_CERTAINTY_MIN));
             if let Some(candidate) = torn.filter(|_| left.position + 1 == right.position) {
-                self.unknown_left -= 1;
                 self.choose(left.start, right.end, vec![candidate])?;
                 return Ok(if left.start == word.start {
                     Used::WithNext
@@ -176,7 +191,6 @@ impl<'a> Reader<'a> {
             }
         }
         if let Some(pair) = self.names.run_together(&word.plain) {
-            self.unknown_left -= 1;
             self.choose(word.start, word.end, pair.to_vec())?;
             return Ok(Used::Alone);
         }
@@ -184,8 +198,6 @@ impl<'a> Reader<'a> {
         if near.is_empty() && !is_long {
             return Ok(Used::Alone);
         }
-        self.unknown_left -= 1;
-        let room = SIMILAR_WORDS_MAX.saturating_sub(near.len());
         if let Some(first) = near.first().copied() {
             for candidate in &near[1..] {
                 self.push(candidate.term, candidate.certainty)?;
@@ -200,13 +212,27 @@ impl<'a> Reader<'a> {
             }
         }
         if is_long {
+            self.unexplained.push(Unexplained {
+                term: word.term.clone(),
+                names: near.len(),
+                surest,
+            });
+        }
+        Ok(Used::Alone)
+    }
+
+    /// Looks for similar words of the texts, for those words first that no name explains, or the least surely.
+    fn look_into_texts(&mut self) -> Result<(), IndexError> {
+        let mut unexplained = std::mem::take(&mut self.unexplained);
+        unexplained.sort_by(|left, right| left.surest.total_cmp(&right.surest));
+        for word in unexplained.into_iter().take(TEXT_LOOKUPS_MAX) {
             let mut similar = self.index.similar(&word.term)?;
-            similar.truncate(room);
+            similar.truncate(SIMILAR_WORDS_MAX.saturating_sub(word.names));
             for (text, _) in similar {
                 self.push(&text, SIMILAR_WEIGHT)?;
             }
         }
-        Ok(Used::Alone)
+        Ok(())
     }
 
     fn choose(

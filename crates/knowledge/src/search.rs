@@ -232,7 +232,7 @@ impl Base {
         let terms = &understanding.terms;
         let named: BTreeSet<Ordinal> = self
             .names
-            .bearers(&understanding.sequence)
+            .bearers(&understanding.asked, &understanding.sequence)
             .filter(|ordinal| allowed.contains(*ordinal))
             .collect();
         let closeness = match (&self.dense, vector, retrieval) {

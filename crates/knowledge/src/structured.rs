@@ -1,6 +1,7 @@
 //! Makes records of files that hold data rather than text: JSON, JSON Lines, YAML and CSV. Knows each format's shape and
 //! lines; what makes a good record is not decided here.
 
+use crate::csv_rows::{self, Rows};
 #[cfg(feature = "documents")]
 use crate::documents;
 use crate::front_matter::{self, Fault, Form};
@@ -15,6 +16,7 @@ use windlass_tool::handler::Record;
 const LIST_COLUMNS: [&str; 2] = ["aliases", "tags"];
 const LIST_SEPARATOR: char = ';';
 const COLUMNS_MAX: usize = 256;
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// What a file's name says of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,16 @@ pub(crate) fn read(path: &str, format: Format, bytes: &[u8]) -> Result<Vec<Found
     if format == Format::Pdf {
         return Ok(vec![document(path, format, documents::pdf(bytes)?)]);
     }
+    // Where a record is a line or a row, one that is no text costs itself alone. Zeros are of no text at all.
+    if !bytes.contains(&0) {
+        let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+        if format == Format::JsonLines {
+            return Ok(json_lines(path, bytes));
+        }
+        if format == Format::Csv {
+            return csv(path, bytes);
+        }
+    }
     let text = front_matter::text(bytes)?;
     match format {
         #[cfg(feature = "documents")]
@@ -85,9 +97,9 @@ pub(crate) fn read(path: &str, format: Format, bytes: &[u8]) -> Result<Vec<Found
             }])
         }
         Format::Json => json(path, text),
-        Format::JsonLines => Ok(json_lines(path, text)),
+        Format::JsonLines => Ok(json_lines(path, text.as_bytes())),
         Format::Yaml => yaml(path, text),
-        Format::Csv => csv(path, text),
+        Format::Csv => csv(path, text.as_bytes()),
     }
 }
 
@@ -141,35 +153,52 @@ fn json(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
         .collect())
 }
 
-fn json_lines(path: &str, text: &str) -> Vec<Found> {
-    text.lines()
+fn json_lines(path: &str, bytes: &[u8]) -> Vec<Found> {
+    bytes
+        .split(|byte| *byte == b'\n')
         .zip(1..)
-        .filter(|(text, _)| !text.trim().is_empty())
-        .map(|(text, line)| {
+        .filter(|(line, _)| !line.trim_ascii().is_empty())
+        .map(|(bytes, line)| {
             let line = Some(line);
+            let Ok(text) = std::str::from_utf8(bytes) else {
+                return bad(Fault::new(
+                    line,
+                    "the line is not UTF-8: save the file as UTF-8",
+                ));
+            };
             match strict_json::fields(text) {
                 Ok(fields) => one(path, Format::JsonLines, Form::OneOfMany, line, fields),
-                Err(error) => Found {
+                Err(error) => bad(Fault::new(
                     line,
-                    record: Err(Fault::new(
-                        line,
-                        format!("the line is no JSON object: {}", reason(&error)),
-                    )),
-                },
+                    format!("the line is no JSON object: {}", reason(&error)),
+                )),
             }
         })
         .collect()
 }
 
+fn bad(fault: Fault) -> Found {
+    Found {
+        line: fault.line,
+        record: Err(fault),
+    }
+}
+
 fn yaml(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
-    match front_matter::yaml(text).map_err(|fault| fault.after("the file is not good YAML"))? {
+    let read = match front_matter::yaml(text) {
+        Ok(read) => read,
+        Err(fault) => {
+            return items_of_yaml(path, text).ok_or(fault.after("the file is not good YAML"));
+        }
+    };
+    match read {
         Value::Object(fields) => Ok(vec![one(path, Format::Yaml, Form::Single, Some(1), fields)]),
         Value::Array(items) => {
             // An item of a list that is written in blocks begins with a dash in the first column.
             let mut starts = text
                 .lines()
                 .zip(1..)
-                .filter(|(line, _)| *line == "-" || line.starts_with("- "))
+                .filter(|(line, _)| begins_item(line))
                 .map(|(_, number)| number);
             Ok(items
                 .into_iter()
@@ -195,7 +224,65 @@ fn yaml(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
     }
 }
 
-fn csv(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
+/// Whether a line begins an item of a list that is the whole file.
+fn begins_item(line: &str) -> bool {
+    line.trim_end() == "-" || line.starts_with("- ")
+}
+
+/// Each item of a list that is the whole file read by itself, so that a bad one costs no other. `None` where the file is no
+/// such list.
+fn items_of_yaml(path: &str, text: &str) -> Option<Vec<Found>> {
+    let mut items: Vec<(usize, &str)> = Vec::new();
+    let (mut start, mut place, mut first_line) = (None, 0, 1);
+    for (line, number) in text.split_inclusive('\n').zip(1..) {
+        let is_empty = line.trim().is_empty() || line.starts_with('#') || line.starts_with("---");
+        match start {
+            None if is_empty => {}
+            None if !begins_item(line) => return None,
+            None => (start, first_line) = (Some(place), number),
+            Some(began) if begins_item(line) => {
+                items.push((first_line, &text[began..place]));
+                (start, first_line) = (Some(place), number);
+            }
+            Some(_) => {}
+        }
+        place += line.len();
+    }
+    items.push((first_line, &text[start?..]));
+    let read = |(first_line, item): (usize, &str)| {
+        let line = Some(first_line);
+        match front_matter::yaml(item) {
+            Ok(Value::Array(values)) => match <[Value; 1]>::try_from(values) {
+                Ok([Value::Object(fields)]) => {
+                    one(path, Format::Yaml, Form::OneOfMany, line, fields)
+                }
+                Ok(_) | Err(_) => bad(Fault::new(line, "is no record: write its fields")),
+            },
+            Ok(_) => bad(Fault::new(line, "is no record: write its fields")),
+            Err(fault) => {
+                let fault = fault.after("the item is not good YAML");
+                let line = first_line + fault.line.unwrap_or(1) - 1;
+                bad(Fault::new(Some(line), fault.message))
+            }
+        }
+    };
+    Some(items.into_iter().map(read).collect())
+}
+
+fn csv(path: &str, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
+    let Rows { text, faults } = csv_rows::good_rows(bytes);
+    let mut faults = faults.into_iter().peekable();
+    // Without the names of its columns nothing of the file can be read.
+    if let Some(first) = faults.next_if(|fault| fault.line == Some(1)) {
+        return Err(first);
+    }
+    let mut found = table(path, &text)?;
+    found.extend(faults.map(bad));
+    found.sort_by_key(|found| found.line);
+    Ok(found)
+}
+
+fn table(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
     let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
     let columns = reader.headers().map_err(|error| bad_row(&error))?.clone();
     if columns.len() > COLUMNS_MAX {
@@ -230,13 +317,7 @@ fn csv(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
                     .collect();
                 one(path, Format::Csv, Form::OneOfMany, line, fields)
             }
-            Err(error) => {
-                let fault = bad_row(&error);
-                Found {
-                    line: fault.line,
-                    record: Err(fault),
-                }
-            }
+            Err(error) => bad(bad_row(&error)),
         })
         .collect())
 }
@@ -271,7 +352,7 @@ fn one(
 ) -> Found {
     let record = body(&mut fields)
         .and_then(|body| {
-            if let Some(Value::Object(inner)) = fields.remove("metadata") {
+            if let Some(inner) = metadata(&mut fields)? {
                 if let Some(twice) = inner.keys().find(|key| fields.contains_key(*key)) {
                     return Err(record::RecordError::new(
                         "metadata",
@@ -288,6 +369,22 @@ fn one(
         })
         .map_err(|error| Fault::new(line, error.to_string()));
     Found { line, record }
+}
+
+/// What stands under `metadata`, whose members are further fields.
+fn metadata(
+    fields: &mut Map<String, Value>,
+) -> Result<Option<Map<String, Value>>, record::RecordError> {
+    match fields.remove("metadata") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(inner)) => Ok(Some(inner)),
+        Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            Err(record::RecordError::new(
+                "metadata",
+                "is no object: write its fields, or give it another name",
+            ))
+        }
+    }
 }
 
 /// A record's text: the field `body`, or `text`.

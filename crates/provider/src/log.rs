@@ -14,7 +14,7 @@ pub use entry::{Arguments, Call, Entry, Image, Opaque, Route, TextPiece, own_cal
 pub use window::Window;
 
 pub(crate) use entry::{Piece, wire_name};
-pub(crate) use steps::{ModelItem, Step, UserItem};
+pub(crate) use steps::{FOUND, Found, ModelItem, Sees, Step, UserItem};
 
 use windlass_session::model::ModelToolResponse;
 use windlass_tool::envelope::Projection;
@@ -109,6 +109,8 @@ pub(crate) struct LoggedPiece {
     pub(crate) piece: Piece,
     /// Of a call only.
     pub(crate) result: Option<Projection>,
+    /// Those of the result that came from this server's disk; the others stand in it as addresses.
+    pub(crate) pictures: Vec<Image>,
 }
 
 /// What something takes: characters for the model's window, bytes for our memory.
@@ -206,6 +208,7 @@ impl ConversationLog {
             Entry::Call(call) => self.piece(Piece::Call(call)),
             Entry::AnswerOpaque(opaque) => self.opaque(opaque),
             Entry::Result(response) => self.result(response),
+            Entry::ResultImage { id, name, image } => self.result_image(id, &name, image),
         }
     }
 
@@ -358,6 +361,7 @@ impl ConversationLog {
         answer.pieces.push(LoggedPiece {
             piece,
             result: None,
+            pictures: Vec::new(),
         });
         whole.add(size);
         self.bytes += size.bytes;

@@ -285,7 +285,21 @@ pub trait World: Send + Sync {
     fn now_unix_ms(&self) -> u64;
     fn knowledge(&self) -> Arc<dyn Knowledge>;
     fn blocks(&self) -> Arc<dyn Blocks>;
+
+    /// The bytes of a picture that lies on this server, of a content part whose address begins with [`ASSETS`], for models
+    /// that see. `None` where the user may not read it, it is not there, or it is longer than `bytes_max`.
+    fn picture(
+        &self,
+        _address: &str,
+        _user_id: &UserId,
+        _bytes_max: usize,
+    ) -> CapabilityFuture<Option<Arc<[u8]>>> {
+        Box::pin(std::future::ready(None))
+    }
 }
+
+/// What the addresses of the knowledge base's files on this server begin with; the record's id follows.
+pub const ASSETS: &str = "/assets/";
 
 /// Users that nobody serves until a time.
 pub trait Blocks: Send + Sync {

@@ -152,7 +152,11 @@ async fn request(
             pending_request: None,
         },
         client_id: ClientId::new("command-line"),
-        world: Arc::new(SharedWorld { knowledge, store }),
+        world: Arc::new(SharedWorld {
+            knowledge,
+            store,
+            knowledge_folder: config.folders.knowledge.as_path().into(),
+        }),
         shared,
     })
 }

@@ -1,6 +1,7 @@
 //! The knowledge base as the program runs it: made as the configuration says, kept current while the server runs. Knows no
 //! ranking and no record's content.
 
+pub(crate) mod assets;
 mod database;
 mod live;
 mod loading;

@@ -5,6 +5,7 @@ use crate::users;
 use http::header::{COOKIE, ORIGIN};
 use http::{HeaderMap, HeaderValue};
 use windlass_runtime::caller::{Acquaintance, Caller};
+use windlass_tool::id::ClientId;
 
 const COOKIE_NAME: &str = "windlass_client";
 /// 400 days, the longest that browsers keep a cookie.
@@ -17,11 +18,7 @@ pub(super) fn client(
     headers: &HeaderMap,
     is_secure: bool,
 ) -> Result<(Caller, Option<HeaderValue>), String> {
-    if let Some(client_id) = users::signed_in(headers, state.user_header.as_ref()) {
-        return Ok((Caller::known(client_id), None));
-    }
-    let known = cookies(headers).find_map(|text| state.client_key.verify(text));
-    if let Some(client_id) = known {
+    if let Some(client_id) = known(state, headers) {
         return Ok((Caller::known(client_id), None));
     }
     let minted = state.client_key.mint().map_err(|error| error.to_string())?;
@@ -40,6 +37,12 @@ pub(super) fn client(
         acquaintance,
     };
     Ok((caller, Some(cookie)))
+}
+
+/// The same where nobody is to be given a new id.
+pub(super) fn known(state: &State, headers: &HeaderMap) -> Option<ClientId> {
+    users::signed_in(headers, state.user_header.as_ref())
+        .or_else(|| cookies(headers).find_map(|text| state.client_key.verify(text)))
 }
 
 fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {

@@ -23,7 +23,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, X_CONTENT_TY
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use origin::OriginRule;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) places: Arc<Semaphore>,
     pub(crate) client_key: ClientKey,
     pub(crate) knowledge: Arc<LiveKnowledge>,
-    pub(crate) knowledge_folder: PathBuf,
+    pub(crate) knowledge_folder: Arc<Path>,
     /// In which a proxy says who has signed in.
     pub(crate) user_header: Option<HeaderName>,
     pub(crate) voice: Arc<VoiceService>,

@@ -105,6 +105,75 @@ async fn a_picture_in_the_chat_reaches_each_providers_model_and_nothing_else() {
     }
 }
 
+/// A knowledge base with one picture as a file and one elsewhere.
+fn base_with_pictures(folder: &Path) -> String {
+    let records = folder.join("kb");
+    std::fs::create_dir_all(records.join("photos")).unwrap();
+    let bytes = base64_simd::STANDARD.decode_to_vec(PICTURE).unwrap();
+    std::fs::write(records.join("photos/deck.png"), bytes).unwrap();
+    let photos = json!([
+        {"id": "photo:deck", "title": "Deck", "file": "photos/deck.png"},
+        {"id": "photo:remote", "title": "Hull", "url": "https://example.org/hull.jpg"},
+    ]);
+    std::fs::write(records.join("photos.json"), photos.to_string()).unwrap();
+    records.display().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pictures_of_records_reach_a_model_that_sees_and_nothing_that_is_written_down() {
+    for (vision, images_bytes_max, expected) in [
+        ("true", "3145728", [Some(()), Some(())]),
+        ("true", "10", [None, Some(())]),
+        ("false", "3145728", [None, None]),
+    ] {
+        let model = ModelServer::start(|last| match last["content"].to_string() {
+            said if said.contains("the deck") => Says::Calls("kb_get", json!({"id": "photo:deck"})),
+            said if said.contains("the hull") => {
+                Says::Calls("kb_get", json!({"id": "photo:remote"}))
+            }
+            _ => Says::Words("Yes."),
+        });
+        let data = tempfile::tempdir().unwrap();
+        let records = base_with_pictures(data.path());
+        let keys = [
+            ("folders.knowledge", records.as_str()),
+            ("text.provider", "openai"),
+            ("text.url", model.url.as_str()),
+            ("text.model", "seer"),
+            ("models.seer.vision", vision),
+            ("text.images_bytes_max", images_bytes_max),
+            ("journal.enabled", "true"),
+        ];
+        let below = data.path().join("data");
+        let (server, address) = served(&below, &keys).await;
+        let places = [
+            ("a", "Show the deck.", PICTURE),
+            ("b", "Show the hull.", "https://example.org/hull.jpg"),
+        ];
+        for ((id, words, wanted), expected) in places.into_iter().zip(expected) {
+            let answer = ask(&address, &message(id, words, &[]));
+            assert!(answer.body.contains("Yes."), "{vision}: {}", answer.body);
+            let seen = model.seen();
+            let last = seen.last().unwrap()["messages"].as_array().unwrap();
+            let shown = last.last().unwrap();
+            let found = place_of(shown, wanted, "");
+            let place = expected.map(|()| "/content/*/image_url/url");
+            assert_eq!(found.as_deref(), place, "{vision} {words}: {shown}");
+            assert_eq!(
+                shown["role"],
+                if place.is_some() { "user" } else { "tool" },
+                "{shown}"
+            );
+        }
+        server.shut_down().await;
+        let text = written(&below);
+        let bytes = base64_simd::STANDARD.decode_to_vec(PICTURE).unwrap();
+        let bytes = String::from_utf8_lossy(&bytes[8..]).into_owned();
+        assert!(text.contains("Show the deck."), "there is a journal");
+        assert!(!text.contains(PICTURE) && !text.contains(&bytes));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pictures_past_the_limits_and_of_other_types_are_refused_in_words() {
     let model = ModelServer::start(|_| Says::Words("Yes."));

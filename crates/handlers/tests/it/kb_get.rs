@@ -161,6 +161,11 @@ fn a_picture_is_shown_to_the_client_and_given_to_models_that_see() {
         (
             photo(None, Some("photos/deck.jpg")),
             Some("/assets/photo:deck"),
+            Some("image/jpeg"),
+        ),
+        (
+            photo(None, Some("photos/deck.svg")),
+            Some("/assets/photo:deck"),
             None,
         ),
         (record("person:a"), None, None),

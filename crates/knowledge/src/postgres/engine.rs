@@ -377,7 +377,9 @@ fn understand(lexicon: &Lexicon, query: &str) -> Result<Understanding, Knowledge
 
 /// The ids of the records whose whole name was said.
 fn named<'a>(lexicon: &'a Lexicon, understanding: &Understanding) -> Vec<&'a str> {
-    let bearers = lexicon.names.bearers(&understanding.sequence);
+    let bearers = lexicon
+        .names
+        .bearers(&understanding.asked, &understanding.sequence);
     bearers.filter_map(|ordinal| lexicon.id(ordinal)).collect()
 }
 

@@ -246,3 +246,68 @@ fn a_key_that_is_there_twice_is_reported_and_neither_is_taken() {
         assert_eq!((base.len(), report.problems.len()), (0, 1), "{path}");
     }
 }
+
+#[test]
+fn a_row_with_bad_quotes_or_bytes_costs_only_itself() {
+    let unclosed = "a cell of the row opens a quote that nothing closes";
+    let goes_on = "a cell of the row goes on behind its closing quote";
+    check(
+        "all.csv",
+        "id,title,body\ndoc:a,A,\"open\ndoc:b,B,fine\ndoc:c,C,\"two\nlines\"\ndoc:d,\"D\"x,\ndoc:e,E,5\" wide\ndoc:f,\"F \"\"f\"\"\" ,last\n",
+        &["doc:b", "doc:c", "doc:e", "doc:f"],
+        &[(Some(2), goes_on), (Some(6), goes_on)],
+    );
+    check(
+        "all.csv",
+        "id,title,body\ndoc:a,A,\"open\ndoc:b,B,fine\ndoc:c,C,fine",
+        &["doc:b", "doc:c"],
+        &[(Some(2), unclosed)],
+    );
+    check(
+        "all.csv",
+        "id,\"title\ndoc:a,A",
+        &[],
+        &[(Some(1), unclosed)],
+    );
+    for (path, bytes) in [
+        (
+            "all.csv",
+            &b"\xef\xbb\xbfid,title,body\ndoc:a,A,fine\ndoc:b,B,\"caf\xe9\nbar\"\ndoc:c,C,fine\n"[..],
+        ),
+        (
+            "all.jsonl",
+            &b"\xef\xbb\xbf\n{\"id\": \"doc:a\", \"title\": \"A\"}\n{\"id\": \"doc:b\", \"title\": \"caf\xe9\"}\n{\"id\": \"doc:c\", \"title\": \"C\"}\n"[..],
+        ),
+    ] {
+        let folder = folder(&[(path, bytes)]);
+        let (base, report) = open(folder.path());
+        let found: Vec<&str> = base.records().map(|record| record.id.as_str()).collect();
+        assert_eq!(found, ["doc:a", "doc:c"], "{:?}", report.problems);
+        assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+        assert_eq!(report.problems[0].line, Some(3));
+        assert!(report.problems[0].message.contains("not UTF-8"));
+    }
+}
+
+#[test]
+fn a_bad_item_of_a_yaml_list_costs_only_itself() {
+    check(
+        "all.yml",
+        "# people\n- id: doc:a\n  title: A\n- id: doc:b\n  title: B\n  title: C\n-\n  id: doc:c\n  title: C\n- [open\n- id: doc:d\n  title: D\n",
+        &["doc:a", "doc:c", "doc:d"],
+        &[
+            (Some(6), "the item is not good YAML"),
+            (Some(10), "the item is not good YAML"),
+        ],
+    );
+}
+
+#[test]
+fn metadata_that_is_no_object_is_reported() {
+    check(
+        "all.jsonl",
+        "{\"id\": \"doc:a\", \"title\": \"A\", \"metadata\": 7}\n{\"id\": \"doc:b\", \"title\": \"B\", \"metadata\": null}",
+        &["doc:b"],
+        &[(Some(1), "`metadata` is no object")],
+    );
+}

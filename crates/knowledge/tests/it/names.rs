@@ -27,7 +27,7 @@
 //! Each misspelling is asked for bare, and in one of two questions.
 
 use crate::engines::{Base, each_engine};
-use crate::support::{ids, request};
+use crate::support::{ids, record, request};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use windlass_knowledge::{IngestLimits, KnowledgeBase};
@@ -183,4 +183,69 @@ fn check(base: &Base, people: &[(String, String)]) {
     assert!(asked >= 200, "{asked}");
     assert!(share(first) >= 0.80, "{}", share(first));
     assert!(share(among_three) >= 0.90, "{}", share(among_three));
+}
+
+#[test]
+fn a_whole_title_or_alias_finds_its_record_first_whatever_it_is_written_with() {
+    let long = "w".repeat(70);
+    each_engine(|engine| {
+        let base = engine.base(vec![
+            record("band:the_who", "The Who", "Four of them."),
+            record("film:it", "It", "A clown."),
+            record("movement:me_too", "Me Too", "A movement."),
+            record("language:c", "C", "Old."),
+            record("language:cpp", "C++", "Newer."),
+            record("language:csharp", "C#", "C# is like C and C++: C, C, C."),
+            record("emoji:party", "🎉", "A party."),
+            record("word:long", &long, "Nobody says it."),
+            Record {
+                aliases: vec!["What".to_owned()],
+                ..record("alias:what", "A question", "One word.")
+            },
+            record("zz:noise", "Who is who", "It was what it was, too."),
+        ]);
+        for (query, id) in [
+            ("The Who", "band:the_who"),
+            ("the  who ", "band:the_who"),
+            ("It", "film:it"),
+            ("me too", "movement:me_too"),
+            ("C", "language:c"),
+            ("c++", "language:cpp"),
+            ("C#", "language:csharp"),
+            ("Ｃ＃", "language:csharp"),
+            ("🎉", "emoji:party"),
+            (long.as_str(), "word:long"),
+            ("what", "alias:what"),
+        ] {
+            let found = ids(&base, request(query));
+            assert_eq!(
+                found.first().map(String::as_str),
+                Some(id),
+                "{engine:?} {query}: {found:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_name_is_found_behind_other_words_that_nobody_knows_and_in_other_scripts() {
+    each_engine(|engine| {
+        let base = engine.base(vec![
+            record("person:amundsen", "Roald Amundsen", "He went south."),
+            record("person:nansen", "Нансен", "Norway."),
+            record("person:ivanova", "Иванова", "Sofia."),
+            record("ship:fram", "Fram", "A ship."),
+        ]);
+        for (query, id) in [
+            (
+                "could you recommend something interesting regarding Amundson",
+                "person:amundsen",
+            ),
+            ("Нансн", "person:nansen"),
+            ("Иваннова", "person:ivanova"),
+        ] {
+            let found = ids(&base, request(query));
+            assert_eq!(found, [id], "{engine:?} {query}");
+        }
+    });
 }

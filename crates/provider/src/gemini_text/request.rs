@@ -4,7 +4,10 @@
 use super::profile::{CallIds, Profile};
 use super::tools::DeclaredTools;
 use crate::gemini_live::ThinkingLevel;
-use crate::log::{ModelItem, Opaque, Piece, Route, Step, UserItem, Window, own_call_id, wire_name};
+use crate::log::{
+    FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, UserItem, Window,
+    own_call_id, wire_name,
+};
 use crate::projection::{GeminiResponse, Reading};
 use crate::request::{Instruction, ToolUse};
 use serde::Serialize;
@@ -90,17 +93,25 @@ const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
 fn contents<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Content<'a>> {
-    let steps = request.window.steps();
-    let mut contents = Vec::with_capacity(steps.len() * 2);
+    let steps = request.window.steps(Sees::of(profile.vision));
+    let mut contents: Vec<Content<'a>> = Vec::with_capacity(steps.len() * 2);
     for step in steps {
         match step {
-            Step::User(items) => contents.push(Content {
-                role: "user",
-                parts: items
-                    .into_iter()
-                    .map(|item| user_part(item, profile))
-                    .collect(),
-            }),
+            Step::User(items) => {
+                let is_of_result = matches!(items.first(), Some(UserItem::Found(_)));
+                let mut parts = Vec::with_capacity(items.len());
+                for item in items {
+                    if let UserItem::Found(_) = item {
+                        parts.push(Part::text(FOUND.into()));
+                    }
+                    parts.push(user_part(item, profile));
+                }
+                match contents.last_mut() {
+                    // Pictures of results stand beside the results.
+                    Some(results) if is_of_result => results.parts.append(&mut parts),
+                    Some(_) | None => contents.push(Content::of("user", parts)),
+                }
+            }
             Step::Model(items) => model_contents(&items, request, profile, &mut contents),
         }
     }
@@ -110,14 +121,27 @@ fn contents<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Content<'a>> {
 fn user_part<'a>(item: UserItem<'a>, profile: &Profile) -> Part<'a> {
     match item {
         UserItem::Text(text) => Part::text(text),
-        UserItem::Image(image) if profile.vision => Part {
-            inline_data: Some(Blob {
-                mime_type: &image.mime_type,
-                data: base64_simd::STANDARD.encode_to_string(image.data.expose()),
+        UserItem::Image(image) | UserItem::Found(Found::Image(image)) if profile.vision => {
+            inline(image)
+        }
+        UserItem::Found(Found::Address { mime_type, url }) if profile.vision => Part {
+            file_data: Some(FileData {
+                mime_type,
+                file_uri: url,
             }),
             ..Part::default()
         },
-        UserItem::Image(_) => Part::text(UNSEEN.into()),
+        UserItem::Image(_) | UserItem::Found(_) => Part::text(UNSEEN.into()),
+    }
+}
+
+fn inline(image: &Image) -> Part<'_> {
+    Part {
+        inline_data: Some(Blob {
+            mime_type: &image.mime_type,
+            data: base64_simd::STANDARD.encode_to_string(image.data.expose()),
+        }),
+        ..Part::default()
     }
 }
 
@@ -239,6 +263,8 @@ struct Part<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     inline_data: Option<Blob<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    file_data: Option<FileData<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     function_call: Option<FunctionCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     function_response: Option<FunctionResponse<'a>>,
@@ -260,6 +286,14 @@ impl<'a> Part<'a> {
 struct Blob<'a> {
     mime_type: &'a str,
     data: String,
+}
+
+/// The service fetches it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FileData<'a> {
+    mime_type: &'a str,
+    file_uri: &'a str,
 }
 
 #[derive(Serialize)]

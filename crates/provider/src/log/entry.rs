@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::model::{HistoryEntry, ModelToolResponse, Role};
 use windlass_tool::envelope::{Projection, ProjectionBody};
+use windlass_tool::handler::ContentPart;
 use windlass_tool::json;
 use windlass_tool::sensitive::Sensitive;
 
@@ -25,6 +26,12 @@ pub enum Entry {
     AnswerOpaque(Opaque),
     /// The one answer to a call; goes to the newest call that waits under its id or, where it has none, its name.
     Result(ModelToolResponse),
+    /// A picture of a call's answer that is in the log already, as it was read from a disk.
+    ResultImage {
+        id: Option<Arc<str>>,
+        name: Arc<str>,
+        image: Image,
+    },
     /// The user broke off the answer before it.
     Interrupted,
 }
@@ -39,7 +46,7 @@ impl Entry {
     }
 }
 
-/// A picture from the user, for models that see.
+/// A picture for models that see.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
     pub mime_type: String,
@@ -274,9 +281,17 @@ impl Opaque {
 pub(super) fn size_of_result(projection: &Projection) -> Size {
     const TREE_BYTES_PER_CHARACTER: usize = 3;
     match &projection.body {
-        ProjectionBody::Success { data, cut, .. } => {
+        ProjectionBody::Success {
+            data, cut, content, ..
+        } => {
             let mut size = data.as_ref().map_or(Size::default(), size_of_json);
             size.bytes *= TREE_BYTES_PER_CHARACTER;
+            for (_, address) in addressed(content) {
+                size.add(Size {
+                    characters: IMAGE_CHARACTERS,
+                    bytes: address.len(),
+                });
+            }
             if let Some(cut) = cut {
                 size.add(Size::of(cut));
             }
@@ -292,6 +307,15 @@ pub(super) fn size_of_result(projection: &Projection) -> Size {
             size
         }
     }
+}
+
+/// The pictures of an answer that its model's provider fetches: type and address.
+pub(super) fn addressed(content: &[ContentPart]) -> impl Iterator<Item = (&str, &str)> {
+    content.iter().filter_map(|part| match part {
+        ContentPart::Image { mime_type, url } => url
+            .starts_with("https://")
+            .then_some((mime_type.as_str(), url.as_str())),
+    })
 }
 
 fn size_of_json(value: &impl serde::Serialize) -> Size {

@@ -1,35 +1,116 @@
-//! Pictures that are taken out of a log again: one that a server refuses would have it refuse every later request, too.
+//! Pictures of results, and pictures that are taken out of a log again: one that a server refuses would have it refuse
+//! every later request, too.
 
-use super::{Body, ConversationLog, Message, Size, UserPart};
+use super::entry::{self, size_of_result};
+use super::{
+    AppendError, Body, ConversationLog, ENTRY_BYTES, Image, LoggedPiece, Message, Piece, Size,
+    UserPart, check_length,
+};
+use std::sync::Arc;
+use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::sensitive::Sensitive;
 
+/// Said in the place of a result's picture that was taken out.
+const RESULT_WITHOUT_PICTURE: &str =
+    "its picture was refused by the model's provider, so that you cannot see it";
+
 impl ConversationLog {
-    /// Puts words in the place of each picture of the newest turn, and says whether there were any. What was said earlier was
-    /// taken already.
+    /// Puts a picture beside the answer of the newest call of this id or, where it has none, of this name.
+    pub(super) fn result_image(
+        &mut self,
+        id: Option<Arc<str>>,
+        name: &str,
+        image: Image,
+    ) -> Result<(), AppendError> {
+        let mut size = image.size();
+        check_length("picture", size.bytes, self.limits.image_bytes_max)?;
+        size.bytes += ENTRY_BYTES;
+        self.make_room(size.bytes, false)?;
+        let is_answered = |logged: &LoggedPiece| match &logged.piece {
+            Piece::Call(call) => {
+                logged.result.is_some() && call.id == id && (id.is_some() || *call.name == *name)
+            }
+            Piece::Text(_) => false,
+        };
+        for message in self.messages.iter_mut().rev() {
+            let mut pieces = message.pieces_mut().iter_mut().rev();
+            if let Some(answered) = pieces.find(|logged| is_answered(logged)) {
+                answered.pictures.push(image);
+                message.size.add(size);
+                self.bytes += size.bytes;
+                return Ok(());
+            }
+        }
+        Err(AppendError::NoOpenCall)
+    }
+
+    /// Puts words in the place of each picture of the newest turn, of the user's and of results, and says whether there were
+    /// any. What was said earlier was taken already.
     pub fn leave_out_newest_pictures(&mut self, words: &str) -> bool {
-        let newest = self.messages.iter_mut().rev();
-        let Some(Message {
-            body: Body::User(parts),
-            size,
-        }) = newest.into_iter().find(|message| message.begins_turn())
-        else {
+        let newest = self.messages.iter().rposition(Message::begins_turn);
+        let Some(newest) = newest else {
             return false;
         };
         let mut has_pictures = false;
-        for part in parts {
-            let before = match part {
-                UserPart::Image(image) => image.size(),
-                UserPart::Text(_) | UserPart::Notice(_) | UserPart::Interrupted => continue,
+        for message in &mut self.messages[newest..] {
+            let before = message.size.bytes;
+            has_pictures |= match &mut message.body {
+                Body::User(parts) => leave_out(parts, &mut message.size, words),
+                Body::Answer(answer) => leave_out_of_results(&mut answer.pieces, &mut message.size),
             };
-            has_pictures = true;
-            *part = UserPart::Text(Sensitive(words.to_owned()));
-            let after = Size::of(words);
-            size.characters = size.characters + after.characters - before.characters;
-            size.bytes = size.bytes + after.bytes - before.bytes;
-            self.bytes = self.bytes + after.bytes - before.bytes;
+            self.bytes = self.bytes + message.size.bytes - before;
         }
         has_pictures
     }
+}
+
+impl Size {
+    fn subtract(&mut self, other: Self) {
+        self.characters -= other.characters;
+        self.bytes -= other.bytes;
+    }
+}
+
+fn leave_out(parts: &mut [UserPart], size: &mut Size, words: &str) -> bool {
+    let mut has_pictures = false;
+    for part in parts {
+        let before = match part {
+            UserPart::Image(image) => image.size(),
+            UserPart::Text(_) | UserPart::Notice(_) | UserPart::Interrupted => continue,
+        };
+        has_pictures = true;
+        *part = UserPart::Text(Sensitive(words.to_owned()));
+        size.add(Size::of(words));
+        size.subtract(before);
+    }
+    has_pictures
+}
+
+fn leave_out_of_results(pieces: &mut [LoggedPiece], size: &mut Size) -> bool {
+    let mut has_pictures = false;
+    for piece in pieces {
+        let Some(result) = &mut piece.result else {
+            continue;
+        };
+        let before = size_of_result(result);
+        let ProjectionBody::Success { content, cut, .. } = &mut result.body else {
+            continue;
+        };
+        if piece.pictures.is_empty() && entry::addressed(content).next().is_none() {
+            continue;
+        }
+        has_pictures = true;
+        content.clear();
+        cut.get_or_insert_with(|| RESULT_WITHOUT_PICTURE.to_owned());
+        size.add(size_of_result(result));
+        size.subtract(before);
+        for image in piece.pictures.drain(..) {
+            let mut taken = image.size();
+            taken.bytes += ENTRY_BYTES;
+            size.subtract(taken);
+        }
+    }
+    has_pictures
 }
 
 #[cfg(test)]

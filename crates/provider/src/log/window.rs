@@ -2,7 +2,7 @@
 //! to.
 
 use super::{Message, steps};
-use crate::log::Step;
+use crate::log::{Sees, Step};
 
 /// The newest turns of a log.
 #[derive(Clone, Copy, Debug)]
@@ -111,8 +111,8 @@ impl<'a> Window<'a> {
     }
 
     /// The conversation as any provider takes it: see [`steps::of`].
-    pub(crate) fn steps(&self) -> Vec<Step<'a>> {
-        steps::of(self.messages, self.summary, self.request)
+    pub(crate) fn steps(&self, sees: Sees) -> Vec<Step<'a>> {
+        steps::of(self.messages, self.summary, self.request, sees)
     }
 }
 

@@ -3,7 +3,10 @@
 
 use super::profile::{CallIds, OutputLimit, Profile, Reasoning};
 use super::tools::DeclaredTools;
-use crate::log::{ModelItem, Opaque, Piece, Route, Step, UserItem, Window, own_call_id, wire_name};
+use crate::log::{
+    FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, UserItem, Window,
+    own_call_id, wire_name,
+};
 use crate::projection::Reading;
 use crate::request::{Delivery, Instruction, ToolUse};
 use serde::{Serialize, Serializer};
@@ -102,11 +105,13 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
 
 /// Stands between the answer to a call and a user's message where a server wants an answer of the model there.
 const BRIDGE: &str = "(I was interrupted before I could say anything to this.)";
+/// The same before a picture of the answer.
+const BRIDGE_TO_PICTURE: &str = "(The picture of this result comes next.)";
 /// Stands for a picture where the model cannot see.
 const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
 
 fn messages<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Message<'a>> {
-    let steps = request.window.steps();
+    let steps = request.window.steps(Sees::of(profile.vision));
     let mut messages = Vec::with_capacity(steps.len() * 2 + 1);
     if !request.system_instruction.is_empty() {
         messages.push(Message::System {
@@ -118,7 +123,11 @@ fn messages<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Message<'a>> {
             Step::User(items) => {
                 let is_after_tool = matches!(messages.last(), Some(Message::Tool { .. }));
                 if is_after_tool && !profile.user_after_tool {
-                    messages.push(Message::Assistant(Assistant::saying(BRIDGE)));
+                    let bridge = match items.first() {
+                        Some(UserItem::Found(_)) => BRIDGE_TO_PICTURE,
+                        Some(UserItem::Text(_) | UserItem::Image(_)) | None => BRIDGE,
+                    };
+                    messages.push(Message::Assistant(Assistant::saying(bridge)));
                 }
                 messages.push(Message::User {
                     content: user_content(items, profile),
@@ -131,14 +140,23 @@ fn messages<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Message<'a>> {
 }
 
 fn user_content<'a>(items: Vec<UserItem<'a>>, profile: &Profile) -> UserContent<'a> {
-    let shows_pictures =
-        profile.vision && items.iter().any(|item| matches!(item, UserItem::Image(_)));
-    if shows_pictures {
-        return UserContent::Parts(items.into_iter().map(part).collect());
+    let is_picture = |item: &UserItem<'_>| match item {
+        UserItem::Image(_) | UserItem::Found(_) => true,
+        UserItem::Text(_) => false,
+    };
+    if profile.vision && items.iter().any(is_picture) {
+        let mut content = Vec::with_capacity(items.len());
+        for item in items {
+            if let UserItem::Found(_) = item {
+                content.push(Part::Text { text: FOUND.into() });
+            }
+            content.push(part(item));
+        }
+        return UserContent::Parts(content);
     }
     let mut texts = items.into_iter().map(|item| match item {
         UserItem::Text(text) => text,
-        UserItem::Image(_) => Cow::Borrowed(UNSEEN),
+        UserItem::Image(_) | UserItem::Found(_) => Cow::Borrowed(UNSEEN),
     });
     let mut content = texts.next().unwrap_or_default();
     for text in texts {
@@ -150,17 +168,19 @@ fn user_content<'a>(items: Vec<UserItem<'a>>, profile: &Profile) -> UserContent<
 }
 
 fn part(item: UserItem<'_>) -> Part<'_> {
-    match item {
-        UserItem::Text(text) => Part::Text { text },
-        UserItem::Image(image) => {
-            let data = base64_simd::STANDARD.encode_to_string(image.data.expose());
-            Part::ImageUrl {
-                image_url: ImageUrl {
-                    url: format!("data:{};base64,{data}", image.mime_type),
-                },
-            }
-        }
+    let url = match item {
+        UserItem::Text(text) => return Part::Text { text },
+        UserItem::Image(image) | UserItem::Found(Found::Image(image)) => data_url(image).into(),
+        UserItem::Found(Found::Address { url, .. }) => url.into(),
+    };
+    Part::ImageUrl {
+        image_url: ImageUrl { url },
     }
+}
+
+fn data_url(image: &Image) -> String {
+    let data = base64_simd::STANDARD.encode_to_string(image.data.expose());
+    format!("data:{};base64,{data}", image.mime_type)
 }
 
 /// One answer of the model with all its calls, and the answers to these.
@@ -319,12 +339,12 @@ enum UserContent<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
     Text { text: Cow<'a, str> },
-    ImageUrl { image_url: ImageUrl },
+    ImageUrl { image_url: ImageUrl<'a> },
 }
 
 #[derive(Serialize)]
-struct ImageUrl {
-    url: String,
+struct ImageUrl<'a> {
+    url: Cow<'a, str>,
 }
 
 #[derive(Default, Serialize)]

@@ -4,6 +4,7 @@
 
 mod ask;
 pub mod completions;
+mod found_pictures;
 mod model;
 mod session;
 mod summary;

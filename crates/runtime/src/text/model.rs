@@ -157,6 +157,10 @@ impl TextModel {
         }
     }
 
+    pub(super) fn sees(&self) -> bool {
+        self.profile.vision
+    }
+
     pub(super) fn route(&self) -> &Route {
         &self.route
     }

@@ -1,6 +1,7 @@
 //! A text session between its turns: the core, the calls and the log, and how inputs and outputs pass between them. Knows
 //! no model's protocol and no client's.
 
+use super::found_pictures::Due;
 use super::model::TextTools;
 use super::summary::Summaries;
 use super::{TextSettings, TurnSink};
@@ -58,6 +59,8 @@ pub struct TextSession {
     pub(super) settings: Arc<TextSettings>,
     pub(super) tools: Arc<TextTools>,
     pub(super) flow: Flow,
+    pub(super) world: Arc<dyn World>,
+    pub(super) pictures_due: Vec<Due>,
     /// A body whose last bytes may still come; then its connection serves the next request.
     pub(super) unfinished: Option<AnswerBody>,
     started: Instant,
@@ -81,6 +84,8 @@ pub(super) struct Flow {
     /// What comes next of text is the user's own.
     pub(super) hears_user: bool,
     pub(super) voice_session_start: Option<serde_json::Value>,
+    /// Bytes of pictures that calls of the turn brought back.
+    pub(super) picture_bytes: usize,
     pub(super) usage: Usage,
 }
 
@@ -120,12 +125,14 @@ impl TextSession {
         let core = RecordedSession::begin(session, journal, &mut outputs);
         let mut text = Self {
             core,
-            calls: CallDriver::new(identity, version, request.world, request.shared),
+            calls: CallDriver::new(identity, version, request.world.clone(), request.shared),
             log: ConversationLog::new(request.settings.limits.log),
             summaries: Summaries::default(),
             settings: request.settings,
             tools: request.tools,
             flow: Flow::default(),
+            world: request.world,
+            pictures_due: Vec::new(),
             unfinished: None,
             started: Instant::now(),
             generation: 0,
@@ -316,6 +323,7 @@ impl TextSession {
         match command {
             ModelCommand::ToolResponses(responses) | ModelCommand::LateResults(responses) => {
                 for response in responses {
+                    self.expect_pictures(&response);
                     self.note(Entry::Result(response));
                 }
             }

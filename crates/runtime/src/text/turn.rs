@@ -159,6 +159,7 @@ impl TextSession {
             };
             sink.step();
             self.flow.is_told = false;
+            self.read_pictures(patience, sink).await;
             let asked = self.ask(system_instruction, tool_use, patience, sink).await;
             let (answer, model) = match asked {
                 Asked::Answer(answer, model) => (*answer, model),

@@ -60,6 +60,7 @@ pub(super) struct SearchArguments {
     #[command(flatten)]
     pub(super) place: Place,
     /// What to look for
+    #[arg(allow_hyphen_values = true)]
     pub(super) query: String,
     /// The namespace to search; else the usual one
     #[arg(long, value_name = "NAME")]
@@ -88,6 +89,7 @@ pub(super) struct GetArguments {
     #[command(flatten)]
     pub(super) place: Place,
     /// The record's id
+    #[arg(allow_hyphen_values = true)]
     pub(super) id: String,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,

@@ -2,6 +2,7 @@
 
 use super::{
     call, chat_route, gemini_body, gemini_request, gemini_route, log_of, result, said, user,
+    with_found_pictures,
 };
 use crate::setup::tool;
 use serde_json::{Value, json};
@@ -255,6 +256,22 @@ fn pictures_go_to_models_that_see() {
         json!({"inlineData": {"mimeType": "image/png", "data": "YWJj"}})
     );
     assert!(contents(&log, "gemma-9")[0]["parts"][1]["text"].is_string());
+}
+
+#[test]
+fn pictures_of_results_stand_beside_the_results_for_models_that_see() {
+    let log = with_found_pictures();
+    let sent = contents(&log, GEMINI_3);
+    let parts = sent[2]["parts"].as_array().unwrap();
+    assert!(parts[0]["functionResponse"].is_object(), "{sent}");
+    let inline = json!({"inlineData": {"mimeType": "image/png", "data": "YWJj"}});
+    let elsewhere =
+        json!({"fileData": {"mimeType": "image/png", "fileUri": "https://example.org/b.png"}});
+    assert_eq!((&parts[2], &parts[4]), (&inline, &elsewhere), "{sent}");
+    assert!(parts[1]["text"].is_string() && parts[3]["text"].is_string());
+    assert_eq!((parts.len(), sent.as_array().unwrap().len()), (5, 3));
+    let unseen = contents(&log, "gemma-9");
+    assert_eq!(unseen[2]["parts"].as_array().unwrap().len(), 1, "{unseen}");
 }
 
 #[test]

@@ -15,11 +15,12 @@ mod prefixes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_provider::answer::{Answer, AnswerLimits, AnswerPiece};
-use windlass_provider::log::{Arguments, Call, ConversationLog, Entry, Route, TextPiece};
+use windlass_provider::log::{Arguments, Call, ConversationLog, Entry, Image, Route, TextPiece};
 use windlass_provider::request::ToolUse;
 use windlass_provider::{gemini_text, openai_chat};
 use windlass_session::model::{ModelEvent, ModelToolResponse};
 use windlass_tool::envelope::{Projection, ProjectionBody};
+use windlass_tool::handler::ContentPart;
 
 fn gemini_route() -> Route {
     Route::new("gemini")
@@ -61,6 +62,44 @@ fn result(id: Option<&str>, name: &str, data: Value) -> Entry {
         },
         scheduling: None,
     })
+}
+
+/// A call whose answer has a picture of this server and one from elsewhere.
+fn with_found_pictures() -> ConversationLog {
+    let picture = |url: &str| ContentPart::Image {
+        mime_type: "image/png".to_owned(),
+        url: url.to_owned(),
+    };
+    let answer = ModelToolResponse {
+        id: Some("call_1".into()),
+        name: "kb_get".into(),
+        projection: Projection {
+            duration_ms: 3,
+            body: ProjectionBody::Success {
+                data: None,
+                content: vec![
+                    picture("/assets/photo:a"),
+                    picture("https://example.org/b.png"),
+                ],
+                cut: None,
+                quoted: false,
+            },
+        },
+        scheduling: None,
+    };
+    log_of([
+        user("Show it."),
+        Entry::Call(call(Some("call_1"), "kb_get", "{}")),
+        Entry::Result(answer),
+        Entry::ResultImage {
+            id: Some("call_1".into()),
+            name: "kb_get".into(),
+            image: Image {
+                mime_type: "image/png".to_owned(),
+                data: Arc::<[u8]>::from(*b"abc").into(),
+            },
+        },
+    ])
 }
 
 fn log_of(entries: impl IntoIterator<Item = Entry>) -> ConversationLog {

@@ -1,0 +1,78 @@
+//! Pictures that calls brought back and that lie on this server: read before the model is asked again, where a model sees.
+//! Those that lie elsewhere are fetched by the model's provider. Knows no folder and no protocol.
+
+use super::TurnSink;
+use super::session::{Patience, TextSession, Wake};
+use std::sync::Arc;
+use windlass_provider::log::{Entry, Image};
+use windlass_session::model::ModelToolResponse;
+use windlass_tool::envelope::ProjectionBody;
+use windlass_tool::handler::{ASSETS, ContentPart};
+use windlass_tool::sensitive::Sensitive;
+
+/// Pictures of one turn that wait to be read, at most.
+const DUE_MAX: usize = 8;
+
+/// A picture of an answer to a call, not read yet.
+#[derive(Debug)]
+pub(super) struct Due {
+    id: Option<Arc<str>>,
+    name: Arc<str>,
+    mime_type: String,
+    address: String,
+}
+
+impl TextSession {
+    /// Remembers what of an answer is to be read.
+    pub(super) fn expect_pictures(&mut self, response: &ModelToolResponse) {
+        let ProjectionBody::Success { content, .. } = &response.projection.body else {
+            return;
+        };
+        if content.is_empty() || !self.settings.models.iter().any(|model| model.sees()) {
+            return;
+        }
+        for ContentPart::Image { mime_type, url } in content {
+            if url.starts_with(ASSETS) && self.pictures_due.len() < DUE_MAX {
+                self.pictures_due.push(Due {
+                    id: response.id.clone(),
+                    name: response.name.clone(),
+                    mime_type: mime_type.clone(),
+                    address: url.clone(),
+                });
+            }
+        }
+    }
+
+    /// Reads what waits, for as long as anybody waits for the turn. All pictures of a turn together take no more bytes than
+    /// one of the user may.
+    pub(super) async fn read_pictures(
+        &mut self,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) {
+        let bytes_max = self.settings.limits.log.image_bytes_max;
+        for due in std::mem::take(&mut self.pictures_due) {
+            let left = bytes_max.saturating_sub(self.flow.picture_bytes);
+            let mut reading = self.world.picture(&due.address, self.user_id(), left);
+            let read = loop {
+                match self.wait(reading.as_mut(), patience, sink).await {
+                    Wake::Model(read) => break read,
+                    Wake::Core => {}
+                    // Whoever asks next finds that out, too.
+                    Wake::Cancelled | Wake::Late => return,
+                }
+            };
+            if let Some(data) = read {
+                self.flow.picture_bytes += data.len();
+                self.note(Entry::ResultImage {
+                    id: due.id,
+                    name: due.name,
+                    image: Image {
+                        mime_type: due.mime_type,
+                        data: Sensitive(data),
+                    },
+                });
+            }
+        }
+    }
+}
