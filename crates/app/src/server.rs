@@ -143,11 +143,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let port = Port::take(config.server.listen.get())?;
     let address = port.address;
     let (over, is_over) = channel::channel(false);
-    let world = SharedWorld {
-        knowledge: knowledge.clone(),
-        store: store.clone(),
-        knowledge_folder: config.folders.knowledge.as_path().into(),
-    };
+    let world = SharedWorld::new(&config, knowledge.clone(), store.clone());
     let records = Records::open(&config, store)?;
     let conversations = hold_conversations(&config, &records, is_over.clone());
     let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone()];

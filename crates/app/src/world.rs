@@ -5,6 +5,7 @@ use crate::knowledge::assets;
 use crate::users;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_runtime::config::Config;
 use windlass_store::Store;
 use windlass_tool::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Knowledge, World,
@@ -55,6 +56,18 @@ impl World for SharedWorld {
 }
 
 impl SharedWorld {
+    pub(crate) fn new(
+        config: &Config,
+        knowledge: Arc<dyn Knowledge>,
+        store: Arc<dyn Store>,
+    ) -> Self {
+        Self {
+            knowledge,
+            store,
+            knowledge_folder: config.folders.knowledge.as_path().into(),
+        }
+    }
+
     /// The world as the tools of a user see it whom an earlier session of the conversation was for.
     pub(crate) fn of_known_user(&self, client_id: &ClientId, user_id: &UserId) -> Arc<dyn World> {
         if client_id.as_str() == user_id.as_str() {

@@ -43,6 +43,13 @@ impl Access {
         }
     }
 
+    pub(crate) fn is_everybodys(&self, namespace: &str) -> bool {
+        matches!(
+            self.namespaces.get(namespace),
+            None | Some(Readers::Everybody)
+        )
+    }
+
     pub(crate) fn may_read(&self, user: &UserId, namespace: &str) -> bool {
         match self.namespaces.get(namespace) {
             None | Some(Readers::Everybody) => true,

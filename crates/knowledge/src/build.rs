@@ -31,6 +31,8 @@ pub struct Options {
     pub access: Access,
     /// Without one, records are found by their words alone.
     pub embedder: Option<Arc<dyn Embedder>>,
+    /// Whether there should be one, which every answer then says.
+    pub embedder_is_missing: bool,
     /// The data folder, in which vectors outlive the process; without one they are made at every start.
     pub data: Option<PathBuf>,
     /// Without one, answers wait for their vectors however long they take.
@@ -102,13 +104,13 @@ impl KnowledgeBase {
     ) -> Result<(Self, IngestReport), OpenError> {
         let mut words = Words::of_folder(folder, limits)?;
         let report = std::mem::take(&mut words.report);
-        Ok((words.with(None, Access::default()), report))
+        Ok((words.with(None, &Options::default()), report))
     }
 
     /// Makes a base of records that did not come from a folder. They go through the same checks.
     pub fn from_records(records: Vec<Record>) -> Result<Self, RecordsError> {
         let records = admit_all(records)?;
-        Ok(Self::of_words(records, Access::default()).map_err(OpenError::from)?)
+        Ok(Self::of_words(records).map_err(OpenError::from)?)
     }
 
     /// The same as [`open`](Self::open), with a model and everything else that the options name. What was embedded
@@ -133,9 +135,9 @@ impl KnowledgeBase {
         Ok(words.into_base(options, observer).await?)
     }
 
-    fn of_words(records: Vec<Record>, access: Access) -> Result<Self, IndexError> {
+    fn of_words(records: Vec<Record>) -> Result<Self, IndexError> {
         let words = Words::of(records, IngestReport::default(), None)?;
-        Ok(words.with(None, access))
+        Ok(words.with(None, &Options::default()))
     }
 }
 
@@ -202,7 +204,7 @@ impl Words {
             None => None,
         };
         let folder = self.folder.take();
-        let base = self.with(dense, options.access.clone());
+        let base = self.with(dense, options);
         if let (Some(folder), Some(data), Embedding::All) = (&folder, &data, options.embedding) {
             let manifest = Manifest::new(folder, &base, options.embedder.as_deref(), &report);
             report.changes = manifest::replace(data, &manifest, &mut report.notices)?;
@@ -233,13 +235,14 @@ impl Words {
         })
     }
 
-    fn with(self, dense: Option<Dense>, access: Access) -> KnowledgeBase {
+    fn with(self, dense: Option<Dense>, options: &Options) -> KnowledgeBase {
         KnowledgeBase(Arc::new(Base {
             catalogue: self.catalogue,
             index: self.index,
             names: self.names,
             dense,
-            access,
+            access: options.access.clone(),
+            embedder_is_missing: options.embedder_is_missing,
         }))
     }
 }

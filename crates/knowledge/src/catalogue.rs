@@ -113,11 +113,6 @@ impl Catalogue {
         Some(&self.entries[index].record)
     }
 
-    /// The namespace that is searched where a request names none.
-    pub(crate) fn default_namespace(&self) -> &str {
-        default_namespace(&self.facets)
-    }
-
     /// Resolves a request's filters once, before anything is ranked.
     pub(crate) fn allowed(
         &self,
@@ -190,14 +185,38 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// The namespace that is searched where a request names none: `public` where there is such a namespace or none at all, else
-/// the first in their order.
-pub(crate) fn default_namespace(facets: &Facets) -> &str {
-    let namespaces = &facets.namespaces;
-    if namespaces.iter().any(|name| name == DEFAULT_NAMESPACE) {
-        return DEFAULT_NAMESPACE;
+/// Those of a base's namespaces that a user may read, or that everybody may where nobody is named.
+pub(crate) fn namespaces_of<'a>(
+    facets: &'a Facets,
+    access: &Access,
+    user: Option<&UserId>,
+) -> impl Iterator<Item = &'a str> {
+    let may_read = move |name: &&String| match user {
+        Some(user) => access.may_read(user, name),
+        None => access.is_everybodys(name),
+    };
+    facets
+        .namespaces
+        .iter()
+        .filter(may_read)
+        .map(String::as_str)
+}
+
+/// The namespace that is searched where a request names none, of those that its user, or everybody, may read: `public` where
+/// there is such a namespace or none at all, else the first in their order.
+pub(crate) fn default_namespace<'a>(
+    facets: &'a Facets,
+    access: &Access,
+    user: Option<&UserId>,
+) -> &'a str {
+    let mut first = None;
+    for name in namespaces_of(facets, access, user) {
+        if name == DEFAULT_NAMESPACE {
+            return DEFAULT_NAMESPACE;
+        }
+        first = first.or(Some(name));
     }
-    namespaces.first().map_or(DEFAULT_NAMESPACE, String::as_str)
+    first.unwrap_or(DEFAULT_NAMESPACE)
 }
 
 /// The namespace of that name, or the default one. One that the user may not read is not there.
@@ -207,7 +226,7 @@ pub(crate) fn readable<'a>(
     name: Option<&'a str>,
     user: &UserId,
 ) -> Result<&'a str, KnowledgeError> {
-    let usual = default_namespace(facets);
+    let usual = default_namespace(facets, access, Some(user));
     let namespace = name.unwrap_or(usual);
     let is_known = namespace == usual || facets.namespaces.iter().any(|known| known == namespace);
     if is_known && access.may_read(user, namespace) {

@@ -70,6 +70,9 @@ pub(crate) struct Questions {
     patience: Patience,
 }
 
+/// As answers say that there was no vector, however long they had waited.
+pub(crate) const MODEL_UNAVAILABLE: &str = "dense_unavailable";
+
 /// Why a question has no vector.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoVector {
@@ -82,7 +85,7 @@ impl NoVector {
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Timeout => "dense_timeout",
-            Self::Unavailable(_) => "dense_unavailable",
+            Self::Unavailable(_) => MODEL_UNAVAILABLE,
         }
     }
 }

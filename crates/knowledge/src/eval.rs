@@ -3,8 +3,8 @@
 
 use crate::record::DEFAULT_NAMESPACE;
 use crate::search::{KnowledgeBase, Retrieval};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ pub struct Collection {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Document {
+    #[serde(deserialize_with = "id")]
     pub id: String,
     #[serde(default)]
     pub title: String,
@@ -36,15 +37,32 @@ pub struct Document {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Question {
+    #[serde(deserialize_with = "id")]
     pub id: String,
     pub text: String,
 }
 
 #[derive(Deserialize)]
 struct Judgement {
+    #[serde(deserialize_with = "id")]
     query: String,
+    #[serde(deserialize_with = "id")]
     doc: String,
     rel: u32,
+}
+
+/// Many collections number what they hold.
+fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Text(String),
+        Number(serde_json::Number),
+    }
+    Ok(match Id::deserialize(deserializer)? {
+        Id::Text(text) => text,
+        Id::Number(number) => number.to_string(),
+    })
 }
 
 /// Where the three files of a collection lie, each of JSON Lines: `{id, title, text}`, `{id, text}` and `{query, doc,
@@ -72,6 +90,8 @@ pub enum CollectionError {
         line: usize,
         cause: serde_json::Error,
     },
+    #[error("{} has the id {id:?} twice: keep one of the two", .path.display())]
+    Twice { path: PathBuf, id: String },
     #[error("none of the questions has a judgement: check that the three files belong together")]
     Unjudged,
 }
@@ -116,6 +136,10 @@ impl Collection {
             questions: read_lines(&files.queries)?,
             judgements: BTreeMap::new(),
         };
+        let documents = collection.documents.iter().map(|document| &document.id);
+        each_once(&files.corpus, documents)?;
+        let questions = collection.questions.iter().map(|question| &question.id);
+        each_once(&files.queries, questions)?;
         for Judgement { query, doc, rel } in judgements {
             if rel > 0 {
                 let of_question = collection.judgements.entry(query).or_default();
@@ -168,7 +192,8 @@ pub async fn evaluate(
     let mut times_ms = Vec::with_capacity(collection.questions.len());
     let mut by_mode = BTreeMap::new();
     let best = base.best_retrieval();
-    for retrieval in [Retrieval::Lexical, Retrieval::Dense, Retrieval::Hybrid] {
+    // The best comes first, so that the time of its questions is that of their first asking, with the model's.
+    for retrieval in [Retrieval::Hybrid, Retrieval::Dense, Retrieval::Lexical] {
         if !best.includes(retrieval) {
             continue;
         }
@@ -269,6 +294,21 @@ fn measure<'a>(
     measures
 }
 
+fn each_once<'a>(
+    path: &Path,
+    ids: impl Iterator<Item = &'a String>,
+) -> Result<(), CollectionError> {
+    let mut seen = HashSet::new();
+    let mut ids = ids;
+    match ids.find(|id| !seen.insert(*id)) {
+        None => Ok(()),
+        Some(id) => Err(CollectionError::Twice {
+            path: path.to_owned(),
+            id: id.clone(),
+        }),
+    }
+}
+
 fn title(document: &Document) -> String {
     let title = document.title.trim();
     if !title.is_empty() {
@@ -296,7 +336,8 @@ fn read_lines<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Colle
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(CollectionError::TooLarge(path.to_owned()));
     }
-    text.lines()
+    text.trim_start_matches('\u{feff}')
+        .lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(index, line)| {

@@ -204,15 +204,33 @@ fn shortened(text: &str) -> String {
 }
 
 /// Characters that mean nothing in a record's text and can lie about it on a screen, or say to a model what nobody sees:
-/// control characters, those that turn the direction of writing, those without width that join no letters, and the tags
-/// of Unicode's plane 14.
+/// control characters, those that turn the direction of writing, those without width that join no letters, fillers, and the
+/// variations and tags that can carry a text of their own.
 fn is_unwanted(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
                 | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
         )
+}
+
+/// A text without its unwanted characters. The sign that has the symbol before it drawn as a picture stays, once.
+fn wanted(text: &str) -> impl Iterator<Item = char> {
+    let mut before = '\0';
+    text.chars().filter(move |character| {
+        let may_be_drawn = matches!(before, '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}');
+        let stays = match character {
+            '\u{fe0f}' => may_be_drawn,
+            '\n' | '\t' => true,
+            character => !is_unwanted(*character),
+        };
+        if stays {
+            before = *character;
+        }
+        stays
+    })
 }
 
 /// One line: without unwanted characters, and with single spaces.
@@ -220,7 +238,7 @@ pub(crate) fn clean_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {
         let before = line.len();
-        line.extend(word.chars().filter(|character| !is_unwanted(*character)));
+        line.extend(wanted(word));
         if line.len() > before {
             line.push(' ');
         }
@@ -237,10 +255,7 @@ fn clean_body(text: &str) -> String {
     {
         return text.trim().to_owned();
     }
-    let text: String = text
-        .chars()
-        .filter(|character| matches!(character, '\n' | '\t') || !is_unwanted(*character))
-        .collect();
+    let text: String = wanted(text).collect();
     text.trim().to_owned()
 }
 

@@ -2,8 +2,8 @@
 //! and no file; whose records somebody may read is told to it.
 
 use crate::access::Access;
-use crate::catalogue::{Allowed, Catalogue, Ordinal};
-use crate::dense::{Dense, NoVector};
+use crate::catalogue::{self, Allowed, Catalogue, Ordinal};
+use crate::dense::{Dense, MODEL_UNAVAILABLE, NoVector};
 use crate::fusion::{CANDIDATES_MIN, Evidence, HITS_MAX};
 use crate::index::{IndexError, LexicalIndex};
 use crate::names::Names;
@@ -53,6 +53,8 @@ pub(crate) struct Base {
     pub(crate) names: Names,
     pub(crate) dense: Option<Dense>,
     pub(crate) access: Access,
+    /// Whether there should be a model, and there is none.
+    pub(crate) embedder_is_missing: bool,
 }
 
 impl KnowledgeBase {
@@ -64,10 +66,10 @@ impl KnowledgeBase {
         self.len() == 0
     }
 
-    /// The namespace that is searched where a request names none: `public`, or the first one where the base has no
-    /// such namespace.
+    /// The namespace that is searched where a request of somebody whom nobody knows names none: `public`, or the first one
+    /// that everybody may read where the base has no such namespace.
     pub fn default_namespace(&self) -> &str {
-        self.0.catalogue.default_namespace()
+        catalogue::default_namespace(self.0.catalogue.facets(), &self.0.access, None)
     }
 
     /// The best way of finding that the base has.
@@ -177,7 +179,8 @@ impl Base {
                     Err(cause) => (None, Some(cause.as_str().to_owned())),
                 }
             }
-            Some(_) | None => (None, None),
+            Some(_) => (None, None),
+            None => (None, self.embedder_is_missing.then(without_model)),
         };
         let retrieval = match &vector {
             Some(_) => Retrieval::Hybrid,
@@ -315,6 +318,11 @@ fn closest(closeness: &[f32], count: usize) -> Vec<Ordinal> {
     best.sort_unstable_by(by_closeness);
     best.truncate(count);
     best
+}
+
+/// As an answer says that there is no model where there should be one.
+pub(crate) fn without_model() -> String {
+    MODEL_UNAVAILABLE.to_owned()
 }
 
 /// What the index says about itself is for the log of whoever called, not for a model.

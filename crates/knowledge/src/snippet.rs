@@ -9,8 +9,11 @@ const WORDS_MIN: usize = 25;
 const WORDS_MAX: usize = 40;
 /// Bytes of a snippet, for text that has no spaces between its words.
 const SNIPPET_BYTES_MAX: usize = 512;
-/// Bytes of a body that are looked through, so that a body of the largest size costs no more than a long one.
-const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a body among which the best window is looked for.
+const STRETCH_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a body that are looked through for the first of the words, so that a body of the largest size costs no more than
+/// a long one.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Words that a window keeps before the first term, where it does not begin with a sentence.
 const WORDS_BEFORE: usize = 8;
 
@@ -21,7 +24,8 @@ pub(crate) fn best(
     terms: &[QueryTerm],
     analyser: &mut TextAnalyzer,
 ) -> Option<Snippet> {
-    let text = &body[..body.floor_char_boundary(BODY_BYTES_MAX)];
+    let text = stretch(body, terms, analyser);
+    let offset = text.as_ptr().addr() - body.as_ptr().addr();
     let words = analysis::word_ranges(text);
     if words.is_empty() {
         return None;
@@ -39,9 +43,38 @@ pub(crate) fn best(
         .min(text.floor_char_boundary(start + SNIPPET_BYTES_MAX));
     Some(Snippet {
         text: text[start..end].to_owned(),
-        start,
-        end,
+        start: offset + start,
+        end: offset + end,
     })
+}
+
+/// The part of a body that is looked through: the first that has one of the terms, else its beginning.
+fn stretch<'a>(body: &'a str, terms: &[QueryTerm], analyser: &mut TextAnalyzer) -> &'a str {
+    let first = &body[..body.floor_char_boundary(STRETCH_BYTES_MAX)];
+    let mut stretch = first;
+    let mut rest = &body[first.len()..body.floor_char_boundary(BODY_BYTES_MAX)];
+    while !rest.is_empty() && !has_any(stretch, terms, analyser) {
+        let end = rest.floor_char_boundary(STRETCH_BYTES_MAX);
+        // A word that is torn by the end of a stretch is looked for in the next one.
+        let whole = rest[..end]
+            .rfind(char::is_whitespace)
+            .filter(|_| end < rest.len());
+        (stretch, rest) = rest.split_at(whole.filter(|at| *at > 0).unwrap_or(end));
+        if rest.is_empty() && !has_any(stretch, terms, analyser) {
+            return first;
+        }
+    }
+    stretch
+}
+
+fn has_any(text: &str, terms: &[QueryTerm], analyser: &mut TextAnalyzer) -> bool {
+    let mut stream = analyser.token_stream(text);
+    while stream.advance() {
+        if terms.iter().any(|term| term.text == stream.token().text) {
+            return true;
+        }
+    }
+    false
 }
 
 struct Passage<'a> {

@@ -13,6 +13,12 @@ struct Cut {
     text_max: usize,
 }
 
+/// The least that is left of lists and texts.
+const SHORTEST: Cut = Cut {
+    items_max: 1,
+    text_max: TEXT_MIN,
+};
+
 impl Cut {
     const NOTHING: Self = Self {
         items_max: usize::MAX,
@@ -48,10 +54,23 @@ impl Cut {
                 let mut left = characters.checked_sub(2 + map.len().saturating_sub(1))?;
                 for (key, item) in map {
                     left = spend_text(key, left)?.checked_sub(1)?;
-                    left = self.spend(item, left)?;
+                    left = self.of_field(key, item).spend(item, left)?;
                 }
                 Some(left)
             }
+        }
+    }
+
+    /// The same for a field of an object: an id that is cut names nothing, so that it stays whole or goes.
+    fn of_field(self, name: &str, value: &Value) -> Self {
+        const ID_BYTES_MAX: usize = 256;
+        let is_id = name == "id" && value.as_str().is_some_and(|id| id.len() <= ID_BYTES_MAX);
+        match is_id {
+            true => Self {
+                text_max: usize::MAX,
+                ..self
+            },
+            false => self,
         }
     }
 
@@ -83,7 +102,10 @@ impl Cut {
             }
             Value::Object(map) => map
                 .iter()
-                .map(|(key, item)| (key.clone(), self.copy(item, left_out)))
+                .map(|(key, item)| {
+                    let kept = self.of_field(key, item).copy(item, left_out);
+                    (key.clone(), kept)
+                })
                 .collect(),
         }
     }
@@ -164,7 +186,7 @@ pub(crate) fn cap(value: &Value, characters_max: usize) -> Option<(Value, String
     let mut room = characters_max;
     let short = match cut_to(value, characters_max) {
         Some(cut) => Some(cut.copy(value, &mut left_out)),
-        None => squeeze(value, &mut room, &mut left_out),
+        None => squeeze(value, SHORTEST, &mut room, &mut left_out),
     };
     Some(match short {
         Some(short) => (short, left_out.words()),
@@ -174,11 +196,12 @@ pub(crate) fn cap(value: &Value, characters_max: usize) -> Option<(Value, String
 
 /// As much of a value as there is room for, where its structure alone is too long: of objects the fields that fit, plain ones
 /// before those that hold others. `None` where nothing of it fits.
-fn squeeze(value: &Value, room: &mut usize, left_out: &mut LeftOut) -> Option<Value> {
-    let shortest = Cut {
-        items_max: 1,
-        text_max: TEXT_MIN,
-    };
+fn squeeze(
+    value: &Value,
+    shortest: Cut,
+    room: &mut usize,
+    left_out: &mut LeftOut,
+) -> Option<Value> {
     if let Some(left) = shortest.spend(value, *room) {
         *room = left;
         return Some(shortest.copy(value, left_out));
@@ -187,7 +210,9 @@ fn squeeze(value: &Value, room: &mut usize, left_out: &mut LeftOut) -> Option<Va
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         Value::Array(items) => {
             *room = room.checked_sub(2)?;
-            let first = items.first().and_then(|item| squeeze(item, room, left_out));
+            let first = items
+                .first()
+                .and_then(|item| squeeze(item, SHORTEST, room, left_out));
             left_out.items += items.len() - usize::from(first.is_some());
             Some(first.into_iter().collect())
         }
@@ -215,7 +240,7 @@ fn squeeze_fields(
             let Some(mut left) = left.and_then(|left| spend_text(key, left)) else {
                 continue;
             };
-            if let Some(short) = squeeze(item, &mut left, left_out) {
+            if let Some(short) = squeeze(item, SHORTEST.of_field(key, item), &mut left, left_out) {
                 *room = left;
                 kept.insert(key.clone(), short);
             }
@@ -348,6 +373,18 @@ mod tests {
             (&record["id"], &record["title"])
         );
         assert!((140..=150).contains(&written_length(&cut)), "{cut}");
+
+        // However short the texts around it get, an id is whole or not there.
+        let (cut, _) = cap(&record, 78).unwrap();
+        assert_eq!(
+            cut,
+            json!({"id": id, "text": cut["text"], "title": cut["title"]})
+        );
+        assert!(cut["title"].as_str().unwrap().ends_with('…'), "{cut}");
+        let (cut, _) = cap(&record, 45).unwrap();
+        assert_eq!(cut, json!({"id": id}));
+        let (cut, _) = cap(&record, 30).unwrap();
+        assert_eq!(cut.get("id"), None, "{cut}");
 
         for (value, characters) in [
             (json!([1, 2]), 5),

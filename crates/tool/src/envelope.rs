@@ -76,6 +76,9 @@ pub struct Meta {
     pub original_turn: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_call_id: Option<String>,
+    /// What was left out of the data because it was too long, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Arc<str>>,
     /// `Some(false)` where the outcome could not be stored in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<bool>,
@@ -181,6 +184,11 @@ pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> 
                 Some((shortened, words)) => (Some(shortened), Some(words)),
                 None => (data.clone(), None),
             };
+            let cut = match (&response.meta.cut, cut) {
+                (None, cut) => cut,
+                (Some(before), None) => Some(before.to_string()),
+                (Some(before), Some(cut)) => Some(format!("{before}, and then {cut}")),
+            };
             ProjectionBody::Success {
                 data,
                 content: content.clone(),
@@ -276,6 +284,7 @@ impl Meta {
             idempotent_cache_hit: false,
             original_turn: None,
             parent_call_id: None,
+            cut: None,
             recorded: None,
         }
     }

@@ -152,11 +152,7 @@ async fn request(
             pending_request: None,
         },
         client_id: ClientId::new("command-line"),
-        world: Arc::new(SharedWorld {
-            knowledge,
-            store,
-            knowledge_folder: config.folders.knowledge.as_path().into(),
-        }),
+        world: Arc::new(SharedWorld::new(config, knowledge, store)),
         shared,
     })
 }

@@ -44,7 +44,7 @@ mod with_postgres {
         changes: KnowledgeChanges,
     ) -> Result<(LiveKnowledge, Refresher), Failure> {
         let settings = settings(address, maker);
-        let base = PostgresBase::open(&settings, &maker.options().await?)
+        let base = PostgresBase::open(&settings, &maker.options().await)
             .await
             .map_err(Failure::of)?;
         let stats = base.stats().await.map_err(Failure::of)?;

@@ -2,9 +2,10 @@
 //! do without. Knows no record.
 
 use super::machine::TokioMachine;
-use super::service;
+use super::service::{self, NoKey};
 use crate::failure::Failure;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -13,9 +14,19 @@ use windlass_knowledge::embed::{Embedder, LocalModel, ModelError, Protocol};
 use windlass_runtime::config::{Config, EmbedderKind};
 
 /// None where records are found by their words alone.
-type Loaded = Option<Arc<dyn Embedder>>;
+pub(super) type Loaded = Option<Arc<dyn Embedder>>;
 
-pub(super) struct Loading(Mutex<State>);
+pub(super) struct Loading {
+    state: Mutex<State>,
+    is_problem_said: AtomicBool,
+}
+
+/// What questions are asked with.
+pub(super) struct AtHand {
+    pub(super) embedder: Loaded,
+    /// Whether there should be a model.
+    pub(super) is_missing: bool,
+}
 
 enum State {
     Running(JoinHandle<Result<Loaded, ModelError>>),
@@ -40,7 +51,7 @@ impl Loading {
             }
         };
         if !is_wanted {
-            return Ok(Self(Mutex::new(State::Done(Ok(None)))));
+            return Ok(Self::of(State::Done(Ok(None))));
         }
         let machine = machine.clone();
         let running = Handle::current().spawn_blocking(move || match LocalModel::open(&folder) {
@@ -54,16 +65,47 @@ impl Loading {
             }
             Err(error) => Err(error),
         });
-        Ok(Self(Mutex::new(State::Running(running))))
+        Ok(Self::of(State::Running(running)))
     }
 
-    fn done(embedder: Arc<dyn Embedder>) -> Self {
-        Self(Mutex::new(State::Done(Ok(Some(embedder)))))
+    fn of(state: State) -> Self {
+        Self {
+            state: Mutex::new(state),
+            is_problem_said: AtomicBool::new(false),
+        }
     }
 
-    /// Waits until the model is there.
+    fn done(service: Result<Arc<dyn Embedder>, NoKey>) -> Self {
+        let loaded = service.map(Some).map_err(|error| error.to_string());
+        Self::of(State::Done(loaded))
+    }
+
+    /// Waits until the model is there. One that is named and cannot be had is done without, and the log says why, once.
+    pub(super) async fn at_hand(&self) -> AtHand {
+        match self.loaded().await {
+            Ok(embedder) => AtHand {
+                embedder,
+                is_missing: false,
+            },
+            Err(problem) => {
+                if !self.is_problem_said.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%problem, "records are found by their words alone");
+                }
+                AtHand {
+                    embedder: None,
+                    is_missing: true,
+                }
+            }
+        }
+    }
+
+    /// The same for whoever has nothing to do without it.
     pub(super) async fn embedder(&self) -> Result<Loaded, Failure> {
-        let mut state = self.0.lock().await;
+        self.loaded().await.map_err(Failure::Failed)
+    }
+
+    async fn loaded(&self) -> Result<Loaded, String> {
+        let mut state = self.state.lock().await;
         let loaded = match &mut *state {
             State::Done(loaded) => loaded.clone(),
             State::Running(running) => match running.await {
@@ -72,6 +114,6 @@ impl Loading {
             },
         };
         *state = State::Done(loaded.clone());
-        loaded.map_err(Failure::Failed)
+        loaded
     }
 }

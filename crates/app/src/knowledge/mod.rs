@@ -14,7 +14,7 @@ pub(crate) use live::{LiveKnowledge, vocabularies_of_folder};
 pub(crate) use refresh::Refresher;
 
 use crate::failure::Failure;
-use loading::Loading;
+use loading::{AtHand, Loading};
 use machine::TokioMachine;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -80,6 +80,7 @@ impl Maker {
                     Audience::Operator => Access::default(),
                 },
                 embedder: None,
+                embedder_is_missing: false,
                 data: Some(data),
                 machine: Some(machine),
                 patience: Patience {
@@ -92,11 +93,21 @@ impl Maker {
     }
 
     /// The options of the base with its model, for records that do not come from the folder.
-    pub(crate) async fn options(&self) -> Result<Options, Failure> {
-        Ok(Options {
-            embedder: self.loading.embedder().await?,
+    pub(crate) async fn options(&self) -> Options {
+        let AtHand {
+            embedder,
+            is_missing,
+        } = self.loading.at_hand().await;
+        Options {
+            embedder,
+            embedder_is_missing: is_missing,
             ..self.options.clone()
-        })
+        }
+    }
+
+    /// That the model is there which the configuration names, for whoever has nothing to do without it.
+    pub(crate) async fn demand_model(&self) -> Result<(), Failure> {
+        self.loading.embedder().await.map(drop)
     }
 
     /// Makes the base. Reads files and computes on this thread, at first beside the loading of the model.
@@ -108,7 +119,7 @@ impl Maker {
         let words = Words::of_folder(&self.folder, &self.options.limits).map_err(Failure::of)?;
         let options = Options {
             embedding,
-            ..self.options().await?
+            ..self.options().await
         };
         let begun = Instant::now();
         let clock_ms = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);

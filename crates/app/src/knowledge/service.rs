@@ -20,20 +20,27 @@ const USUAL_DIMENSION: usize = 768;
 /// From a request to the head of its answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A service that is named cannot be asked.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the embedding service needs a key: set {0}, or knowledge.embedder_url to a service without one"
+)]
+pub(super) struct NoKey(&'static str);
+
 /// The service that the configuration names.
-pub(super) fn open(config: &Config, protocol: Protocol) -> Result<Arc<dyn Embedder>, Failure> {
+pub(super) fn open(
+    config: &Config,
+    protocol: Protocol,
+) -> Result<Result<Arc<dyn Embedder>, NoKey>, Failure> {
     let knowledge = &config.knowledge;
     let address = match (&knowledge.embedder_url, &knowledge.embedder_key) {
         (Some(address), _) => address.as_str(),
         (None, Some(_)) => protocol.usual_address(),
         (None, None) => {
-            return Err(Failure::Failed(format!(
-                "the embedding service needs a key: set {}, or knowledge.embedder_url to a service without one",
-                match protocol {
-                    Protocol::OpenAi => "OPENAI_API_KEY",
-                    Protocol::Gemini => "GEMINI_API_KEY",
-                }
-            )));
+            return Ok(Err(NoKey(match protocol {
+                Protocol::OpenAi => "OPENAI_API_KEY",
+                Protocol::Gemini => "GEMINI_API_KEY",
+            })));
         }
     };
     let key = knowledge.embedder_key.as_ref().map(|key| key.sensitive());
@@ -50,7 +57,7 @@ pub(super) fn open(config: &Config, protocol: Protocol) -> Result<Arc<dyn Embedd
             .map_or(USUAL_DIMENSION, |dimension| dimension.count()),
     };
     let service = Service::new(address, protocol, key.as_ref())?;
-    Ok(Arc::new(RemoteModel::new(settings, Arc::new(service))))
+    Ok(Ok(Arc::new(RemoteModel::new(settings, Arc::new(service)))))
 }
 
 struct Service(Arc<HttpClient>);

@@ -377,6 +377,25 @@ fn a_service_without_key_or_that_is_not_there_is_said() {
         "{:?}",
         run.problems
     );
+    let search = |format: &str| {
+        let mut command = command(folder.path());
+        command.args(["kb", "search", "oak", "--data", "data", "--embedder"]);
+        command
+            .args(["gemini", "--format", format])
+            .output()
+            .unwrap()
+    };
+    let found = search("json");
+    let answer: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert!(found.status.success());
+    assert_eq!(answer["degraded"], "dense_unavailable");
+    assert_eq!(answer["results"][0]["id"], "doc:hull");
+    assert!(
+        answer["results"][0].get("last_updated").is_some(),
+        "{answer}"
+    );
+    let said = String::from_utf8_lossy(&found.stderr);
+    assert!(said.contains("needs a key: set GEMINI_API_KEY"), "{said}");
     let nobody = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -421,4 +440,58 @@ fn the_tools_speak_of_the_types_and_namespaces_that_the_base_has() {
     assert_eq!(found["data"]["results"][0]["id"], "doc:hull", "{found}");
     let refused = call(json!({"query": "oak", "filters": {"type": "person"}}));
     assert_eq!(refused["error"]["type"], "VALIDATION", "{refused}");
+}
+
+#[test]
+fn a_question_or_an_id_may_begin_with_a_hyphen() {
+    let folder = place(None);
+    for (arguments, code) in [
+        (&["search", "-oak"][..], 0),
+        (&["search", "----"], 0),
+        (&["search", "--top-k", "1", "-oak", "--format", "json"], 0),
+        (&["get", "-x"], 1),
+    ] {
+        let run = kb(folder.path(), arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {:?}", run.problems);
+    }
+}
+
+#[test]
+fn indexing_at_one_time_by_several_processes_works_without_a_model() {
+    let folder = place(None);
+    let runs: Vec<_> = (0..8)
+        .map(|_| {
+            let folder = folder.path().to_owned();
+            std::thread::spawn(move || kb(&folder, &["index"]))
+        })
+        .collect();
+    for run in runs {
+        let run = run.join().unwrap();
+        assert_eq!(run.code, 0, "{:?}", run.problems);
+    }
+}
+
+#[test]
+fn what_was_cut_of_a_result_is_said_to_whoever_reads_it() {
+    let folder = place(None);
+    let body = "Oak and ice. ".repeat(30_000);
+    let record = json!({"id": "doc:long", "namespace": "public", "title": "Long", "body": body});
+    fs::write(folder.path().join("kb/long.json"), record.to_string()).unwrap();
+    let tools = root().join("tools").display().to_string();
+    let run = run(command(folder.path()).args([
+        "call",
+        "kb_get",
+        "{\"id\": \"doc:long\"}",
+        "--mode",
+        "text",
+        "--tools",
+        &tools,
+        "--kb",
+        "kb",
+        "--data",
+        "data",
+    ]));
+    let answer: Value = serde_json::from_str(&run.output).unwrap();
+    assert_eq!(answer["data"]["id"], "doc:long");
+    assert_eq!(answer["meta"]["cut"], "1 texts were cut for length");
 }

@@ -2,7 +2,7 @@
 
 use crate::chat::{chat, echo};
 use crate::knowledge::{HULL, place};
-use crate::support::http::get;
+use crate::support::http::{get, request};
 use crate::support::program::{Running, command};
 use crate::support::voice_client::VoiceClient;
 use crate::support::{config, root};
@@ -199,6 +199,7 @@ async fn a_photo_reaches_the_page_and_its_file_can_be_fetched() {
         &folder.path().join("data"),
         &[
             ("folders.knowledge", &records),
+            ("server.user_header", "X-Forwarded-User"),
             ("knowledge.namespaces.staff.readers", "signed_in"),
         ],
     );
@@ -226,4 +227,12 @@ async fn a_photo_reaches_the_page_and_its_file_can_be_fetched() {
         );
     }
     assert_eq!(get(&address, "/assets/doc:hull").status, 404);
+    let signed_in = [("x-forwarded-user", "ada")];
+    let wages = request(&address, "GET", "/assets/photo:wages", &signed_in);
+    assert_eq!(wages.status, 200);
+    assert!(
+        wages
+            .header("cache-control")
+            .is_some_and(|caching| caching.starts_with("private")),
+    );
 }

@@ -156,7 +156,8 @@ async fn pictures_of_records_reach_a_model_that_sees_and_nothing_that_is_written
             let seen = model.seen();
             let last = seen.last().unwrap()["messages"].as_array().unwrap();
             let shown = last.last().unwrap();
-            let found = place_of(shown, wanted, "");
+            // The address stands in the text of the result as well.
+            let found = place_of(shown, wanted, "").filter(|_| shown["role"] == "user");
             let place = expected.map(|()| "/content/*/image_url/url");
             assert_eq!(found.as_deref(), place, "{vision} {words}: {shown}");
             assert_eq!(

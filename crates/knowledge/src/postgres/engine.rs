@@ -13,7 +13,7 @@ use crate::dense::Questions;
 use crate::fusion::{CANDIDATES_MIN, HITS_MAX};
 use crate::lookup::{NEAR_IDS_MAX, WantedId, add_near};
 use crate::query::{self, Understanding, Vocabulary};
-use crate::search::Retrieval;
+use crate::search::{Retrieval, without_model};
 use crate::snippet;
 use crate::stats::Stats;
 use std::collections::HashMap;
@@ -34,6 +34,7 @@ struct Engine {
     model_key: Option<ModelKey>,
     exact_max: usize,
     access: Access,
+    embedder_is_missing: bool,
 }
 
 impl PostgresBase {
@@ -61,6 +62,7 @@ impl PostgresBase {
             model_key,
             exact_max: settings.exact_max,
             access: options.access.clone(),
+            embedder_is_missing: options.embedder_is_missing,
         })))
     }
 
@@ -85,9 +87,9 @@ impl PostgresBase {
         Ok(true)
     }
 
-    /// The namespace that is searched where a request names none.
+    /// The namespace that is searched where a request of somebody whom nobody knows names none.
     pub fn default_namespace(&self) -> String {
-        catalogue::default_namespace(&self.0.lexicon().facets).to_owned()
+        catalogue::default_namespace(&self.0.lexicon().facets, &self.0.access, None).to_owned()
     }
 
     /// The base in numbers, as the database has it now.
@@ -145,7 +147,8 @@ impl Engine {
                     Err(cause) => (None, Some(cause.as_str().to_owned())),
                 }
             }
-            Some(_) | None => (None, None),
+            Some(_) => (None, None),
+            None => (None, self.embedder_is_missing.then(without_model)),
         };
         let retrieval = match &vector {
             Some(_) => Retrieval::Hybrid,

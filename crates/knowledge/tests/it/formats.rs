@@ -311,3 +311,17 @@ fn metadata_that_is_no_object_is_reported() {
         &[(Some(1), "`metadata` is no object")],
     );
 }
+
+#[test]
+fn what_nobody_sees_is_taken_out_and_pictures_of_signs_stay() {
+    let folder = folder(&[(
+        "all.jsonl",
+        "{\"id\": \"doc:a\", \"title\": \"Amund\u{ad}sen\u{3164}\u{180e}\", \"body\": \"a\u{fe0f}b\u{e0100}c\u{fe01}d ❤\u{fe0f}\u{fe0f} ☀\u{fe0f}\u{e01ef}\"}"
+            .as_bytes(),
+    )]);
+    let (base, report) = open(folder.path());
+    let record = base.records().next().unwrap();
+    assert_eq!(report.problems.len(), 0);
+    assert_eq!(record.title, "Amundsen");
+    assert_eq!(record.body, "abcd ❤\u{fe0f} ☀\u{fe0f}");
+}

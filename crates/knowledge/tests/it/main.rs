@@ -25,6 +25,8 @@ mod model;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod options;
+#[cfg(test)]
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(test)]

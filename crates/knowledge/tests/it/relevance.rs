@@ -1,10 +1,13 @@
 //! Relevance as a test: public collections and how well their questions must be answered.
 
-use crate::support::{local_model, now};
+use crate::support::{WordVectors, index_records, local_model, now};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_knowledge::embed::{EmbedError, Embedder, Model, Purpose};
 use windlass_knowledge::eval::{Collection, CollectionFiles, evaluate};
 use windlass_knowledge::{KnowledgeBase, Observer, Options};
+use windlass_tool::handler::CapabilityFuture;
 
 /// The Cranfield collection, where this checkout has it beside it.
 fn cranfield() -> Option<Collection> {
@@ -62,4 +65,84 @@ fn words_and_meaning_together_reach_their_bar_on_cranfield() {
     println!("{}", serde_json::to_string(&evaluation).unwrap());
     assert!(evaluation.hybrid.unwrap().ndcg >= 0.430, "{evaluation:?}");
     assert!(evaluation.lexical.ndcg >= 0.385, "{evaluation:?}");
+}
+
+fn collection_of(corpus: &str, queries: &str, qrels: &str) -> Result<Collection, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    Collection::read(&CollectionFiles {
+        corpus: file("corpus.jsonl", corpus),
+        queries: file("queries.jsonl", queries),
+        qrels: file("qrels.jsonl", qrels),
+    })
+    .map_err(|error| error.to_string())
+}
+
+#[test]
+fn ids_may_be_numbers_behind_a_byte_order_mark_and_stand_once() {
+    let corpus = "\u{feff}{\"id\": 1, \"text\": \"Oak.\"}\n{\"id\": \"2\", \"text\": \"Ice.\"}\n";
+    let queries = "\u{feff}{\"id\": 7, \"text\": \"oak\"}\n";
+    let qrels = "{\"query\": \"7\", \"doc\": 1, \"rel\": 1}\n";
+    let collection = collection_of(corpus, queries, qrels).unwrap();
+    assert_eq!(collection.judgements["7"]["1"], 1);
+    assert_eq!(collection.documents[0].id, "1");
+    let twice = format!("{corpus}{{\"id\": \"1\", \"text\": \"Oak again.\"}}");
+    let problem = collection_of(&twice, queries, qrels).unwrap_err();
+    assert!(problem.contains("has the id \"1\" twice"), "{problem}");
+    let twice = format!("{queries}{{\"id\": \"7\", \"text\": \"ice\"}}");
+    let problem = collection_of(corpus, &twice, qrels).unwrap_err();
+    assert!(problem.contains("has the id \"7\" twice"), "{problem}");
+}
+
+/// Takes a second for every question that it embeds.
+struct Slow {
+    words: WordVectors,
+    clock_ms: Arc<AtomicU64>,
+}
+
+impl Embedder for Slow {
+    fn model(&self) -> &Model {
+        self.words.model()
+    }
+
+    fn embed(
+        &self,
+        texts: Vec<String>,
+        purpose: Purpose,
+    ) -> CapabilityFuture<Result<Vec<Vec<f32>>, EmbedError>> {
+        if purpose == Purpose::Query {
+            self.clock_ms.fetch_add(1_000, Ordering::Relaxed);
+        }
+        self.words.embed(texts, purpose)
+    }
+
+    fn batch_size(&self) -> usize {
+        self.words.batch_size()
+    }
+}
+
+#[test]
+fn the_latency_is_that_of_the_first_asking_with_the_model() {
+    let collection = collection_of(
+        "{\"id\": 1, \"text\": \"Oak.\"}\n",
+        "{\"id\": 7, \"text\": \"oak\"}\n",
+        "{\"query\": 7, \"doc\": 1, \"rel\": 1}\n",
+    )
+    .unwrap();
+    let clock_ms = Arc::new(AtomicU64::new(0));
+    let options = Options {
+        embedder: Some(Arc::new(Slow {
+            words: WordVectors::new(),
+            clock_ms: clock_ms.clone(),
+        })),
+        ..Options::default()
+    };
+    let base = index_records(collection.records().0, &options);
+    let clock = || clock_ms.load(Ordering::Relaxed) as f64;
+    let evaluation = now(evaluate(&collection, &base, &clock)).unwrap();
+    assert_eq!(evaluation.latency_ms.p50, 1_000.0);
 }

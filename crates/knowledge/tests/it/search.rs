@@ -156,7 +156,7 @@ fn the_vocabularies_are_those_that_occur() {
         studio.namespace = "studio".to_owned();
         let studio = engine.base(vec![studio]);
         assert_eq!(studio.default_namespace(), "studio");
-        assert_eq!(ids(&studio, request("a")), [""; 0]);
+        assert_eq!(ids(&studio, request("a")), ["doc:a"]);
     });
 }
 
@@ -325,12 +325,20 @@ fn a_snippet_is_the_best_window_and_lies_where_it_says() {
             filler.repeat(30)
         );
         let unbroken = "長".repeat(5_000);
+        let far = format!(
+            "{}Then they saw a whale. {}They saw a walrus.",
+            filler.repeat(2_000),
+            filler.repeat(10_000)
+        );
         for (body, query, part) in [
             (body.as_str(), "whale", "sighted a whale"),
             (body.as_str(), "title", "Nothing of note"),
             ("", "title", ""),
             ("short whale", "whale", "short whale"),
             (unbroken.as_str(), "title", "長長"),
+            (far.as_str(), "whale", "saw a whale"),
+            (far.as_str(), "walrus", "saw a walrus"),
+            (far.as_str(), "title", "Nothing of note"),
         ] {
             let base = engine.base(vec![record("doc:a", "Title", body)]);
             let answer = search(&base, request(query)).unwrap();

@@ -444,6 +444,7 @@ mod tests {
                 idempotent_cache_hit: false,
                 original_turn: None,
                 parent_call_id: None,
+                cut: None,
                 recorded: None,
             },
         };

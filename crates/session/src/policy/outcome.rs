@@ -13,6 +13,8 @@ pub(crate) struct Judged {
     pub(crate) outcome: Outcome,
     pub(crate) intents: Vec<Intent>,
     pub(crate) scheduling: Option<Scheduling>,
+    /// What was left out of a result that was too long, in words.
+    pub(crate) cut: Option<Arc<str>>,
     /// For the log: what a client or a model must not read.
     pub(crate) problem: Option<String>,
 }
@@ -30,6 +32,7 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usi
                 outcome: Outcome::Failure(error),
                 intents,
                 scheduling: None,
+                cut: None,
                 problem,
             }
         }
@@ -52,20 +55,21 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
         let shortened = data
             .as_ref()
             .and_then(|data| data.shortened(characters_max));
-        let (data, problem) = match shortened {
+        let (data, cut) = match shortened {
             None => (data, None),
-            Some((shortened, cut)) => {
-                let problem = format!(
-                    "the result of {} is over {characters_max} characters long: {cut}",
-                    tool.id
-                );
-                (Some(shortened), Some(problem))
-            }
+            Some((shortened, cut)) => (Some(shortened), Some(Arc::from(cut))),
         };
+        let problem = cut.as_ref().map(|cut| {
+            format!(
+                "the result of {} is over {characters_max} characters long: {cut}",
+                tool.id
+            )
+        });
         return Judged {
             outcome: Outcome::Success { data, content },
             intents,
             scheduling,
+            cut,
             problem,
         };
     }
@@ -86,6 +90,7 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
         outcome,
         intents,
         scheduling,
+        cut: None,
         problem,
     }
 }

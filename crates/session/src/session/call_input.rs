@@ -328,6 +328,7 @@ pub(super) fn failure(error: CallError, problem: Option<String>) -> Judged {
         outcome: Outcome::Failure(error),
         intents: Vec::new(),
         scheduling: None,
+        cut: None,
         problem,
     }
 }

@@ -15,7 +15,7 @@ use crate::policy::{
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::envelope::ToolResponse;
+use windlass_tool::envelope::{Meta, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::HandlerResult;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
@@ -348,7 +348,10 @@ impl Session {
         let response = Arc::new(ToolResponse {
             outcome: judged.outcome,
             intents: Vec::new(),
-            meta: self.meta_of(&late.tool),
+            meta: Meta {
+                cut: judged.cut,
+                ..self.meta_of(&late.tool)
+            },
         });
         let is_certain = match state_of(&response) {
             OutcomeState::Succeeded => true,

@@ -39,6 +39,7 @@ impl Session {
             outcome,
             intents,
             scheduling,
+            cut,
             problem,
         } = judged;
         let completed = &call.facts.completed;
@@ -46,6 +47,7 @@ impl Session {
         meta.duration_ms = call
             .started
             .map_or(0, |started| millis(self.now.since(started)));
+        meta.cut = cut;
         meta.retry_count = call.attempt.saturating_sub(1);
         if let Some(clamp) = &completed.clamped {
             meta.clamped

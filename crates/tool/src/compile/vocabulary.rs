@@ -16,7 +16,7 @@ pub struct Vocabulary {
     pub pointer: &'static str,
     /// Without any, the schema keeps its own.
     pub values: Vec<String>,
-    /// In place of the schema's default, where it has one.
+    /// In place of the schema's default, where it has one; one that is none of the values takes it away.
     pub default: Option<String>,
 }
 
@@ -44,8 +44,14 @@ pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) {
             continue;
         };
         schema.insert("enum".to_owned(), vocabulary.values.clone().into());
-        if let (true, Some(default)) = (schema.contains_key("default"), &vocabulary.default) {
-            schema.insert("default".to_owned(), default.as_str().into());
+        if schema.contains_key("default")
+            && let Some(default) = &vocabulary.default
+        {
+            // A default that is none of the words is left to whoever gets the call.
+            match vocabulary.values.contains(default) {
+                true => schema.insert("default".to_owned(), default.as_str().into()),
+                false => schema.remove("default"),
+            };
         }
     }
 }

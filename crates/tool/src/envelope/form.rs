@@ -44,6 +44,7 @@ struct MetaForm {
     idempotent_cache_hit: bool,
     original_turn: Option<u64>,
     parent_call_id: Option<String>,
+    cut: Option<Arc<str>>,
     recorded: Option<bool>,
 }
 
@@ -88,6 +89,7 @@ impl<'de> Deserialize<'de> for ToolResponse {
                 idempotent_cache_hit: meta.idempotent_cache_hit,
                 original_turn: meta.original_turn,
                 parent_call_id: meta.parent_call_id,
+                cut: meta.cut,
                 recorded: meta.recorded,
             },
         })
@@ -144,6 +146,7 @@ mod tests {
             idempotent_cache_hit: true,
             original_turn: Some(4),
             parent_call_id: Some("call-1".to_owned()),
+            cut: Some("1 texts were cut for length".into()),
             recorded: Some(false),
             ..meta_without_tool("kb_get", "1.0.00000000".into(), 1_795_199_143_511)
         };

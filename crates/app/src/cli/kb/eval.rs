@@ -20,6 +20,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     })
     .map_err(Failure::of)?;
     let bench = Bench::open(&arguments.place)?;
+    bench.runtime.block_on(bench.maker.demand_model())?;
     let options = Options {
         data: Some(bench.config.folders.data.join(FOLDER)),
         // What is measured is how well each way finds, so that each is given its time.
@@ -27,7 +28,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
             voice_ms: 60_000,
             text_ms: 60_000,
         },
-        ..bench.runtime.block_on(bench.maker.options())?
+        ..bench.runtime.block_on(bench.maker.options())
     };
     let mut bar = Bar::of("passages");
     let begun = Instant::now();

@@ -121,6 +121,7 @@ impl Bench {
 
 fn index(arguments: &IndexArguments) -> Result<(), Failure> {
     let bench = Bench::open(&arguments.place)?;
+    bench.runtime.block_on(bench.maker.demand_model())?;
     let (base, report) = bench.make(Embedding::All)?;
     let published = publish(&bench, &base)?;
     match arguments.format {

@@ -1,0 +1,78 @@
+//! What a base is made with beside its records: who may read which namespace, and a model that is not there.
+
+use crate::engines::each_engine;
+use crate::support::{ids, record, request, search};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use windlass_knowledge::{Access, Options, Readers};
+use windlass_tool::handler::{KnowledgeError, Record, SearchRequest};
+use windlass_tool::id::UserId;
+
+#[test]
+fn a_user_hears_of_no_namespace_that_is_not_theirs() {
+    let of = |namespace: &str| Record {
+        namespace: namespace.to_owned(),
+        ..record(&format!("doc:{namespace}"), "Ice", "Ice.")
+    };
+    let owners = |user: &str| Readers::Owners(BTreeSet::from([UserId::new(user)]));
+    let namespaces = BTreeMap::from([
+        ("ada".to_owned(), owners("ada")),
+        ("staff".to_owned(), Readers::SignedIn),
+    ]);
+    let is_signed_in = |user: &UserId| user.as_str() == "eve";
+    let options = Options {
+        access: Access::new(namespaces, Arc::new(is_signed_in)),
+        ..Options::default()
+    };
+    each_engine(|engine| {
+        let base = engine.base_with(vec![of("ada"), of("staff"), of("talks")], &options);
+        let private = engine.base_with(vec![of("ada"), of("staff")], &options);
+        for (user, readable, found, found_in_private) in [
+            ("nobody", vec!["talks"], "doc:talks", None),
+            ("ada", vec!["ada", "talks"], "doc:ada", Some("doc:ada")),
+            (
+                "eve",
+                vec!["staff", "talks"],
+                "doc:staff",
+                Some("doc:staff"),
+            ),
+        ] {
+            let nowhere = SearchRequest {
+                user_id: UserId::new(user),
+                namespace: Some("nowhere".to_owned()),
+                ..request("ice")
+            };
+            let unknown = KnowledgeError::UnknownNamespace {
+                name: "nowhere".to_owned(),
+                readable: readable.into_iter().map(str::to_owned).collect(),
+            };
+            assert_eq!(search(&base, nowhere), Err(unknown), "{user}");
+            let asks = || SearchRequest {
+                user_id: UserId::new(user),
+                ..request("ice")
+            };
+            assert_eq!(ids(&base, asks()), [found], "{user}");
+            let ids: Vec<String> = ids(&private, asks());
+            assert_eq!(ids.first().map(String::as_str), found_in_private, "{user}");
+        }
+        assert_eq!(base.default_namespace(), "talks");
+        assert_eq!(private.default_namespace(), "public");
+    });
+}
+
+#[test]
+fn answers_say_that_a_model_is_missing_which_should_be_there() {
+    let options = Options {
+        embedder_is_missing: true,
+        ..Options::default()
+    };
+    each_engine(|engine| {
+        let base = engine.base_with(vec![record("doc:a", "Ice", "Ice.")], &options);
+        let answer = search(&base, request("ice")).unwrap();
+        assert_eq!(answer.degraded.as_deref(), Some("dense_unavailable"));
+        assert_eq!(
+            (answer.retrieval.as_str(), answer.hits.len()),
+            ("lexical", 1)
+        );
+    });
+}
