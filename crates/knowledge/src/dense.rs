@@ -108,6 +108,11 @@ impl Questions {
         self.embedder.model()
     }
 
+    /// As the passages were cut by.
+    pub(crate) fn token_count(&self, text: &str) -> usize {
+        self.embedder.token_count(text)
+    }
+
     /// The vector of a question, or why there is none in time.
     pub(crate) async fn vector(&self, text: &str, mode: Mode) -> Result<Arc<[f32]>, NoVector> {
         if let Some(vector) = self.recent().get(text) {

@@ -1,6 +1,7 @@
 //! Cuts a record's text into the passages that are embedded: short enough for a model to read whole, at headings,
 //! paragraphs and sentences. Knows no model; how long a text is to one is told to it.
 
+use std::ops::Range;
 use windlass_tool::handler::Record;
 
 /// Tokens of a passage without its title. The smallest model at hand reads 256 with it.
@@ -17,28 +18,50 @@ pub(crate) fn split(record: &Record, count: &dyn Fn(&str) -> usize) -> Vec<Strin
     if body.len() <= TOKENS_MAX || count(body) <= TOKENS_MAX {
         return vec![joined(&record.title, "", body)];
     }
+    cut(record, count).passages
+}
+
+/// Where a passage lies in the text of a record that has so many of them. `None` where it is cut otherwise.
+pub(crate) fn place(
+    record: &Record,
+    nth: usize,
+    passages: usize,
+    count: &dyn Fn(&str) -> usize,
+) -> Option<Range<usize>> {
+    let places = cut(record, count).places;
+    places
+        .get(nth)
+        .filter(|_| places.len() == passages)
+        .cloned()
+}
+
+fn cut<'a>(record: &'a Record, count: &'a dyn Fn(&str) -> usize) -> Cutter<'a> {
     let mut cutter = Cutter {
         title: &record.title,
+        body: &record.body,
         count,
         headings: Vec::new(),
         heading_line: String::new(),
         sentences: Vec::new(),
         tokens: 0,
         passages: Vec::new(),
+        places: Vec::new(),
         is_overlap_only: true,
     };
-    for line in body.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let lines = record.body.lines().map(str::trim);
+    for line in lines.filter(|line| !line.is_empty()) {
         match heading(line) {
             Some((depth, text)) => cutter.enter(depth, text),
             None => sentences(line).for_each(|sentence| cutter.add(sentence)),
         }
     }
     cutter.finish();
-    cutter.passages
+    cutter
 }
 
 struct Cutter<'a> {
     title: &'a str,
+    body: &'a str,
     count: &'a dyn Fn(&str) -> usize,
     /// The headings above the current line, with their depths.
     headings: Vec<(usize, &'a str)>,
@@ -47,6 +70,8 @@ struct Cutter<'a> {
     sentences: Vec<(&'a str, usize)>,
     tokens: usize,
     passages: Vec<String>,
+    /// Where each lies in the body.
+    places: Vec<Range<usize>>,
     /// Whether the current passage holds nothing but the end of the one before it.
     is_overlap_only: bool,
 }
@@ -93,6 +118,11 @@ impl<'a> Cutter<'a> {
             let text = texts.join(" ");
             self.passages
                 .push(joined(self.title, &self.heading_line, &text));
+            // Sentences are parts of the body, so that their places are those of their addresses.
+            let place = |text: &str| text.as_ptr().addr() - self.body.as_ptr().addr();
+            let ends = self.sentences.first().zip(self.sentences.last());
+            let range = ends.map(|((first, _), (last, _))| place(first)..place(last) + last.len());
+            self.places.push(range.unwrap_or_default());
         }
         self.sentences.clear();
         self.tokens = 0;
@@ -193,6 +223,34 @@ mod tests {
         assert!(passages[0].ends_with("Sentence 24 has exactly eight words in it."));
         assert!(passages[1].starts_with("Fram\nSentence 24 has"));
         assert!(passages[2].ends_with("Sentence 49 has exactly eight words in it."));
+    }
+
+    #[test]
+    fn a_passage_lies_where_its_first_and_last_sentence_do() {
+        let section = "A sentence of seven words is here. ".repeat(40);
+        let record = Record {
+            body: format!("\n # Hull\n{section}\n## Keel\nThe keel lies here. {section}"),
+            ..Record::default()
+        };
+        let passages = split(&record, &words);
+        for (nth, passage) in passages.iter().enumerate() {
+            let range = place(&record, nth, passages.len(), &words).unwrap();
+            let text = &record.body[range];
+            assert!(
+                passage.ends_with("here.") && text.ends_with("here."),
+                "{text}"
+            );
+            assert!(
+                text.starts_with("A sentence") || text.starts_with("The keel"),
+                "{text}"
+            );
+        }
+        let keel = (0..passages.len())
+            .find(|nth| passages[*nth].contains("The keel"))
+            .unwrap();
+        let range = place(&record, keel, passages.len(), &words).unwrap();
+        assert!(record.body[range].contains("The keel lies here."));
+        assert_eq!(place(&record, 0, 1, &words), None);
     }
 
     #[test]

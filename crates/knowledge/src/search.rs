@@ -7,9 +7,11 @@ use crate::dense::{Dense, MODEL_UNAVAILABLE, NoVector};
 use crate::fusion::{CANDIDATES_MIN, Evidence, HITS_MAX};
 use crate::index::{IndexError, LexicalIndex};
 use crate::names::Names;
+use crate::passage;
 use crate::query::{self, Understanding, Vocabulary};
 use crate::snippet;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use windlass_tool::handler::{
     CapabilityFuture, Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer,
@@ -203,7 +205,11 @@ impl Base {
                 let record = self.catalogue.record(ordinal)?.clone();
                 let snippet = request
                     .snippets
-                    .then(|| snippet::best(&record.body, &understanding.terms, &mut analyser))
+                    .then(|| {
+                        let closest = || self.closest_place(ordinal, vector.as_deref()?);
+                        let terms = &understanding.terms;
+                        snippet::best(&record.body, terms, &mut analyser, closest)
+                    })
                     .flatten();
                 Some(Hit {
                     record,
@@ -221,6 +227,14 @@ impl Base {
             }),
             degraded,
         })
+    }
+
+    /// Where in a record's text the passage lies that is closest to a question; `None` where the text is one passage.
+    fn closest_place(&self, ordinal: Ordinal, vector: &[f32]) -> Option<Range<usize>> {
+        let dense = self.dense.as_ref()?;
+        let (nth, passages) = dense.index.closest_passage(vector, ordinal)?;
+        let count = |text: &str| dense.questions.token_count(text);
+        passage::place(self.catalogue.record(ordinal)?, nth, passages, &count)
     }
 
     /// The best records with their scores, the best first and equals by their ids.

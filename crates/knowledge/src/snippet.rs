@@ -2,6 +2,7 @@
 
 use crate::analysis;
 use crate::index::QueryTerm;
+use std::ops::Range;
 use tantivy::tokenizer::TextAnalyzer;
 use windlass_tool::handler::Snippet;
 
@@ -18,13 +19,20 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 const WORDS_BEFORE: usize = 8;
 
 /// The best window of a body: the one whose distinct terms are worth the most, rather one that begins a sentence, rather
-/// an early one. Without any of the terms it is the body's beginning. `None` where the body has no words.
+/// an early one. Without any of the terms it is the beginning of what is closest to the question, where that is known, else
+/// of the body. `None` where the body has no words.
 pub(crate) fn best(
     body: &str,
     terms: &[QueryTerm],
     analyser: &mut TextAnalyzer,
+    closest: impl FnOnce() -> Option<Range<usize>>,
 ) -> Option<Snippet> {
-    let text = stretch(body, terms, analyser);
+    let mut text = stretch(body, terms, analyser);
+    if !has_any(text, terms, analyser)
+        && let Some(close) = closest().and_then(|range| body.get(range))
+    {
+        text = close;
+    }
     let offset = text.as_ptr().addr() - body.as_ptr().addr();
     let words = analysis::word_ranges(text);
     if words.is_empty() {

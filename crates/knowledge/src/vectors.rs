@@ -96,6 +96,29 @@ impl VectorIndex {
         })
     }
 
+    /// Which of a record's passages is closest, and how many it has; `None` where it has no two.
+    pub(crate) fn closest_passage(&self, query: &[f32], owner: Ordinal) -> Option<(usize, usize)> {
+        let start = self.owners.partition_point(|other| *other < owner);
+        let end = self.owners.partition_point(|other| *other <= owner);
+        if end - start < 2 || query.len() != self.dimension {
+            return None;
+        }
+        let closeness = |place: usize| {
+            let numbers = &self.numbers[place * self.dimension..(place + 1) * self.dimension];
+            let products = numbers.iter().zip(query);
+            let sum: f32 = products.map(|(left, right)| f32::from(*left) * right).sum();
+            sum * self.scales[place]
+        };
+        let mut best = (start, closeness(start));
+        for place in start + 1..end {
+            let close = closeness(place);
+            if close > best.1 {
+                best = (place, close);
+            }
+        }
+        Some((best.0 - start, end - start))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.owners.len()
     }
@@ -292,6 +315,9 @@ mod tests {
         let closeness = index.closeness(&[1.0, 0.0], 4, &allowed);
         assert!((closeness[0] - 1.0).abs() < 1e-4);
         assert_eq!(closeness[1..], [0.0, 0.0, 0.0]);
+        assert_eq!(index.closest_passage(&[1.0, 0.0], 0), Some((1, 2)));
+        assert_eq!(index.closest_passage(&[0.0, 1.0], 0), Some((0, 2)));
+        assert_eq!(index.closest_passage(&[1.0, 0.0], 1), None);
     }
 
     #[test]

@@ -249,7 +249,11 @@ impl Engine {
                 let record = contents.remove(&found.number)?;
                 let snippet = request
                     .snippets
-                    .then(|| snippet::best(&record.body, &understanding.terms, &mut analyser))
+                    .then(|| {
+                        let terms = &understanding.terms;
+                        // Which passage was closest, the database does not say.
+                        snippet::best(&record.body, terms, &mut analyser, || None)
+                    })
                     .flatten();
                 Some(Hit {
                     record: Arc::new(record),

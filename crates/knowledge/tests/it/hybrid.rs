@@ -423,3 +423,19 @@ fn what_a_service_answers_badly_is_told_without_what_it_says() {
         assert!(!error.to_string().contains("secret"), "{error}");
     }
 }
+
+#[test]
+fn a_snippet_without_any_of_the_words_is_of_the_closest_passage() {
+    // Words without meaning are in no index, and the vectors of these tests know them.
+    let wanted = "About whom would those be?";
+    let filler = "Oak planks lie quiet. ".repeat(120);
+    let body = format!("{filler}\n# Middle\n{wanted}\n# End\n{filler}");
+    let options = options(WordVectors::new());
+    let base = crate::support::index_records(vec![record("doc:a", "Planks", &body)], &options);
+    let answer = search(&base, request("whom would those")).unwrap();
+    let snippet = answer.hits[0].snippet.clone().unwrap();
+    assert!(snippet.text.starts_with(wanted), "{snippet:?}");
+    assert_eq!(snippet.text, body[snippet.start..snippet.end]);
+    let answer = search(&base, request("oak")).unwrap();
+    assert_eq!(answer.hits[0].snippet.as_ref().unwrap().start, 0);
+}
