@@ -1,6 +1,7 @@
 //! Reads a folder of files into records, keeps the good ones and reports every bad one with its place.
 //! Knows no index and no search.
 
+use crate::asset::{AssetPlace, asset};
 use crate::front_matter::Fault;
 use crate::hash::hex;
 use crate::manifest::Changes;
@@ -54,6 +55,8 @@ pub struct IngestReport {
     pub problems: Vec<Problem>,
     /// How many more problems there were than are told.
     pub problems_untold: usize,
+    /// Records that name a file which is not there, as many as problems are told. They are kept.
+    pub missing_files: Vec<Problem>,
     /// What is not as it was left, and what was done about it.
     pub notices: Vec<String>,
     /// Hex digits of the SHA-256 of every file that was read, by its path.
@@ -121,12 +124,14 @@ pub(crate) fn read_folder(
         paths_by_id: HashMap::new(),
         problems: Vec::new(),
         problems_untold: 0,
+        missing_files: Vec::new(),
         files: BTreeMap::new(),
     };
     reader.walk(entries);
     let report = IngestReport {
         problems: reader.problems,
         problems_untold: reader.problems_untold,
+        missing_files: reader.missing_files,
         files: reader.files,
         ..IngestReport::default()
     };
@@ -156,6 +161,7 @@ struct Reader<'a> {
     paths_by_id: HashMap<String, String>,
     problems: Vec<Problem>,
     problems_untold: usize,
+    missing_files: Vec<Problem>,
     files: BTreeMap<String, String>,
 }
 
@@ -297,8 +303,25 @@ impl Reader<'_> {
             ));
         }
         self.paths_by_id.insert(record.id.clone(), name.to_owned());
+        self.look_for_file(name, line, &record);
         self.records.push(record);
         Ok(())
+    }
+
+    fn look_for_file(&mut self, name: &str, line: Option<usize>, record: &Record) {
+        let Some(AssetPlace::File(path)) = asset(record).map(|asset| asset.place) else {
+            return;
+        };
+        if self.missing_files.len() < self.limits.problems_max && !self.root.join(&path).is_file() {
+            self.missing_files.push(Problem {
+                path: name.to_owned(),
+                line,
+                message: format!(
+                    "{} names the file {path}, which is not there: put it there, or name another",
+                    record.id
+                ),
+            });
+        }
     }
 
     fn report(&mut self, name: &str, fault: Fault) {

@@ -161,6 +161,9 @@ pub(crate) fn log_report(maker: &Maker, base: &KnowledgeBase, report: &IngestRep
             "more records were left out; `windlass kb index` names them"
         );
     }
+    for missing in report.missing_files.iter().take(PROBLEMS_LOGGED_MAX) {
+        tracing::warn!(%missing, "a picture cannot be shown");
+    }
     for notice in &report.notices {
         tracing::warn!(notice, "the knowledge base was put right");
     }

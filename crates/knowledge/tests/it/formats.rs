@@ -325,3 +325,23 @@ fn what_nobody_sees_is_taken_out_and_pictures_of_signs_stay() {
     assert_eq!(record.title, "Amundsen");
     assert_eq!(record.body, "abcd ❤\u{fe0f} ☀\u{fe0f}");
 }
+
+#[test]
+fn a_file_that_a_record_names_and_that_is_not_there_is_reported_and_the_record_kept() {
+    let folder = folder(&[
+        (
+            "photos.jsonl",
+            b"{\"id\": \"photo:deck\", \"title\": \"Deck\", \"file\": \"photos/deck.png\"}\n{\"id\": \"photo:gone\", \"title\": \"Gone\", \"file\": \"photos/gone.png\"}",
+        ),
+        ("photos/deck.png", b"\x89PNG"),
+    ]);
+    let (base, report) = open(folder.path());
+    assert_eq!((base.records().count(), report.problems.len()), (2, 0));
+    let [missing] = &report.missing_files[..] else {
+        panic!("{:?}", report.missing_files);
+    };
+    assert_eq!(
+        missing.to_string(),
+        "photos.jsonl:2: photo:gone names the file photos/gone.png, which is not there: put it there, or name another"
+    );
+}

@@ -22,7 +22,7 @@ use progress::Bar;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use windlass_knowledge::embed::add_model;
-use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase};
+use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase, Problem};
 use windlass_runtime::config::Config;
 use windlass_tool::handler::{GetRequest, Knowledge, SearchRequest};
 use windlass_tool::id::UserId;
@@ -139,11 +139,8 @@ fn index(arguments: &IndexArguments) -> Result<(), Failure> {
                 "retrieval": base.best_retrieval().as_str(),
                 "model": base.model_id(),
                 "changes": report.changes,
-                "problems": report.problems.iter().map(|problem| json!({
-                    "path": problem.path,
-                    "line": problem.line,
-                    "message": problem.message,
-                })).collect::<Vec<_>>(),
+                "problems": problems_json(&report.problems),
+                "missingFiles": problems_json(&report.missing_files),
                 "problemsUntold": report.problems_untold,
                 "notices": report.notices,
                 "postgres": published.map(|(json, _)| json),
@@ -162,6 +159,17 @@ fn index(arguments: &IndexArguments) -> Result<(), Failure> {
             )))
         }
     }
+}
+
+fn problems_json(problems: &[Problem]) -> Vec<Value> {
+    let of_one = |problem: &Problem| {
+        json!({
+            "path": problem.path,
+            "line": problem.line,
+            "message": problem.message,
+        })
+    };
+    problems.iter().map(of_one).collect()
 }
 
 /// Where the configuration puts the base into a database, writes it there; says what became of it.

@@ -19,6 +19,9 @@ pub(super) fn index(base: &KnowledgeBase, report: &IngestReport) {
     if report.problems_untold > 0 {
         Printer.problem(&format!("and {} more", report.problems_untold));
     }
+    for missing in &report.missing_files {
+        Printer.problem(&missing.to_string());
+    }
     for notice in &report.notices {
         Printer.problem(notice);
     }
