@@ -60,6 +60,8 @@ impl Arguments {
         }
     }
 
+    /// Written in place where it is known what the content is: a copy of what was just written in pieces waits for them.
+    #[inline(always)]
     fn add(&mut self, name: Span, content: Content) -> Result<Place, TooLarge> {
         if self.nodes.is_empty() {
             self.nodes.reserve_exact(NODES_ROOM);
