@@ -51,8 +51,12 @@ fn exported(tokens: &[Token<'_>], file: &[Token<'_>]) -> Option<bool> {
     match tokens {
         [Word("async"), Word("function"), Word("execute"), ..]
         | [Word("function"), Word("execute"), ..] => Some(true),
-        [Word("const" | "let" | "var"), declared @ ..] => {
+        [Word("const"), declared @ ..] => {
             declared_value(declared, "execute").map(|value| Value::of(value).is_function(file))
+        }
+        [Word("let" | "var"), declared @ ..] => {
+            let value = Value::of(declared_value(declared, "execute")?);
+            Some(value.is_function(file) || is_assigned("execute", file))
         }
         [Symbol('{'), list @ ..] => {
             let end = list.iter().position(|token| *token == Symbol('}'))?;
@@ -194,12 +198,15 @@ fn names_function<'s>(mut name: &'s str, file: &[Token<'s>]) -> bool {
 fn declared_at_top<'s>(name: &str, file: &[Token<'s>]) -> Value<'s> {
     let mut depth = 0_usize;
     let mut found = Value::No;
+    let mut may_change = false;
     for (index, token) in file.iter().enumerate() {
         let rest = &file[index + 1..];
         let value = match token {
             Word("function") if depth == 0 && rest.first() == Some(&Word(name)) => Value::Perhaps,
-            Word("const" | "let" | "var") if depth == 0 => {
-                declared_value(rest, name).map_or(Value::No, Value::of)
+            Word(word @ ("const" | "let" | "var")) if depth == 0 => {
+                let value = declared_value(rest, name);
+                may_change |= value.is_some() && *word != "const";
+                value.map_or(Value::No, Value::of)
             }
             Word("import") if depth == 0 && imports(rest, name) => Value::Perhaps,
             Symbol('{' | '(' | '[') => {
@@ -218,7 +225,29 @@ fn declared_at_top<'s>(name: &str, file: &[Token<'s>]) -> Value<'s> {
             Value::No => {}
         }
     }
+    if may_change && is_assigned(name, file) {
+        return Value::Perhaps;
+    }
     found
+}
+
+/// Whether a variable is given a value somewhere after it was declared. What it is then only running would tell.
+fn is_assigned(name: &str, file: &[Token<'_>]) -> bool {
+    let mut is_other = false;
+    file.iter().enumerate().any(|(index, token)| {
+        // A declaration, alone or in a list, or a member of something.
+        let is_behind_other = is_other;
+        is_other = matches!(token, Word("const" | "let" | "var") | Symbol(',' | '.'));
+        let is_given = match &file[index + 1..] {
+            [Symbol('='), Symbol('=' | '>'), ..] => false,
+            [Symbol('='), ..]
+            | [Symbol('?'), Symbol('?'), Symbol('='), ..]
+            | [Symbol('|'), Symbol('|'), Symbol('='), ..]
+            | [Symbol('&'), Symbol('&'), Symbol('='), ..] => true,
+            _ => false,
+        };
+        *token == Word(name) && is_given && !is_behind_other
+    })
 }
 
 /// Whether what follows the word `import` brings a name.
@@ -276,6 +305,29 @@ mod tests {
             ("export default function execute() {}", false),
             ("export function executeAll() {}", false),
             ("export { execute as run };", false),
+            (
+                "let run; run = async () => {}; export { run as execute }",
+                true,
+            ),
+            (
+                "var run = null; if (x) { run ??= load() } export { run as execute }",
+                true,
+            ),
+            ("export let execute; execute = async () => {};", true),
+            (
+                "let run; const keep = run == 3; export { run as execute }",
+                false,
+            ),
+            (
+                "let run = 3, other; other = () => {}; export { run as execute }",
+                false,
+            ),
+            ("const run = 3; run = 4; export { run as execute }", false),
+            ("let a, run = 3; export { run as execute }", false),
+            (
+                "let run; x.run = () => {}; export { run as execute }",
+                false,
+            ),
             ("function execute() {}", false),
             ("export const execute = 3;", false),
             ("export const execute = 'text';", false),
