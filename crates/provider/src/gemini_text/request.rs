@@ -33,8 +33,8 @@ pub struct Request<'a> {
     pub thinking_budget: Option<u32>,
     /// The name of a cache that holds this system instruction and these tools, which are then not sent: the service
     /// refuses them beside it. A request that fails as [`NotFound`] or [`Auth`] for a cache that has expired may succeed
-    /// without it. Not used where calls are forbidden, because the tools stand in the cache. Caching without a name is
-    /// the service's own doing.
+    /// without it. Not used where calls are forbidden, because the tools stand in the cache, nor where one is required,
+    /// because the service refuses to be told that beside a cache. Caching without a name is the service's own doing.
     ///
     /// [`NotFound`]: crate::failure::FailureClass::NotFound
     /// [`Auth`]: crate::failure::FailureClass::Auth
@@ -48,10 +48,10 @@ pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u
 }
 
 fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
-    // The tools in a cache cannot be taken back.
+    // The tools in a cache cannot be taken back, and no `toolConfig` is taken beside one.
     let cached_content = request
         .cached_content
-        .filter(|_| request.tool_use != ToolUse::Forbidden);
+        .filter(|_| request.tool_use == ToolUse::Free);
     let is_cached = cached_content.is_some();
     // Without declarations a model behaves as with mode `NONE` (ai.google.dev/gemini-api/docs/function-calling).
     let tools = request

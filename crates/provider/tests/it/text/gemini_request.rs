@@ -106,6 +106,21 @@ fn what_is_not_asked_for_is_not_sent() {
         ..cached
     };
     assert_eq!(gemini_body(&cached_and_forbidden, &profile), body);
+    // Nothing may be said of calls beside it.
+    let required = Request {
+        tool_use: ToolUse::Required,
+        ..gemini_request(&log, &route, &some)
+    };
+    let body = gemini_body(&required, &profile);
+    assert_eq!(
+        body["toolConfig"]["functionCallingConfig"]["mode"],
+        json!("ANY")
+    );
+    let cached_and_required = Request {
+        cached_content: Some("cachedContents/1"),
+        ..required
+    };
+    assert_eq!(gemini_body(&cached_and_required, &profile), body);
 }
 
 #[test]
