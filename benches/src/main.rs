@@ -48,10 +48,11 @@ fn main() -> ExitCode {
     }
     let Some(kit) = Kit::load() else {
         println!(
-            "skipped: the kit of the peers is not at {}",
+            "failed: kb_search.schema.json and kb_search.args.json, the tool that is measured, are not in {}, a folder beside \
+             the repository that is no part of it",
             Kit::folder().display()
         );
-        return ExitCode::SUCCESS;
+        return ExitCode::FAILURE;
     };
     let outcome = match arguments.as_slice() {
         ["dispatch", variants @ ..] => dispatch::run(&kit, variants),

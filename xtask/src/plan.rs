@@ -15,6 +15,8 @@ const WEB_TESTS: &str = "tests/web";
 const SDK_TESTS: &str = "tests/sdk";
 /// Sessions of the real services. They are no part of the repository, so that not every machine has them.
 const RECORDINGS: &str = "../shared/fixtures/realtime";
+/// The tool that the benches measure, which is no part of the repository either.
+const MEASURED_TOOL: &str = "../shared/bench/peers/shared/kb_search.schema.json";
 /// One file at a time: each starts a server, and most a browser.
 const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=1", "--test-reporter=spec"];
 
@@ -202,6 +204,12 @@ fn instruction_gate(workspace: &Workspace, report: &mut Report, build: Build<'_>
         report.notice(
             "valgrind is not installed, so the instructions of one call go uncounted (package `valgrind` of the system)",
         );
+        return;
+    }
+    if !workspace.exists(MEASURED_TOOL) {
+        report.notice(&format!(
+            "there is no {MEASURED_TOOL}, the tool whose call is counted, so the instructions of one call go uncounted"
+        ));
         return;
     }
     if std::env::var_os(OPT_LEVEL_VARIABLE).is_some() {
