@@ -1,5 +1,5 @@
-//! Measures searches of a base in PostgreSQL, exact and through the approximate index, and how much of the exact answer the
-//! index finds: `cargo run --release -p windlass-knowledge --features postgres --example bars_postgres -- RECORDS
+//! Measures searches of a base in PostgreSQL, exact and through the approximate index, and how much of what a base in memory
+//! finds is found through the index: `cargo run --release -p windlass-knowledge --features postgres --example bars_postgres -- RECORDS
 //! postgres://user@host/database`. Records, questions and vectors are made up as in `bars`; they lie in a schema of their
 //! own, which is dropped at the end.
 
@@ -52,8 +52,9 @@ fn main() -> Outcome<()> {
     let chance = Chance::default();
     let records: Vec<Record> = (0..count).map(|number| record(number, &chance)).collect();
     let base = bars.index(records)?;
+    let truth = bars.truth(&base)?;
     let exact = bars.publish(&base, usize::MAX, "written and read back")?;
-    let truth = bars.all(&exact, TIMED_EXACT, None)?;
+    bars.all(&exact, TIMED_EXACT, None)?;
     let near = bars.publish(
         &base,
         PostgresSettings::EXACT_MAX.min(count / 20),
@@ -79,7 +80,7 @@ struct Bars {
     address: String,
 }
 
-/// The ids that were found, for each filter and question.
+/// The ids that are to be found, for each filter and question.
 type Truth = Vec<Vec<Vec<String>>>;
 
 impl Bars {
@@ -120,10 +121,24 @@ impl Bars {
         Ok(self.runtime.block_on(opened)?)
     }
 
-    /// Asks with each filter: `questions` of words for the time that they take, and some without a known word for the
-    /// vectors that are found, which are compared with the true ones where there are any.
-    fn all(&self, base: &PostgresBase, questions: usize, truth: Option<&Truth>) -> Outcome<Truth> {
-        let mut all = Truth::new();
+    /// What the base in memory finds, which compares all vectors one by one.
+    fn truth(&self, base: &KnowledgeBase) -> Outcome<Truth> {
+        let filters = FILTERS.iter();
+        filters
+            .map(|(_, tags)| self.by_vectors(base, tags))
+            .collect()
+    }
+
+    /// Asks for vectors alone, by words that nobody knows.
+    fn by_vectors(&self, base: &dyn Knowledge, tags: &[&str]) -> Outcome<Vec<Vec<String>>> {
+        (0..COMPARED)
+            .map(|number| self.found(base, &narrowed(format!("q{number}x{number}"), tags)))
+            .collect()
+    }
+
+    /// Asks with each filter `questions` of words for the time that they take, and for vectors alone where it is known what
+    /// should be found.
+    fn all(&self, base: &PostgresBase, questions: usize, truth: Option<&Truth>) -> Outcome<()> {
         for (place, (name, tags)) in FILTERS.iter().enumerate() {
             let chance = Chance::default();
             let mut times = Vec::with_capacity(questions);
@@ -133,19 +148,16 @@ impl Bars {
                     self.found(base, &request).map(|_| ())
                 })?);
             }
-            let wordless =
-                (0..COMPARED).map(|number| narrowed(format!("q{number}x{number}"), tags));
-            let found = wordless
-                .map(|request| self.found(base, &request))
-                .collect::<Outcome<Vec<_>>>()?;
-            let recall = recall(truth.map(|truth| &truth[place]), &found);
+            let recall = match truth {
+                Some(truth) => recall(&truth[place], &self.by_vectors(base, tags)?),
+                None => String::new(),
+            };
             println!("{name}: {}{recall}", percentiles(times));
-            all.push(found);
         }
-        Ok(all)
+        Ok(())
     }
 
-    fn found(&self, base: &PostgresBase, request: &SearchRequest) -> Outcome<Vec<String>> {
+    fn found(&self, base: &dyn Knowledge, request: &SearchRequest) -> Outcome<Vec<String>> {
         let answer = self.runtime.block_on(base.search(request.clone()))?;
         let ids = answer.hits.iter().map(|hit| hit.record.id.clone());
         Ok(ids.collect())
@@ -171,10 +183,7 @@ fn narrowed(query: String, tags: &[&str]) -> SearchRequest {
     }
 }
 
-fn recall(truth: Option<&Vec<Vec<String>>>, found: &[Vec<String>]) -> String {
-    let Some(truth) = truth else {
-        return String::new();
-    };
+fn recall(truth: &[Vec<String>], found: &[Vec<String>]) -> String {
     let wanted: usize = truth.iter().map(Vec::len).sum();
     let pairs = truth.iter().zip(found);
     let right: usize = pairs

@@ -2,6 +2,7 @@
 
 use crate::support::program::{Run, command, run};
 use crate::support::root;
+use crate::terminal::terminal;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -357,6 +358,29 @@ fn a_service_makes_the_vectors_and_is_asked_for_each_text_once() {
             "{head}"
         );
     }
+}
+
+#[test]
+fn whoever_indexes_at_a_terminal_sees_how_far_it_is() {
+    let folder = place(None);
+    let service = EmbeddingService::start();
+    let (controller, terminal) = terminal();
+    let mut index = command(folder.path());
+    index
+        .args(["kb", "index", "--data", "data", "--embedder", "openai"])
+        .env("WINDLASS_KNOWLEDGE_EMBEDDER_URL", &service.address)
+        .stderr(terminal);
+    assert!(index.status().unwrap().success());
+    // Nobody has the other end any more, which is an error once all is read.
+    drop(index);
+    let mut shown = Vec::new();
+    let _ = fs::File::from(controller).read_to_end(&mut shown);
+    let shown = String::from_utf8(shown).unwrap();
+    let bar = format!("[{}] 1 of 1 passages, ", "#".repeat(30));
+    assert!(
+        shown.contains(&bar) && shown.contains(" a second"),
+        "{shown}"
+    );
 }
 
 #[test]

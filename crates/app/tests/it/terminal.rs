@@ -24,7 +24,7 @@ const END: &str = "\u{4}";
 const QUESTION: &str = "Run it? Type yes to run it, anything else to leave it.";
 
 /// A terminal, and what keeps it open.
-fn terminal() -> (OwnedFd, File) {
+pub(crate) fn terminal() -> (OwnedFd, File) {
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&controller).unwrap();
     unlockpt(&controller).unwrap();
