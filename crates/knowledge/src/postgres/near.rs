@@ -18,6 +18,9 @@ const BUILD_WIDTH: u32 = 128;
 const SEARCH_WIDTH: u32 = 400;
 /// Vectors that a search looks at before it gives up looking for more that pass its filters.
 const LOOKED_AT_MAX: u32 = 200_000;
+/// The memory that it may take for them, in multiples of the server's `work_mem`, which is 4 MB as a rule. With once that it
+/// gives up long before, and brings what is far away in the place of what is close.
+const MEMORY_MAX: u32 = 32;
 /// Numbers of a vector that the index can hold.
 const DIMENSION_MAX: usize = 4_000;
 /// Passages that are asked for, for each record that is wanted: a record's passages are often neighbours.
@@ -169,7 +172,8 @@ pub(super) async fn prepare(link: &Link) -> Result<(), PostgresError> {
     let settings = format!(
         "SELECT set_config('hnsw.iterative_scan', 'strict_order', false), \
          set_config('hnsw.ef_search', '{SEARCH_WIDTH}', false), \
-         set_config('hnsw.max_scan_tuples', '{LOOKED_AT_MAX}', false)"
+         set_config('hnsw.max_scan_tuples', '{LOOKED_AT_MAX}', false), \
+         set_config('hnsw.scan_mem_multiplier', '{MEMORY_MAX}', false)"
     );
     link.client.batch_execute(&settings).await?;
     Ok(())
