@@ -91,12 +91,8 @@ struct Records {
 }
 
 impl Records {
-    fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        let audit = audit_settings(config)
-            .map(|settings| Audit::open_after(settings, &*store, &clock::now_unix_ms))
-            .transpose()
-            .map_err(Failure::of)?
-            .map(Arc::new);
+    async fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
+        let audit = go_on_with_audit(audit_settings(config), store.clone()).await?;
         let journal = open_journal(config)?;
         let surroundings = Surroundings::with_audit(clock::now_unix_ms, audit.clone());
         let store_thread = StoreThread::start(store, StoreSettings::default(), surroundings)
@@ -127,6 +123,17 @@ impl Records {
     }
 }
 
+/// Reads what the audit and the ledger hold, and may wait for another process that is writing: not where sessions run.
+async fn go_on_with_audit(
+    settings: Option<AuditSettings>,
+    store: Arc<dyn Store>,
+) -> Result<Option<Arc<Audit>>, Failure> {
+    let open = move |settings| Audit::open_after(settings, &*store, &clock::now_unix_ms);
+    let opened = tokio::task::spawn_blocking(|| settings.map(open).transpose()).await;
+    let audit = opened.map_err(Failure::of)?.map_err(Failure::of)?;
+    Ok(audit.map(Arc::new))
+}
+
 /// Opens everything and listens.
 ///
 /// # Errors
@@ -144,7 +151,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let address = port.address;
     let (over, is_over) = channel::channel(false);
     let world = SharedWorld::new(&config, knowledge.clone(), store.clone());
-    let records = Records::open(&config, store)?;
+    let records = Records::open(&config, store).await?;
     let conversations = hold_conversations(&config, &records, is_over.clone());
     let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone()];
     let shared = records.shared(metrics.clone(), watching);

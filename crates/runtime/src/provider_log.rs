@@ -55,6 +55,9 @@ impl Subscriber for ProviderLog {
             {
                 tracing::warn!(session = %id, milliseconds, "the model says nothing after a tool's result");
             }
+            SessionEvent::LateResultDropped { call } if self.is_news(id, "late results") => {
+                tracing::warn!(session = %id, %call, "the model is not told a tool's result: too many wait for a connection");
+            }
             SessionEvent::SessionEnded { .. } => self.forget(id),
             _ => {}
         }

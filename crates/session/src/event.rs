@@ -86,6 +86,10 @@ pub enum SessionEvent {
     OutcomesRecorded,
     /// Nobody waits for the call any more.
     CallCancelled(CallRecord),
+    /// A result that was kept for the next connection and is given up, because more wait than may: the model is not told of it.
+    LateResultDropped {
+        call: CallNumber,
+    },
     /// A result that came after its call had ended; recorded, not spoken of.
     CallReturnedLate {
         call: CallNumber,

@@ -164,3 +164,63 @@ impl Told {
 fn says(said: EffectState, state: EffectState) -> bool {
     said == state || !matches!(state, EffectState::Succeeded | EffectState::Failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
+    use windlass_tool::sensitive::Sensitive;
+
+    const NOW: u64 = 1_700_000_000_000;
+    const HOUR: u64 = 60 * 60 * 1000;
+
+    fn line(effect: &str, unix_ms: u64) -> String {
+        let time = rfc3339(unix_ms);
+        format!(
+            "{{\"event\":\"tool_execution\",\"timestamp\":\"{time}\",\"effectId\":\"{effect}\",\"ok\":true}}\n"
+        )
+    }
+
+    fn effect(id: &str, unix_ms: u64) -> Effect {
+        Effect {
+            effect_id: EffectId::new(id),
+            conversation_id: ConversationId::new("c"),
+            user_id: UserId::new("u"),
+            tool: ToolId::parse("pay").unwrap(),
+            tool_version: "1.0.0".to_owned(),
+            fingerprint: [0; 32],
+            state: EffectState::Succeeded,
+            response: None,
+            is_answered: false,
+            intent: Sensitive("{}".to_owned()),
+            reserved_at_unix_ms: unix_ms,
+            changed_at_unix_ms: unix_ms,
+        }
+    }
+
+    #[test]
+    fn what_is_older_than_the_lines_that_were_read_is_not_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let lines = [
+            line("a", NOW),
+            line("b", NOW + 2 * HOUR),
+            line("c", NOW + 3 * HOUR),
+        ];
+        std::fs::write(&path, lines.concat()).unwrap();
+        // Half of the second line and the whole of the third.
+        let bytes_max = lines[2].len() + lines[1].len() / 2;
+        let told = Told::read(&path, bytes_max as u64).unwrap();
+        assert_eq!(told.since, Some(rfc3339(NOW + 3 * HOUR)));
+        assert_eq!(told.ends.keys().collect::<Vec<_>>(), ["c"]);
+        // Its line may be in what was not read.
+        assert!(!told.lacks(&effect("a", NOW)));
+        assert!(told.is_past(&effect("a", NOW)));
+        // Its line would have been read, and it may not be the oldest of those.
+        assert!(told.lacks(&effect("d", NOW + 4 * HOUR)));
+        assert!(!told.is_past(&effect("d", NOW + 4 * HOUR)));
+        assert!(!told.lacks(&effect("c", NOW + 3 * HOUR - 1)));
+        let whole = Told::read(&path, lines.concat().len() as u64).unwrap();
+        assert_eq!(whole.since, Some(rfc3339(NOW)));
+    }
+}

@@ -8,15 +8,18 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_session::event::{CallRecord, SessionEvent};
 use windlass_session::facts::DeliveryKey;
-use windlass_store::Effect;
+use windlass_store::{Effect, EffectState};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, ToolId};
+use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::intent::Intent;
 use windlass_tool::json::{hash, hex};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
+
+/// The event of a line that says how a change ended whose end was not known, or was not written down.
+const SETTLED: &str = "tool_outcome_settled";
 
 /// Something that happened in a session.
 pub(super) struct Entry {
@@ -35,6 +38,12 @@ pub(super) enum What {
         tool: ToolId,
         event: String,
         data: Sensitive<Value>,
+    },
+    /// A change of which a line said that nobody knew has happened.
+    Settled {
+        call: CallNumber,
+        tool: ToolId,
+        effect_id: EffectId,
     },
     /// Leaves no line: no more of the session is to come.
     Ended,
@@ -62,6 +71,18 @@ impl What {
                 event: event.clone(),
                 data: data.clone(),
             }),
+            // What has not happened is tried again under the same id, and that has an end of its own; where it is not, the
+            // next process finds no line of it.
+            SessionEvent::EffectSettled {
+                call,
+                tool,
+                effect_id,
+                succeeded: true,
+            } => Some(Self::Settled {
+                call: *call,
+                tool: tool.clone(),
+                effect_id: effect_id.clone(),
+            }),
             SessionEvent::SessionEnded { .. } => Some(Self::Ended),
             _ => None,
         }
@@ -88,6 +109,7 @@ struct Line<'a> {
 enum Rest<'a> {
     Call(Box<CallLine<'a>>),
     Note(NoteLine<'a>),
+    Settled(SettledLine<'a>),
 }
 
 #[derive(Serialize)]
@@ -121,6 +143,16 @@ struct NoteLine<'a> {
     data: &'a Value,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SettledLine<'a> {
+    tool_id: &'a str,
+    call_id: String,
+    effect_id: &'a str,
+    state: &'static str,
+    changed_at: String,
+}
+
 /// The record of an entry, numbered within its session; `None` for one that leaves no line.
 pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments) -> Option<Value> {
     let session = &entry.session;
@@ -140,6 +172,20 @@ pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments
                 tool_id: tool.as_str(),
                 call_id: call.to_string(),
                 data: data.expose(),
+            }),
+        ),
+        What::Settled {
+            call,
+            tool,
+            effect_id,
+        } => (
+            SETTLED,
+            Rest::Settled(SettledLine {
+                tool_id: tool.as_str(),
+                call_id: call.to_string(),
+                effect_id: effect_id.as_str(),
+                state: EffectState::Succeeded.as_str(),
+                changed_at: rfc3339(entry.now_unix_ms),
             }),
         ),
     };
@@ -168,7 +214,7 @@ pub(super) fn of_abandoned(effect: &Effect) -> Value {
 
 /// How an effect ended that the audit had no line of when this process began.
 pub(super) fn of_settled(effect: &Effect, now_unix_ms: u64) -> Value {
-    let mut line = of_effect("tool_outcome_settled", now_unix_ms, effect);
+    let mut line = of_effect(SETTLED, now_unix_ms, effect);
     line["changedAt"] = rfc3339(effect.changed_at_unix_ms).into();
     line["state"] = effect.state.as_str().into();
     line["writtenAfterwards"] = true.into();

@@ -115,15 +115,19 @@ fn said(line: &Value) -> String {
     format!("{} {}", text("effectId"), text("state"))
 }
 
-/// The line of a call that ended.
-fn tell(audit: &Audit, effect: &str, error: Option<ErrorType>, at: u64) {
-    let identity = SessionIdentity {
+fn identity() -> SessionIdentity {
+    SessionIdentity {
         client_id: ClientId::new("client"),
         session_id: SessionId::new("s"),
         user_id: UserId::new("ada"),
         conversation_id: ConversationId::new("c"),
         mode: Mode::Voice,
-    };
+    }
+}
+
+/// The line of a call that ended.
+fn tell(audit: &Audit, effect: &str, error: Option<ErrorType>, at: u64) {
+    let identity = identity();
     let mut response = json!({ "ok": error.is_none(), "meta": {
         "toolId": "pay", "registryVersion": "1.0.0", "responseSchemaVersion": "1.0.0", "durationMs": 1,
         "timestamp": "2023-11-14T22:13:20.000Z"
@@ -173,6 +177,46 @@ fn an_effect_whose_line_is_there_gets_no_second_one() {
     }
     audit.close();
     assert_eq!(bench.added(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_known_late_to_have_happened_is_a_line_when_it_is_known_and_none_afterwards() {
+    let bench = bench();
+    let audit = bench.open();
+    let outcomes = [
+        ("a", OutcomeState::Succeeded, true),
+        ("b", OutcomeState::Failed, false),
+    ];
+    for (effect, state, succeeded) in outcomes {
+        bench.made(effect, OutcomeState::Unknown, NOW);
+        tell(&audit, effect, Some(ErrorType::OutcomeUnknown), NOW + 2);
+        bench.record(effect, state, NOW + 9);
+        let settled = SessionEvent::EffectSettled {
+            call: CallNumber(1),
+            tool: ToolId::parse("pay").unwrap(),
+            effect_id: EffectId::new(effect),
+            succeeded,
+        };
+        audit.event(&identity(), NOW + 10, &settled);
+    }
+    audit.close();
+    let lines = bench.lines();
+    let settled = lines
+        .iter()
+        .filter(|line| line["event"] == "tool_outcome_settled");
+    let said: Vec<String> = settled
+        .map(|line| {
+            assert_eq!(line["sessionId"], "s", "{line}");
+            assert!(line["writtenAfterwards"].is_null(), "{line}");
+            format!(
+                "{} {} {}",
+                line["sequence"], line["effectId"], line["state"]
+            )
+        })
+        .collect();
+    assert_eq!(said, [r#"2 "a" "succeeded""#]);
+    // It may have been tried again.
+    assert_eq!(bench.added(), ["b failed"]);
 }
 
 #[test]

@@ -272,8 +272,11 @@ async fn refused_a_token_for_a_changed_tool_version() {
     let resume = json!({ "type": "start", "resume": "resume-me" });
     stage.client.send(resume).await;
     let told = stage.client.until("confirmation_result").await;
-    assert_eq!(told["response"]["error"]["type"], "NOT_FOUND");
-    assert_eq!(confirm(&mut stage, &desk.token).await, "NOT_FOUND");
+    assert_eq!(told["response"]["error"]["type"], "CONFIRMATION_EXPIRED");
+    assert_eq!(
+        confirm(&mut stage, &desk.token).await,
+        "CONFIRMATION_EXPIRED"
+    );
     assert!(desk.orders.lock().unwrap().is_empty());
 }
 

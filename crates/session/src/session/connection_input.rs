@@ -213,7 +213,7 @@ impl Session {
         ] {
             self.deadlines.clear(deadline);
         }
-        self.keep_unconfirmed();
+        self.keep_unconfirmed(out);
         self.calls.leave_connection();
         self.hold_microphone(out);
         self.connection.owes_turn_end = false;

@@ -5,14 +5,15 @@ use super::Session;
 use crate::calls::{Call, Earlier, Phase};
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::deadlines::Deadline;
+use crate::event::{Resolution, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey};
 use crate::io::{ApprovedQuestion, Continued, OpenQuestion, Output};
 use crate::policy::{Completed, Effect, EffectState, Settled, confirm};
+use crate::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::ToolId;
 use windlass_tool::kind::Reach;
 use windlass_tool::registry::Tool;
 
@@ -22,10 +23,7 @@ impl Session {
         self.calls.number_after(continued.last_call);
         for question in continued.questions {
             self.calls.number_after(question.call);
-            match self.still_shown(&question.tool, &question.tool_version) {
-                Some(tool) => self.take_up(question, tool),
-                None => self.close_changed(question, out),
-            }
+            self.take_up(question, out);
         }
         for call in continued.approved.iter().filter_map(|known| known.call) {
             self.calls.number_after(call);
@@ -73,46 +71,70 @@ impl Session {
         });
     }
 
-    /// The tool that was shown, unless it is another one now or has gone.
-    pub(super) fn still_shown(&self, tool: &ToolId, version: &str) -> Option<Arc<Tool>> {
-        let tool = self.config.registry.get(tool.as_str());
-        tool.filter(|tool| *tool.version == *version).cloned()
-    }
-
-    /// Nobody can approve what is not what was shown. Whoever tries hears why.
-    fn close_changed(&mut self, question: OpenQuestion, out: &mut Vec<Output>) {
+    /// A question counts as if this session had asked it. One whose time is up does not, and one that nobody may answer any
+    /// more is closed with what whoever tries is told.
+    pub(super) fn take_up(
+        &mut self,
+        question: OpenQuestion,
+        out: &mut Vec<Output>,
+    ) -> Option<Arc<ToolResponse>> {
         let left_ms = self.left_ms(question.expires_at_unix_ms);
         if left_ms == 0 || self.confirmations.by_call(question.call).is_some() {
-            return;
+            return None;
         }
-        let token_hash = question.token_hash;
-        out.push(Output::WithdrawConfirmation { token_hash });
-        let error = CallError::new(
-            ErrorType::ConfirmationExpired,
-            format!(
+        let expires_at = self.now + Duration::from_millis(left_ms);
+        match self.may_wait_on(&question) {
+            Ok(tool) => self.wait_on(question, tool, expires_at),
+            Err(error) => return Some(self.close_unwaitable(question, error, expires_at, out)),
+        }
+        None
+    }
+
+    /// The tool that was shown, or why nobody can approve it.
+    fn may_wait_on(&self, question: &OpenQuestion) -> Result<Arc<Tool>, CallError> {
+        let tool = self.config.registry.get(question.tool.as_str());
+        let tool = tool.filter(|tool| tool.version == question.tool_version);
+        let Some(tool) = tool.filter(|tool| tool.allows(self.config.mode)) else {
+            let message = format!(
                 "{} has changed since you were asked, so that this approval does not count; ask for it again",
                 question.tool
-            ),
-        );
+            );
+            return Err(CallError::new(ErrorType::ConfirmationExpired, message));
+        };
+        match self.confirmations.open_count() < self.config.limits.open_confirmations_max {
+            true => Ok(tool.clone()),
+            false => Err(confirm::too_many(tool)),
+        }
+    }
+
+    fn close_unwaitable(
+        &mut self,
+        question: OpenQuestion,
+        error: CallError,
+        expires_at: Timestamp,
+        out: &mut Vec<Output>,
+    ) -> Arc<ToolResponse> {
+        let token_hash = question.token_hash;
+        out.push(Output::WithdrawConfirmation { token_hash });
+        // A session that takes this one's place finds no question, and is not to guess what became of it.
+        out.push(Output::Event(SessionEvent::ConfirmationResolved {
+            call: Some(question.call),
+            resolution: Resolution::Withdrawn,
+        }));
         let response = self.response_without_tool(question.tool.as_str(), error);
         self.confirmations.open(Confirmation {
             question: Question {
                 call: question.call,
                 token_hash,
                 effect_id: question.effect_id,
-                expires_at: self.now + Duration::from_millis(left_ms),
+                expires_at,
             },
-            state: ConfirmationState::Resolved(response),
+            state: ConfirmationState::Resolved(response.clone()),
         });
+        response
     }
 
-    /// A question counts as if this session had asked it. One whose time is up does not.
-    pub(super) fn take_up(&mut self, question: OpenQuestion, tool: Arc<Tool>) {
-        let left_ms = self.left_ms(question.expires_at_unix_ms);
-        let is_full = self.confirmations.open_count() >= self.config.limits.open_confirmations_max;
-        if left_ms == 0 || is_full || self.confirmations.by_call(question.call).is_some() {
-            return;
-        }
+    fn wait_on(&mut self, question: OpenQuestion, tool: Arc<Tool>, expires_at: Timestamp) {
         let earlier = self.earlier_wish(&question.fingerprint);
         let settled = self.answered_meanwhile(&tool);
         let effect = Effect {
@@ -122,7 +144,6 @@ impl Session {
         };
         self.deliveries
             .remember_effect(question.fingerprint, effect);
-        let expires_at = self.now + Duration::from_millis(left_ms);
         self.deadlines
             .set(Deadline::Confirmation(question.call), expires_at);
         self.confirmations.open(Confirmation {

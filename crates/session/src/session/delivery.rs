@@ -145,6 +145,17 @@ impl Session {
     ) {
         self.count_repeat(slot.turn);
         let turn = slot.turn;
+        let joined = self.calls.get_mut(number).map(|call| call.attached.len());
+        if joined.is_some_and(|joined| joined >= self.config.limits.open_calls_max) {
+            let error = CallError::new(
+                ErrorType::BudgetExceeded,
+                format!(
+                    "{} is running, and was asked for too often since",
+                    slot.name
+                ),
+            );
+            return self.refuse(slot, error, Charge::Nothing, out);
+        }
         let blocks = self
             .calls
             .get_mut(number)
@@ -248,7 +259,7 @@ impl Session {
     ) {
         let is_here = self.is_here(&slot);
         if is_spoken && !is_here {
-            self.keep_late(&slot, &settled, scheduling);
+            self.keep_late(&slot, &settled, scheduling, out);
         }
         let answers_twice = has_bug!(self, AnswersTwice);
         let is_heard = is_spoken
@@ -305,7 +316,9 @@ impl Session {
             )));
             self.turns.expect_continuation(slot.turn);
             self.connection.plan.said();
-            self.expect_answer();
+            if asks_for_words {
+                self.expect_answer();
+            }
             let seconds = self.config.limits.result_silence_seconds;
             self.deadlines.set(
                 Deadline::ResultSilence,

@@ -3,6 +3,7 @@
 
 use super::{Lifecycle, Session};
 use crate::connection::Late;
+use crate::event::SessionEvent;
 use crate::facts::{Delivered, Slot};
 use crate::io::Output;
 use crate::model::{ModelCommand, ModelToolResponse};
@@ -26,6 +27,7 @@ impl Session {
         slot: &Slot,
         settled: &Settled,
         scheduling: Option<Scheduling>,
+        out: &mut Vec<Output>,
     ) {
         let late = &mut self.connection.late;
         let is_kept = late.iter().any(|late| late.is_of(&settled.response));
@@ -43,19 +45,22 @@ impl Session {
             *known = newest;
             return;
         }
-        if late.len() >= self.config.limits.open_calls_max {
-            late.pop_front();
+        if late.len() >= self.config.limits.open_calls_max
+            && let Some(oldest) = late.pop_front()
+        {
+            let call = oldest.slot.number;
+            out.push(Output::Event(SessionEvent::LateResultDropped { call }));
         }
         late.push_back(newest);
     }
 
     /// Nothing was heard after these answers, so that nobody knows whether the provider took them.
-    pub(super) fn keep_unconfirmed(&mut self) {
+    pub(super) fn keep_unconfirmed(&mut self, out: &mut Vec<Output>) {
         for late in std::mem::take(&mut self.connection.unconfirmed) {
             if let Some(effect_id) = &late.settled.effect_id {
                 self.deliveries.note_reach(effect_id, false);
             }
-            self.keep_late(&late.slot, &late.settled, late.scheduling);
+            self.keep_late(&late.slot, &late.settled, late.scheduling, out);
         }
     }
 

@@ -4,11 +4,10 @@
 use super::Session;
 use crate::client::ClientUpdate;
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
-use crate::event::{Resolution, SessionEvent};
 use crate::facts::{Delivered, DeliveryKey, Slot};
 use crate::io::{LedgerEntry, OpenQuestion, OutcomeState, Output, TokenHash};
 use crate::model::{HistoryEntry, Role};
-use crate::policy::{Effect, EffectState, LoopHistory, Settled, confirm};
+use crate::policy::{Effect, EffectState, LoopHistory, Settled};
 use crate::snapshot::{
     AskedQuestion, KnownQuestion, OpenTurn, QuestionState, Restored, SNAPSHOT_VERSION, Snapshot,
 };
@@ -21,7 +20,6 @@ use windlass_tool::envelope::{self, Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::kind::Reach;
-use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
 impl Session {
@@ -118,7 +116,7 @@ impl Session {
             .iter()
             .filter(|entry| untold.contains(&entry.effect_id))
         {
-            self.tell_late(entry);
+            self.tell_late(entry, out);
         }
         for question in &questions {
             let asked = snapshot.questions.iter();
@@ -163,7 +161,7 @@ impl Session {
     }
 
     /// The answer of an effect that no model was given is told to this one, unless it asks for it before.
-    fn tell_late(&mut self, entry: &LedgerEntry) {
+    fn tell_late(&mut self, entry: &LedgerEntry, out: &mut Vec<Output>) {
         let known = self.deliveries.effect(&entry.fingerprint);
         let known = known.filter(|effect| effect.effect_id.as_ref() == Some(&entry.effect_id));
         let settled = match (known.map(|effect| &effect.state), &entry.response) {
@@ -184,7 +182,7 @@ impl Session {
             ) => return,
         };
         let slot = self.slot_of(&entry.tool, &entry.effect_id);
-        self.keep_late(&slot, &settled, None);
+        self.keep_late(&slot, &settled, None, out);
     }
 
     /// A question that was asked before, with what became of it. `known` is the number under which the client still waits
@@ -197,55 +195,48 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         let number = known.unwrap_or_else(|| self.calls.next_number());
-        let response = match question.state {
-            QuestionState::Open => match self.may_wait_on(question) {
-                Ok(_) if has_bug!(self, LosesQuestions) => return,
-                Ok(tool) => return self.take_up(open_question(question, number), tool),
-                Err(error) => {
-                    let token_hash = question.token_hash;
-                    out.push(Output::WithdrawConfirmation { token_hash });
-                    // A session that takes this one's place finds no question, and is not to guess what became of it.
-                    out.push(Output::Event(SessionEvent::ConfirmationResolved {
-                        call: Some(number),
-                        resolution: Resolution::Withdrawn,
-                    }));
-                    self.response_without_tool(question.tool.as_str(), error)
+        let (response, state) = match question.state {
+            QuestionState::Open if has_bug!(self, LosesQuestions) => return,
+            QuestionState::Open => {
+                let closed = self.take_up(open_question(question, number), out);
+                if let Some(response) = closed.filter(|_| known.is_some()) {
+                    tell_client(number, response, out);
                 }
-            },
-            QuestionState::Declined => self.take_up_refusal(question),
-            QuestionState::Consumed => {
-                let mut entries = effects.iter();
-                match entries.find(|entry| entry.effect_id == question.effect_id) {
-                    Some(entry) => self.answer_in_ledger(entry),
-                    None => self.lost_answer(&question.tool),
-                }
+                return;
             }
+            QuestionState::Declined => {
+                let response = self.take_up_refusal(question);
+                (response.clone(), ConfirmationState::Resolved(response))
+            }
+            QuestionState::Consumed => self.take_up_approval(question, effects),
         };
         let question = self.question_of(question, number);
-        self.confirmations.open(Confirmation {
-            question,
-            state: ConfirmationState::Resolved(response.clone()),
-        });
+        self.confirmations.open(Confirmation { question, state });
         if known.is_some() {
             tell_client(number, response, out);
         }
     }
 
-    /// The tool of a question that may still be answered, or why it may not.
-    fn may_wait_on(&self, question: &KnownQuestion) -> Result<Arc<Tool>, CallError> {
-        let tool = self.still_shown(&question.tool, &question.tool_version);
-        let tool = tool.filter(|tool| tool.allows(self.config.mode));
-        let Some(tool) = tool else {
-            let message = format!(
-                "{} has changed since the user was asked; ask for it again",
-                question.tool
-            );
-            return Err(CallError::new(ErrorType::NotFound, message));
+    /// What came of an approval. What nobody knows yet may be known when the token comes again.
+    fn take_up_approval(
+        &self,
+        question: &KnownQuestion,
+        effects: &[LedgerEntry],
+    ) -> (Arc<ToolResponse>, ConfirmationState) {
+        let mut entries = effects.iter();
+        let entry = entries.find(|entry| entry.effect_id == question.effect_id);
+        let response = match entry {
+            Some(entry) => self.answer_in_ledger(entry),
+            None => self.lost_answer(&question.tool),
         };
-        match self.confirmations.open_count() < self.config.limits.open_confirmations_max {
-            true => Ok(tool),
-            false => Err(confirm::too_many(&tool)),
-        }
+        let state = match entry.filter(|entry| entry.state != OutcomeState::Unknown) {
+            Some(_) => ConfirmationState::Resolved(response.clone()),
+            None => ConfirmationState::Elsewhere {
+                tool: question.tool.clone(),
+                askers: 0,
+            },
+        };
+        (response, state)
     }
 
     /// The user said no: a model that asks again gets that, and the user no question.

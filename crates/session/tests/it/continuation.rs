@@ -1,7 +1,9 @@
 //! Sessions that go on where an earlier one of their conversation ended: its open questions are theirs.
 
-use crate::harness::{Bench, check};
+use crate::harness::{Bench, check, check_with};
 use expect_test::expect;
+use std::sync::Arc;
+use windlass_session::limits::Limits;
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -88,6 +90,7 @@ fn what_cannot_be_approved_any_more_is_not_taken_up() {
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
             > continued 3 7 60 effect-9 pay 0.9.0 {"text":"10"}
             withdraw token-7
+            call-3 Withdrawn
             > confirm token-7
             client: confirmation result call-3 CONFIRMATION_EXPIRED pay has changed since you were asked, so that this approval does not count; ask for it again
             > continued 3 7 60 effect-9 gone 1.0.0 {"text":"10"}
@@ -291,5 +294,30 @@ fn no_more_tokens_are_looked_for_at_once_than_a_limit() {
         sought[16].contains("CONFIRMATION_EXPIRED"),
         "{}",
         sought[16]
+    );
+}
+
+#[test]
+fn a_question_for_which_there_is_no_room_any_more_is_closed_with_that_reason() {
+    check_with(
+        Mode::Text,
+        |config| {
+            config.limits = Arc::new(Limits {
+                open_confirmations_max: 1,
+                ..Limits::of(Mode::Text)
+            });
+        },
+        expect![[r#"
+            > continued 3 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > continued 5 8 60 effect-8 pay 1.0.0 {"text":"11"}
+            withdraw token-8
+            call-5 Withdrawn
+            > confirm token-8
+            client: confirmation result call-5 CONFIRMATION_REQUIRED pay cannot be asked for now: too many questions wait for the user already
+            > confirm token-7
+            call-3 Approved
+            reserve call-3 pay as effect-9 with token-7
+            start call-3 pay (effect-9) {"text":"10"}
+        "#]],
     );
 }

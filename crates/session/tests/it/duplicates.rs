@@ -1,7 +1,9 @@
 //! Deliveries that come again: rules D1 and D2.
 
-use crate::harness::check;
+use crate::harness::{check, check_with};
 use expect_test::expect;
+use std::sync::Arc;
+use windlass_session::limits::Limits;
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -369,6 +371,42 @@ fn an_answer_that_was_taken_back_before_it_was_sent_was_none() {
             > returns 2 {"x":2}
             call-2 finished
             to model: c2 ok {"x":2}
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn so_many_calls_wait_for_one_change_and_no_more() {
+    check_with(
+        Mode::Voice,
+        |config| {
+            config.limits = Arc::new(Limits {
+                open_calls_max: 2,
+                ..Limits::of(Mode::Voice)
+            });
+        },
+        expect![[r#"
+            > text write
+            turn 1 started
+            to model: text "write"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > calls function-call-2 write {"text":"a"} + function-call-3 write {"text":"a"}
+            > calls function-call-4 write {"text":"a"}
+            call-4 rejected BudgetExceeded
+            to model: function-call-4 BUDGET_EXCEEDED write is running, and was asked for too often since
+            client: ToolsComplete { tool_count: 1 }
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            call-2 is a repeat: SameEffectRunning
+            call-3 is a repeat: SameEffectRunning
+            to model: function-call-2 ok {"x":1} + function-call-3 ok {"x":1}
             client: ToolsComplete { tool_count: 2 }
         "#]],
     );

@@ -13,6 +13,7 @@ mod journal;
 mod late_results;
 mod ledger;
 mod left_behind;
+mod non_blocking;
 mod pipeline;
 mod provider_loss;
 mod random;

@@ -162,7 +162,7 @@ fn an_approved_change_that_may_have_happened_says_so() {
             to model: history "pay / Please confirm."
             to model: late pay OUTCOME_UNKNOWN pay was started, and how it ended is not known
             > confirm token-1
-            client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            await effect-1 for call-1
             > calls other-call-1 pay {"text":"10"}
             answered effect-1
             turn 2 started
@@ -352,9 +352,9 @@ fn a_question_about_a_tool_that_has_changed_is_closed_with_that_reason() {
             read ledger
             withdraw token-1
             call-1 Withdrawn
-            client: confirmation result call-1 NOT_FOUND pay has changed since the user was asked; ask for it again
+            client: confirmation result call-1 CONFIRMATION_EXPIRED pay has changed since you were asked, so that this approval does not count; ask for it again
             > confirm token-1
-            client: confirmation result call-1 NOT_FOUND pay has changed since the user was asked; ask for it again
+            client: confirmation result call-1 CONFIRMATION_EXPIRED pay has changed since you were asked, so that this approval does not count; ask for it again
             > back
             > killed
             read ledger

@@ -17,6 +17,7 @@ use windlass_tool::handler::{
     Cause, Failure, Finding, HandlerMessage, HandlerResult, Report, Success,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
+use windlass_tool::kind::Scheduling;
 
 pub(crate) fn parse(line: &str) -> Input {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -348,11 +349,26 @@ fn parse_result(text: &str) -> HandlerResult {
         .into()),
         "permanent" => failure(FailureKind::Permanent),
         json => {
+            let (scheduling, json) = match json.split_once(" {") {
+                Some((scheduling, _)) if !json.starts_with('{') => {
+                    (parse_scheduling(scheduling), &json[scheduling.len() + 1..])
+                }
+                Some(_) | None => (None, json),
+            };
             let value: Value = serde_json::from_str(json).unwrap();
             let intents = value.get("intents").cloned().unwrap_or(json!([]));
             let mut success = Success::new(value);
             success.intents = serde_json::from_value(intents).unwrap();
+            success.scheduling = scheduling;
             Ok(success)
         }
     }
+}
+
+fn parse_scheduling(word: &str) -> Option<Scheduling> {
+    Some(match word {
+        "Interrupt" => Scheduling::Interrupt,
+        "Silent" => Scheduling::Silent,
+        other => panic!("nobody speaks {other}"),
+    })
 }

@@ -251,6 +251,9 @@ fn render_event(event: &SessionEvent) -> Option<String> {
         SessionEvent::CallDeduplicated { call, rule, .. } => {
             format!("{call} is a repeat: {rule:?}")
         }
+        SessionEvent::LateResultDropped { call } => {
+            format!("{call} is given up, and the model not told")
+        }
         SessionEvent::CallReturnedLate { call } => format!("{call} returned late"),
         SessionEvent::ArgumentClamped {
             call,

@@ -150,6 +150,10 @@ fn tools() -> Vec<Tool> {
             scheduling: Scheduling::Silent,
             ..make("silent", Category::Utility, SideEffects::None)
         },
+        Tool {
+            behavior: Behavior::NonBlocking,
+            ..make("background", Category::Utility, SideEffects::None)
+        },
         make("describe_tool", Category::Utility, SideEffects::None),
     ]
 }
