@@ -305,6 +305,26 @@ mod tests {
             ("export default function execute() {}", false),
             ("export function executeAll() {}", false),
             ("export { execute as run };", false),
+            ("function execute() {}", false),
+            ("export const execute = 3;", false),
+            ("export const execute = 'text';", false),
+            ("export const execute = { run() {} };", false),
+            ("export const execute = [() => {}];", false),
+            ("export const execute = (3);", false),
+            ("export const execute = null", false),
+            ("export let execute;", false),
+            ("export const a = { execute: () => {} };", false),
+            ("const execute = 3; export { execute };", false),
+            ("export { execute };", false),
+            ("", false),
+        ] {
+            assert_eq!(check(source).is_ok(), good, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_variable_may_get_its_function_after_it_was_declared() {
+        for (source, good) in [
             (
                 "let run; run = async () => {}; export { run as execute }",
                 true,
@@ -328,18 +348,6 @@ mod tests {
                 "let run; x.run = () => {}; export { run as execute }",
                 false,
             ),
-            ("function execute() {}", false),
-            ("export const execute = 3;", false),
-            ("export const execute = 'text';", false),
-            ("export const execute = { run() {} };", false),
-            ("export const execute = [() => {}];", false),
-            ("export const execute = (3);", false),
-            ("export const execute = null", false),
-            ("export let execute;", false),
-            ("export const a = { execute: () => {} };", false),
-            ("const execute = 3; export { execute };", false),
-            ("export { execute };", false),
-            ("", false),
         ] {
             assert_eq!(check(source).is_ok(), good, "{source}");
         }
