@@ -95,6 +95,7 @@ pub struct StoreThread {
 #[derive(Clone)]
 pub struct StoreHandle {
     queue: Arc<Queue>,
+    store: Arc<dyn Store>,
     under_way: UnderWay,
     admits_effects: Arc<dyn Fn() -> Result<(), StoreUnavailable> + Send + Sync>,
 }
@@ -109,7 +110,7 @@ impl StoreThread {
         let admits_effects = surroundings.admits_effects.clone();
         let worker = Worker {
             queue: queue.clone(),
-            store,
+            store: store.clone(),
             settings,
             surroundings,
             unrecorded: Unrecorded::new(settings.unrecorded_max),
@@ -120,6 +121,7 @@ impl StoreThread {
         Ok(Self {
             handle: StoreHandle {
                 queue,
+                store,
                 under_way: UnderWay::default(),
                 admits_effects,
             },
@@ -178,6 +180,15 @@ impl StoreHandle {
         let (job, pending) = Request::new(request, Kind::Plain);
         self.push(Box::new(job), Place::BehindAll);
         pending
+    }
+
+    /// Reads what was written last, at once, on the task of whoever asks: for those who can do with that where the thread
+    /// cannot answer because nothing can be written.
+    pub fn read<T>(
+        &self,
+        request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
+    ) -> Result<T, StoreUnavailable> {
+        self.store.read(request)
     }
 
     /// Has something written that nobody waits for, within [`StoreSettings::gathering`], together with others. Where it is not,

@@ -38,6 +38,12 @@ pub trait Store: Blocks {
     /// `work` is not called where the store does not answer, and is called once at most.
     fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable>;
 
+    /// Runs `work`, which only reads, on what was committed last, without waiting for whoever writes where the store can: a
+    /// conversation is found while another process holds the right to write. A step that changes something fails.
+    fn view(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+        self.transact(work)
+    }
+
     /// Deletes what has run out by `now_unix_ms` and returns how many rows that were. It does so in small transactions,
     /// so that others are not kept waiting.
     fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable>;
@@ -52,6 +58,16 @@ impl dyn Store + '_ {
         let mut answer = None;
         self.transact(&mut |transaction| answer = Some(request(transaction)))?;
         answer.expect("a transaction that was committed ran its work")
+    }
+
+    /// Runs one request that only reads through [`Store::view`] and returns its answer.
+    pub fn read<T>(
+        &self,
+        mut request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
+    ) -> Result<T, StoreUnavailable> {
+        let mut answer = None;
+        self.view(&mut |transaction| answer = Some(request(transaction)))?;
+        answer.expect("a view that succeeded ran its work")
     }
 }
 

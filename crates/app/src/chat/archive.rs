@@ -47,6 +47,9 @@ pub(crate) struct Entry {
     pub(crate) ended: Option<(UserId, Ended)>,
     /// The client's id of the message that was answered.
     pub(crate) message: Option<String>,
+    /// The hash of what that message says, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content: Option<[u8; 32]>,
     /// What the client was sent, without tokens.
     pub(crate) answer: Option<Sensitive<String>>,
     /// What was said since the last entry, by text or by voice.
@@ -99,12 +102,13 @@ impl Archive {
         Box::new(move |transaction| append(transaction, &id, &owner, used_unix_ms, &mut entry))
     }
 
-    /// The conversation of this id, if the store has one that has not been idle for too long.
+    /// The conversation of this id, if the store has one that has not been idle for too long. A store that takes no writes is
+    /// read all the same.
     pub(crate) async fn find(&self, id: &ConversationId) -> Result<Option<Kept>, StoreUnavailable> {
         let (id, now) = (id.clone(), clock::now_unix_ms());
-        self.store
-            .ask_behind_all(move |transaction| find(transaction, &id, now))
-            .await
+        let request = move |transaction: &mut dyn Transaction| find(transaction, &id, now);
+        let asked = self.store.ask_behind_all(request.clone()).await;
+        self.or_as_written_last(asked, request)
     }
 
     /// What a text session that goes on with a conversation is told first.
@@ -115,9 +119,23 @@ impl Archive {
         ended: Ended,
     ) -> Result<Vec<Input>, StoreUnavailable> {
         let (id, user, now) = (id.clone(), user.clone(), clock::now_unix_ms());
-        self.store
-            .ask(move |transaction| inherited(transaction, &id, &user, &ended, now))
-            .await
+        let request = move |transaction: &mut dyn Transaction| {
+            inherited(transaction, &id, &user, &ended, now)
+        };
+        let asked = self.store.ask(request.clone()).await;
+        self.or_as_written_last(asked, request)
+    }
+
+    /// Where nothing can be written now, as while another process writes, a conversation goes on all the same; what would
+    /// change anything is refused until something can.
+    fn or_as_written_last<T>(
+        &self,
+        asked: Result<T, StoreUnavailable>,
+        request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
+    ) -> Result<T, StoreUnavailable> {
+        let Err(error) = asked else { return asked };
+        tracing::warn!(%error, "a conversation is read as it was written last");
+        self.store.read(request)
     }
 }
 

@@ -60,7 +60,7 @@ impl Conversations {
         Ok(kept.map(|kept| self.take_in(id, kept)))
     }
 
-    /// The same without waiting for the store's thread, for those who cannot.
+    /// The same without waiting for the store's thread or for whoever writes, for those who cannot.
     pub(crate) fn find_now(
         &self,
         id: &ConversationId,
@@ -70,7 +70,7 @@ impl Conversations {
             return Ok(Some(known));
         }
         let now = clock::now_unix_ms();
-        let kept = store.ask(|transaction| find(transaction, id, now))?;
+        let kept = store.read(|transaction| find(transaction, id, now))?;
         Ok(kept.map(|kept| self.take_in(id, kept)))
     }
 

@@ -1,7 +1,7 @@
 //! Who may go on with a voice session and with its conversation: by an id that the server signed, by a token, or by neither.
 //! Real processes and sockets.
 
-use crate::chat::{approval, chat, echo, question};
+use crate::chat::{approval, chat, echo, question, user, words};
 use crate::support::http::{post, post_with};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
@@ -304,7 +304,7 @@ impl Locked {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gets_in_while_the_store_cannot_say_whose_a_conversation_is() {
+async fn a_store_that_another_process_writes_still_says_whose_a_conversation_is() {
     let data = tempfile::tempdir().unwrap();
     let (first, address) = server(data.path(), &[]).await;
     let (owner, stranger) = (voice_cookie(&address), voice_cookie(&address));
@@ -320,15 +320,50 @@ async fn nobody_gets_in_while_the_store_cannot_say_whose_a_conversation_is() {
 
     let (second, address) = server(data.path(), &[]).await;
     let locked = Locked::hold(data.path());
-    for who in [&stranger, &owner] {
-        assert_eq!(refused(&address, who, start.clone()).await, "internal");
-    }
-    locked.release();
     let verdict = refused(&address, &stranger, start.clone()).await;
     assert_eq!(verdict, "foreign_conversation");
     let mut client = VoiceClient::connect(&address, &mine).await.unwrap();
     client.send(start).await;
     client.expect("started").await;
+    locked.release();
     drop(client);
     second.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_and_chats_begin_while_another_process_writes_the_store_and_change_nothing() {
+    let talk = "tools.start_voice_session.requires_confirmation";
+    let chat = chat(echo, &[(talk, "true")]).await;
+    let say = |id: &str, text: &str| {
+        let body = json!({"id": id, "messages": [user(&format!("{id}-{text}"), text)]});
+        let answer = post(&chat.address, "/api/chat", body.to_string().as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer
+    };
+    assert_eq!(words(&say("known", "Who?")), "It is me.");
+    let locked = Locked::hold(chat.data.path());
+    for start in [
+        json!({"type": "start"}),
+        json!({"type": "start", "conversationId": "new by voice"}),
+    ] {
+        let (mut client, _) = VoiceClient::start(&chat.address, start).await;
+        client.say("Who designed the ship Fram?").await;
+        client.expect("turn_complete").await;
+    }
+    assert_eq!(words(&say("known", "Search.")), "Found.");
+    assert_eq!(words(&say("new", "Who?")), "It is me.");
+    let asked = say("new", "Talk.");
+    assert!(
+        !asked.body.contains("tool-approval-request"),
+        "{}",
+        asked.body
+    );
+    assert!(asked.body.contains("tool-output-error"), "{}", asked.body);
+    locked.release();
+    let answer = say("later", "Talk.");
+    assert!(
+        answer.body.contains("tool-approval-request"),
+        "{}",
+        answer.body
+    );
 }

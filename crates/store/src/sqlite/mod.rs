@@ -12,7 +12,7 @@ mod tables;
 
 use crate::{PRUNE_INTERVAL_MS, Store, StoreLimits, StoreUnavailable, Transaction};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -80,12 +80,12 @@ pub struct SqliteStore {
     open: Mutex<Open>,
     /// For what is asked where a session stands: it does not wait for a commit that is under way.
     questions: Mutex<Connection>,
+    limits: StoreLimits,
 }
 
 #[derive(Debug)]
 struct Open {
     connection: Connection,
-    limits: StoreLimits,
     pruned_at_unix_ms: u64,
 }
 
@@ -117,9 +117,9 @@ impl SqliteStore {
         let questions = connect_to_read(&path).map_err(explain)?;
         Ok(Self {
             questions: Mutex::new(questions),
+            limits,
             open: Mutex::new(Open {
                 connection,
-                limits,
                 pruned_at_unix_ms: 0,
             }),
         })
@@ -141,17 +141,17 @@ impl SqliteStore {
     fn prune_if_idle(&self, now_unix_ms: u64) {
         if let Ok(mut open) = self.open.try_lock() {
             // A pruning that failed is made up for by a later one.
-            let _ = open.prune_if_due(now_unix_ms);
+            let _ = open.prune_if_due(&self.limits, now_unix_ms);
         }
     }
 }
 
 impl Open {
-    fn prune_if_due(&mut self, now_unix_ms: u64) -> rusqlite::Result<()> {
+    fn prune_if_due(&mut self, limits: &StoreLimits, now_unix_ms: u64) -> rusqlite::Result<()> {
         if now_unix_ms.abs_diff(self.pruned_at_unix_ms) >= PRUNE_INTERVAL_MS {
             // Noted first, so that a file that cannot be written is not tried again with every question.
             self.pruned_at_unix_ms = now_unix_ms;
-            while pruning::slice(&self.connection, &self.limits, now_unix_ms)? > 0 {}
+            while pruning::slice(&self.connection, limits, now_unix_ms)? > 0 {}
         }
         Ok(())
     }
@@ -160,8 +160,13 @@ impl Open {
 impl Store for SqliteStore {
     fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
         let mut open = self.lock();
-        let limits = open.limits;
-        tables::transact(&mut open.connection, &limits, work)
+        let writes = TransactionBehavior::Immediate;
+        tables::transact(&mut open.connection, &self.limits, writes, work)
+    }
+
+    fn view(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+        let reads = TransactionBehavior::Deferred;
+        tables::transact(&mut self.questions(), &self.limits, reads, work)
     }
 
     fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable> {
@@ -170,7 +175,7 @@ impl Store for SqliteStore {
             // The lock is let go between slices, so that others get their turn.
             let mut open = self.lock();
             open.pruned_at_unix_ms = now_unix_ms;
-            let pruned = pruning::slice(&open.connection, &open.limits, now_unix_ms)
+            let pruned = pruning::slice(&open.connection, &self.limits, now_unix_ms)
                 .map_err(|error| tables::unavailable(&error))?;
             if pruned == 0 {
                 return Ok(rows);

@@ -28,15 +28,16 @@ impl Tables<'_> {
     }
 }
 
-/// Runs work in one transaction, which asks for the right to write at once: one that reads first and wants to write
-/// later can be refused in the middle.
+/// Runs work in one transaction. Where it may write, it asks for the right to that at once: one that reads first and wants
+/// to write later can be refused in the middle.
 pub(super) fn transact(
     connection: &mut Connection,
     limits: &StoreLimits,
+    behavior: TransactionBehavior,
     work: &mut dyn FnMut(&mut dyn Transaction),
 ) -> Result<(), StoreUnavailable> {
     let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .transaction_with_behavior(behavior)
         .map_err(|error| unavailable(&error))?;
     let mut tables = Tables {
         connection: &transaction,
