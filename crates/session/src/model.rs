@@ -77,6 +77,9 @@ pub enum ModelEvent {
     },
 }
 
+/// What a call is called, in its answer too, for which the provider named no tool.
+pub const UNNAMED: &str = "unnamed";
+
 /// One tool request as a provider delivered it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncomingCall {

@@ -76,6 +76,7 @@ struct Said {
 
 struct KnownTurn {
     message: Option<String>,
+    content: Option<[u8; 32]>,
     record: Arc<TurnRecord>,
 }
 
@@ -86,7 +87,13 @@ pub(crate) enum Claim {
     /// Another one is being answered, to somebody who listens.
     Busy,
     /// Its turn is to be run, written at the one end and read at the other.
-    New(Arc<TurnRecord>, TurnWriter, TurnReader),
+    New {
+        record: Arc<TurnRecord>,
+        writer: TurnWriter,
+        reader: TurnReader,
+        /// Its id is that of an earlier message that said something else.
+        edits: bool,
+    },
 }
 
 /// A message, as far as it is told from others.
@@ -94,6 +101,8 @@ pub(crate) enum Claim {
 pub(crate) struct Delivery {
     /// The client's id of it.
     pub(crate) message: Option<String>,
+    /// The hash of what it says: another text under the same id is an edited message.
+    pub(crate) content: Option<[u8; 32]>,
     /// Another answer is wanted than the one that it had.
     pub(crate) again: bool,
     /// It does not give way to a turn that runs, but waits for it.
@@ -136,7 +145,7 @@ impl Conversation {
             }
             if let (Some(message), Some(answer)) = (entry.message, entry.answer) {
                 let record = TurnRecord::of(answer.into_inner().into_bytes());
-                state.begin_turn(Some(message), record);
+                state.begin_turn(Some(message), entry.content, record);
             }
         }
         drop(state);
@@ -216,7 +225,7 @@ impl Conversation {
     pub(crate) fn claim(&self, mut delivery: Delivery) -> Claim {
         let mut state = self.lock();
         if let Some(message) = delivery.message.as_deref().filter(|_| !delivery.again)
-            && let Some(record) = state.turn_of(message)
+            && let Some(record) = state.turn_of(message, delivery.content)
         {
             if !delivery.waits {
                 return Claim::Known(record.reader());
@@ -228,10 +237,16 @@ impl Conversation {
         if !delivery.waits && running.is_some_and(|running| running.has_readers()) {
             return Claim::Busy;
         }
+        let edits = state.is_edited(&delivery);
         let (record, writer) = TurnRecord::new();
         let reader = record.reader();
-        state.begin_turn(delivery.message, record.clone());
-        Claim::New(record, writer, reader)
+        state.begin_turn(delivery.message, delivery.content, record.clone());
+        Claim::New {
+            record,
+            writer,
+            reader,
+            edits,
+        }
     }
 
     /// A turn that never ran, or that has no answer: its message may be sent again.
@@ -324,14 +339,16 @@ impl Conversation {
         let mut state = self.lock();
         let said = state.unsaved.take();
         let known = |turn: &&KnownTurn| Arc::ptr_eq(&turn.record, record);
-        let message = state.turns.iter().find(known);
-        let message = message.and_then(|turn| turn.message.clone());
+        let turn = state.turns.iter().find(known);
+        let message = turn.and_then(|turn| turn.message.clone());
+        let content = turn.and_then(|turn| turn.content);
         drop(state);
         // A message without an id cannot be known when it comes again.
         let answer = message.as_ref().map(|_| record.clone());
         let entry = Entry {
             ended: Some(ended),
             message,
+            content,
             answer: None,
             said,
             asked: Vec::new(),
@@ -382,15 +399,30 @@ impl State {
         last.filter(|record| !record.is_over())
     }
 
-    /// The turn that answers, or has answered, a message of the client's.
-    fn turn_of(&self, message: &str) -> Option<Arc<TurnRecord>> {
+    /// The turn that answers, or has answered, a message of the client's: the newest of its id, where that said the same.
+    fn turn_of(&self, message: &str, content: Option<[u8; 32]>) -> Option<Arc<TurnRecord>> {
+        let turn = self.newest_of(message)?;
+        turn.says(content).then(|| turn.record.clone())
+    }
+
+    fn newest_of(&self, message: &str) -> Option<&KnownTurn> {
         let known = |turn: &&KnownTurn| turn.message.as_deref() == Some(message);
-        let turn = self.turns.iter().rev().find(known);
-        turn.map(|turn| turn.record.clone())
+        self.turns.iter().rev().find(known)
+    }
+
+    fn is_edited(&self, delivery: &Delivery) -> bool {
+        let known = delivery.message.as_deref();
+        let known = known.and_then(|message| self.newest_of(message));
+        known.is_some_and(|turn| !turn.says(delivery.content))
     }
 
     /// A turn begins. Older ones are forgotten where there are too many.
-    fn begin_turn(&mut self, message: Option<String>, record: Arc<TurnRecord>) {
+    fn begin_turn(
+        &mut self,
+        message: Option<String>,
+        content: Option<[u8; 32]>,
+        record: Arc<TurnRecord>,
+    ) {
         let mut bytes = 0;
         let kept = self
             .turns
@@ -404,7 +436,18 @@ impl State {
             .count();
         let forgotten = self.turns.len() - kept;
         self.turns.drain(..forgotten);
-        self.turns.push_back(KnownTurn { message, record });
+        self.turns.push_back(KnownTurn {
+            message,
+            content,
+            record,
+        });
+    }
+}
+
+impl KnownTurn {
+    /// Whether its message said this, as far as both are known.
+    fn says(&self, content: Option<[u8; 32]>) -> bool {
+        self.content.is_none() || content.is_none() || self.content == content
     }
 }
 

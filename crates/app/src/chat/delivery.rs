@@ -59,11 +59,13 @@ pub(super) fn wanted(
     match wish {
         Wish::Say {
             message,
+            content,
             input,
             again,
         } => {
             let delivery = Delivery {
                 message,
+                content: Some(content),
                 again,
                 waits: false,
             };

@@ -191,10 +191,19 @@ impl ChatHost {
             reader,
             conversation: id,
         };
-        let (record, writer, reader) = match conversation.claim(delivery) {
+        let (record, writer, reader, edits) = match conversation.claim(delivery) {
             Claim::Known(reader) => return Ok(answering(reader)),
             Claim::Busy => return Err(ChatRefusal::Busy),
-            Claim::New(record, writer, reader) => (record, writer, reader),
+            Claim::New {
+                record,
+                writer,
+                reader,
+                edits,
+            } => (record, writer, reader, edits),
+        };
+        let input = match input {
+            TurnInput::User(input) | TurnInput::Again(input) if edits => TurnInput::Edited(input),
+            input => input,
         };
         let continues = matches!(input, TurnInput::Confirm { .. });
         let waits_for_reader = answer.is_none();
@@ -369,14 +378,14 @@ impl ChatHost {
     /// One turn of a session that is forgotten afterwards: `history` is what was said before.
     pub(crate) async fn complete(
         &self,
-        caller: Caller,
+        (caller, named): (Caller, Option<&str>),
         history: Vec<HistoryEntry>,
         input: UserInput,
         instructions: &str,
         sink: &mut dyn TurnSink,
         cancelled: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
     ) -> Result<TurnEnd, ChatRefusal> {
-        let (user_id, world) = self.world.of_user(&caller.client_id, None);
+        let (user_id, world) = self.world.of_user(&caller.client_id, named);
         refuse_blocked(&user_id, world.as_ref())?;
         let conversation_id = ids::conversation_id().map_err(|error| broken(&error))?;
         let toolbox = self.toolbox.load_full();
@@ -430,8 +439,12 @@ impl ChatHost {
     }
 
     /// Whether the user may be served at all.
-    pub(crate) fn check_user(&self, caller: &Caller) -> Result<(), ChatRefusal> {
-        let (user_id, world) = self.world.of_user(&caller.client_id, None);
+    pub(crate) fn check_user(
+        &self,
+        caller: &Caller,
+        named: Option<&str>,
+    ) -> Result<(), ChatRefusal> {
+        let (user_id, world) = self.world.of_user(&caller.client_id, named);
         refuse_blocked(&user_id, world.as_ref())
     }
 

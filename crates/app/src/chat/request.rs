@@ -4,10 +4,11 @@
 
 use super::picture::{PictureLimits, Pictures};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_runtime::text::UserInput;
 use windlass_session::client::MessageKey;
 use windlass_session::model::{HistoryEntry, Role};
+use windlass_tool::json;
 use windlass_tool::sensitive::Sensitive;
 
 /// Bytes of an id that a client gives.
@@ -39,6 +40,8 @@ pub(crate) enum Wish {
     Say {
         /// The client's id of the message, by which a repeat is known.
         message: Option<String>,
+        /// The hash of what it says and shows: a client that edits a message keeps its id.
+        content: [u8; 32],
         input: UserInput,
         /// The user wants another answer to a message that had one.
         again: bool,
@@ -87,11 +90,7 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
     let body: Body = crate::body::object(body)
         .map_err(|problem| BadRequest(format!("the body is not what useChat sends: {problem}")))?;
     for id in [&body.id, &body.user_id].into_iter().flatten() {
-        if id.is_empty() || id.len() > ID_BYTES_MAX || id.chars().any(char::is_control) {
-            return Err(BadRequest(format!(
-                "an id must have 1 to {ID_BYTES_MAX} bytes and no control characters"
-            )));
-        }
+        check_id(id)?;
     }
     for message in &body.messages {
         if !matches!(message.role.as_str(), "user" | "assistant" | "system") {
@@ -109,6 +108,16 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
     })
 }
 
+/// Whether an id that a client gives is one.
+pub(crate) fn check_id(id: &str) -> Result<(), BadRequest> {
+    if id.is_empty() || id.len() > ID_BYTES_MAX || id.chars().any(char::is_control) {
+        return Err(BadRequest(format!(
+            "an id must have 1 to {ID_BYTES_MAX} bytes and no control characters"
+        )));
+    }
+    Ok(())
+}
+
 /// What is wanted, and at which message what was said before it ends.
 fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest> {
     if let Some(text) = &body.message {
@@ -118,6 +127,7 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
         };
         let wish = Wish::Say {
             message: None,
+            content: json::hash(&json!(text)),
             input,
             again: false,
         };
@@ -155,12 +165,16 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
         .id
         .clone()
         .filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
+    let content = content_of(message);
+    // An edited message is a wish of its own.
+    let key = |id: &str| MessageKey::of(&format!("{id} {}", json::hex(&content)));
     let input = UserInput {
-        message: id.as_deref().map(MessageKey::of),
+        message: id.as_deref().map(key),
         ..input_of(message, limits)?
     };
     let wish = Wish::Say {
         message: id,
+        content,
         input,
         again,
     };
@@ -204,6 +218,11 @@ fn text_of(message: &Message) -> String {
         }
     }
     text
+}
+
+fn content_of(message: &Message) -> [u8; 32] {
+    let files = message.parts.iter().filter_map(|part| part.get("url"));
+    json::hash(&json!([text_of(message), files.collect::<Vec<_>>()]))
 }
 
 fn input_of(message: &Message, limits: PictureLimits) -> Result<UserInput, BadRequest> {

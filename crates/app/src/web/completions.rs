@@ -5,7 +5,7 @@ use super::chat::{Entrance, allow, events, no_text_model};
 use super::{State, typed};
 use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::TurnRecord;
-use crate::chat::{ChatHost, ChatRefusal};
+use crate::chat::{ChatHost, ChatRefusal, request};
 use crate::clock;
 use axum::body::Body;
 use axum::extract::Request;
@@ -35,6 +35,9 @@ struct Wanted {
     stream_options: Option<StreamOptions>,
     #[serde(default)]
     n: Option<u64>,
+    /// Who the user is, where the calling program knows it.
+    #[serde(default)]
+    user: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -55,6 +58,7 @@ struct Message {
 /// A request that has been read.
 #[derive(Default)]
 struct Asked {
+    user: Option<String>,
     instructions: String,
     history: Vec<HistoryEntry>,
     input: UserInput,
@@ -93,7 +97,7 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
             problem,
         );
     };
-    if let Err(refusal) = host.check_user(&entrance.caller) {
+    if let Err(refusal) = host.check_user(&entrance.caller, asked.user.as_deref()) {
         return refused(&refusal);
     }
     let envelope = Envelope {
@@ -144,11 +148,13 @@ fn streamed(
         let mut sink = ChunkStream::new(writer, envelope, includes_usage);
         let mut abandoned = std::pin::pin!(record.abandoned());
         let Asked {
+            user,
             instructions,
             history,
             input,
         } = asked;
         let cancelled = abandoned.as_mut();
+        let caller = (caller, user.as_deref());
         // A refusal now is one that came up since the user was checked; the stream just ends.
         let _ = host
             .complete(caller, history, input, &instructions, &mut sink, cancelled)
@@ -167,13 +173,14 @@ async fn whole(
     // A client that leaves drops this future, and the session with it.
     let mut never = std::pin::pin!(std::future::pending());
     let Asked {
+        user,
         instructions,
         history,
         input,
     } = asked;
     let outcome = host
         .complete(
-            caller,
+            (caller, user.as_deref()),
             history,
             input,
             &instructions,
@@ -206,7 +213,13 @@ fn read(wanted: &Wanted, limits: PictureLimits) -> Result<Asked, String> {
         .iter()
         .rposition(|message| message.role == "user")
         .ok_or("there is no message of the user to answer")?;
-    let mut asked = Asked::default();
+    let mut asked = Asked {
+        user: wanted.user.clone().filter(|user| !user.is_empty()),
+        ..Asked::default()
+    };
+    if let Some(user) = &asked.user {
+        request::check_id(user).map_err(|problem| problem.to_string())?;
+    }
     for (at, message) in wanted.messages.iter().enumerate() {
         let text = text_of(&message.content)?;
         match message.role.as_str() {
@@ -226,6 +239,8 @@ fn read(wanted: &Wanted, limits: PictureLimits) -> Result<Asked, String> {
                 });
             }
             "user" => asked.remember(Role::User, text),
+            // The user's last message is what is answered: what stands after it would come before it.
+            "assistant" if at > last => {}
             "assistant" => asked.remember(Role::Assistant, text),
             // Tools run here, so that nobody else's results can be told from made-up ones.
             "tool" | "function" => {}

@@ -60,6 +60,18 @@ async fn a_block_that_the_client_was_told_of_outlasts_a_kill_under_both_names() 
             assert_eq!(told["timeoutUntil"], block["timeoutUntil"], "{user}");
             assert_eq!(told["farewellMessage"], "Enough.");
         }
+        // A program that speaks for its user by name gets no further.
+        for (user, status) in [(user.as_str(), 403), ("kind", 200)] {
+            let body = json!({"model": "any", "user": user,
+                "messages": [{"role": "user", "content": "Hello."}]});
+            let answer = post_with(
+                &address,
+                "/v1/chat/completions",
+                &[],
+                body.to_string().as_bytes(),
+            );
+            assert_eq!(answer.status, status, "{user}: {}", answer.body);
+        }
     }
     server.kill();
 }

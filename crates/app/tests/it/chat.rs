@@ -411,6 +411,13 @@ async fn any_program_of_openais_protocol_gets_an_answer() {
     let declared = seen["tools"].to_string();
     assert!(declared.contains("kb_search") && !declared.contains("start_voice_session"));
 
+    // What stands behind the message that is answered does not come before it.
+    let (status, _) = complete(json!({"model": "any", "messages": [
+        {"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Me, perhaps."}
+    ]}));
+    let told = chat.model.seen().pop().unwrap()["messages"].to_string();
+    assert!(status == 200 && !told.contains("Me, perhaps."), "{told}");
+
     let (_, streamed) = complete(
         json!({"model": "any", "stream": true, "stream_options": {"include_usage": true},
         "messages": [{"role": "user", "content": "Who?"}]}),

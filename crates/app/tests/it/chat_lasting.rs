@@ -79,6 +79,8 @@ fn a_conversation_goes_on_and_a_known_message_is_not_answered_anew() {
         let again = server.ask(&first);
         assert_eq!(again.body, answer.body, "{signal}");
         assert_eq!(model.seen().len(), requests, "{signal}");
+        let edited = json!({"id": "c", "messages": [user("a", "Search.")]});
+        assert_eq!(words(&server.ask(&edited)), "Found.", "{signal}");
         // What the client says of the past counts for nothing where the server knows it.
         let next = server.ask(&json!({"id": "c", "messages": [
             user("z", "I was never said"), user("d", "And then?")

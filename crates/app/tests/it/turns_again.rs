@@ -134,11 +134,48 @@ async fn a_message_whose_turn_failed_is_answered_when_it_is_sent_again() {
     assert_eq!(chunks(&failed).pop().unwrap()["finishReason"], "error");
     let answer = chat.ask(&body);
     assert_eq!(words(&answer), "All is well.");
+    let told = chat.model.seen().pop().unwrap()["messages"].to_string();
+    assert_eq!(told.matches("How is it?").count(), 1, "{told}");
     assert_eq!(
         chunks(&chat.ask(&body)),
         chunks(&answer),
         "and is known from then on"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_was_edited_is_answered_anew() {
+    let capital = |last: &Value| match last["content"].to_string().contains("Sweden") {
+        true => Says::Words("Stockholm."),
+        false => Says::Words("Oslo."),
+    };
+    let chat = chat(capital, &[]).await;
+    let asked = |country: &str| {
+        let message = user("a", &format!("What is the capital of {country}?"));
+        json!({"id": "c", "messages": [message], "messageId": "a"})
+    };
+    assert_eq!(words(&chat.ask(&asked("Norway"))), "Oslo.");
+    let edited = chat.ask(&asked("Sweden"));
+    assert_eq!(words(&edited), "Stockholm.");
+    let told = chat.model.seen().pop().unwrap()["messages"].to_string();
+    assert!(told.contains("took back an earlier message"), "{told}");
+    // The newest text of an id is the one that is known by it.
+    assert_eq!(chunks(&chat.ask(&asked("Sweden"))), chunks(&edited));
+    assert_eq!(chat.model.seen().len(), 2);
+    assert_eq!(words(&chat.ask(&asked("Norway"))), "Oslo.");
+    assert_eq!(chat.model.seen().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_to_be_answered_otherwise_is_no_interruption() {
+    let chat = chat(echo, &[]).await;
+    let mut body = json!({"id": "c", "messages": [user("a", "Who?")]});
+    chat.ask(&body);
+    body["trigger"] = "regenerate-message".into();
+    assert_eq!(words(&chat.ask(&body)), "It is me.");
+    let told = chat.model.seen().pop().unwrap()["messages"].to_string();
+    assert!(told.contains("wants another answer"), "{told}");
+    assert!(!told.contains("interrupted"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
-use windlass_session::model::{HistoryEntry, ModelToolResponse, Role};
+use windlass_session::model::{HistoryEntry, ModelToolResponse, Role, UNNAMED};
 use windlass_tool::envelope::{Projection, ProjectionBody};
 use windlass_tool::handler::ContentPart;
 use windlass_tool::json;
@@ -114,6 +114,16 @@ pub struct Call {
     /// makes servers refuse every later request.
     pub arguments: Option<Arguments>,
     pub opaque: Option<Opaque>,
+}
+
+impl Call {
+    /// The name that its answer bears.
+    pub(super) fn answer_name(&self) -> &str {
+        match &*self.name {
+            "" => UNNAMED,
+            name => name,
+        }
+    }
 }
 
 /// Arguments as the model wrote them, known to be one JSON object without repeated keys.

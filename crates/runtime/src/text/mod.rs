@@ -89,6 +89,8 @@ pub enum TurnInput {
     User(UserInput),
     /// The user's last message is to be answered once more.
     Again(UserInput),
+    /// A message in the place of an earlier one, which the user took back with everything after it.
+    Edited(UserInput),
     /// The user's answer to a confirmation request, by the hash of its token.
     Confirm {
         token_hash: [u8; 32],

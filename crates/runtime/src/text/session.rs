@@ -73,7 +73,7 @@ pub struct TextSession {
 /// What the core has said since the turn began, as far as the driver acts on it.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Words have gone to the user.
+    /// Words have gone to the user since the last calls; what stands before those is no answer, but a preface.
     pub(super) has_words: bool,
     /// All calls of the last message are settled.
     pub(super) tools_complete: bool,
@@ -328,7 +328,10 @@ impl TextSession {
                 }
             }
             ModelCommand::UserText(text) if std::mem::take(&mut self.flow.hears_user) => {
-                self.note(Entry::UserText(text));
+                // One that came to nothing and is sent again has been said once.
+                if !self.log.ends_with(text.expose()) {
+                    self.note(Entry::UserText(text));
+                }
             }
             ModelCommand::UserText(text) | ModelCommand::Notice(text) => {
                 self.flow.is_told = true;
@@ -357,8 +360,10 @@ impl TextSession {
                 return;
             }
             ClientUpdate::Transcript {
-                is_final: false, ..
-            } => self.flow.has_words = true,
+                is_final: false,
+                ref text,
+                ..
+            } => self.flow.has_words |= !text.expose().trim().is_empty(),
             ClientUpdate::Message(message)
                 if message.get("type").and_then(serde_json::Value::as_str)
                     == Some(VOICE_SESSION_START) =>

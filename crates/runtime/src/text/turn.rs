@@ -22,6 +22,11 @@ use windlass_tool::sensitive::Sensitive;
 const CORRECTIONS_MAX: u32 = 2;
 /// Said to a model that answered nothing.
 const ANSWER_IN_WORDS: &str = "Your last answer held no words for the user. Answer the user now, in words, with what you have; say so where it is not enough.";
+/// Said to a model whose answer the user wants another one for.
+const ANOTHER_ANSWER: &str =
+    "The user wants another answer to the following message than the one that was given.";
+/// Said to a model before a message that stands in the place of an earlier one.
+const EDITED: &str = "The user took back an earlier message and everything that was said after it, and says the following in its place. What tools have done since then stays done.";
 /// Said to the user where the model will say nothing at all.
 const NO_WORDS: &str =
     "I could not put an answer together. Please ask again, perhaps in other words.";
@@ -93,7 +98,12 @@ impl TextSession {
                 true
             }
             TurnInput::Again(input) => {
-                self.note(Entry::Interrupted);
+                self.note(Entry::Notice(Sensitive(ANOTHER_ANSWER.to_owned())));
+                self.hear_user(input, sink);
+                true
+            }
+            TurnInput::Edited(input) => {
+                self.note(Entry::Notice(Sensitive(EDITED.to_owned())));
                 self.hear_user(input, sink);
                 true
             }
@@ -250,6 +260,8 @@ impl TextSession {
                 Wake::Late => return Next::End(self.give_up_late(sink)),
             }
         }
+        // What was said before the calls is a preface, but for one that the voice session follows.
+        self.flow.has_words &= self.flow.voice_session_start.is_some();
         if !progress.is_last {
             return Next::Ask;
         }

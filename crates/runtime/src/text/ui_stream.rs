@@ -177,7 +177,7 @@ impl<O: Outlet> UiStream<O> {
             _ => Cow::Borrowed(&no_arguments),
         };
         if record.error_type() != Some(ErrorType::ConfirmationDeclined) {
-            self.show_call(record.call(), record.tool_name(), arguments, None);
+            self.show_call(record.call(), record.shown_name(), arguments, None);
         }
         self.outcome(record.call(), &record.response.expose().outcome);
     }

@@ -105,6 +105,12 @@ async fn a_turn_chains_calls_until_there_are_words() {
 #[tokio::test]
 async fn a_turn_never_ends_without_words() {
     let silent = || Reply::Stream(vec![finish("stop")]);
+    let preface = |words: &str| {
+        let call = json!({"index": 0, "id": "call_one_00001", "type": "function",
+            "function": {"name": "echo", "arguments": "{}"}});
+        let chunk = delta(json!({"content": words, "tool_calls": [call]}));
+        Reply::Stream(vec![chunk, finish("tool_calls")])
+    };
     let canned = "I could not put an answer together. Please ask again, perhaps in other words.";
     for (replies, words) in [
         (vec![silent(), text("Here I am.")], "Here I am."),
@@ -112,6 +118,13 @@ async fn a_turn_never_ends_without_words() {
         (
             vec![calls(&[("call_one_00001", "echo", json!({}))]), silent()],
             canned,
+        ),
+        // Neither blanks nor what is said before a call answer anybody.
+        (vec![text(" "), text("Here I am.")], " Here I am."),
+        (vec![preface(" "), silent()], &format!(" {canned}")),
+        (
+            vec![preface("Let me see."), silent(), text("Here I am.")],
+            "Let me see.Here I am.",
         ),
     ] {
         let (mut chat, server) = chat(replies.clone(), vec![echo()]).await;

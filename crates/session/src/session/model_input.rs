@@ -6,7 +6,7 @@ use crate::deadlines::Deadline;
 use crate::event::SessionEvent;
 use crate::facts::{Delivered, Slot};
 use crate::io::Output;
-use crate::model::{IncomingCall, ModelEvent, Role};
+use crate::model::{IncomingCall, ModelEvent, Role, UNNAMED};
 use crate::policy::{Proposal, delivery_key};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,7 @@ impl Session {
             }
             (None, _) => {
                 let error = CallError::new(ErrorType::Validation, "the call names no tool");
-                ("unnamed".into(), error)
+                (UNNAMED.into(), error)
             }
         };
         let (name, error) = error;
@@ -130,7 +130,7 @@ impl Session {
     fn refuse_void_calls(&mut self, calls: Vec<IncomingCall>, out: &mut Vec<Output>) {
         let batch = self.calls.open_batch(calls.len());
         for call in calls {
-            let name = call.name.unwrap_or_else(|| "unnamed".into());
+            let name = call.name.unwrap_or_else(|| UNNAMED.into());
             let slot = self.slot(batch, call.id, name, 0);
             let error = CallError::new(
                 ErrorType::Cancelled,

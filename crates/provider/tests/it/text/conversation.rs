@@ -9,7 +9,7 @@ use windlass_provider::log::{
     AppendError, ConversationLog, Entry, Image, Limits, Opaque, Route, Window, own_call_id,
 };
 use windlass_provider::openai_chat::DeclaredTools;
-use windlass_session::model::{HistoryEntry, Role};
+use windlass_session::model::{HistoryEntry, Role, UNNAMED};
 
 /// The messages of a window in short: the role's first letter and the content.
 fn shown(log: &ConversationLog, window: Window<'_>) -> Vec<String> {
@@ -345,4 +345,16 @@ fn nothing_that_was_said_is_printed() {
     log.append(user("hunter2")).unwrap();
     let printed = format!("{log:?}");
     assert!(!printed.contains("hunter2") && !printed.contains("Welcome"));
+}
+
+#[test]
+fn the_answer_to_a_call_that_names_no_tool_finds_it() {
+    let log = log_of([
+        user("Go on."),
+        Entry::Call(call(None, "", "{}")),
+        Entry::Call(call(None, "f", "{}")),
+        result(None, "f", json!("f's")),
+        result(None, UNNAMED, json!("the nameless one's")),
+    ]);
+    assert_eq!(log.open_calls(), 0);
 }
