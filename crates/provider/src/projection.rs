@@ -193,3 +193,45 @@ pub(crate) fn key_of<'k>(key: &'k str, map: &Map<String, Value>) -> Cow<'k, str>
     }
     Cow::Owned(renamed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Reading;
+    use serde_json::json;
+    use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool, project};
+
+    #[test]
+    fn what_a_model_is_sent_of_a_result_is_no_longer_than_its_limit() {
+        const CHARACTERS_MAX: usize = 4_000;
+        for quoted in [false, true] {
+            for length in (100..9_000).step_by(113) {
+                let rows: Vec<_> = (0..length / 50).map(|row| json!({"row": row})).collect();
+                let data = json!({"text": "é\n".repeat(length / 2), "rows": rows});
+                let written = data.to_string().chars().count();
+                let mut meta = meta_without_tool("a_tool_with_a_long_name", "1".into(), 0);
+                meta.duration_ms = 60_000;
+                let outcome = Outcome::Success {
+                    data: Some(data.into()),
+                    content: Vec::new(),
+                };
+                let response = ToolResponse {
+                    outcome,
+                    intents: Vec::new(),
+                    meta,
+                };
+                let projection = project(&response, quoted, CHARACTERS_MAX);
+                let reading = Reading::of("a_tool_with_a_long_name", &projection);
+                let gemini = serde_json::to_string(&reading.gemini()).unwrap();
+                for sent in [reading.openai(), gemini] {
+                    let sent = sent.chars().count();
+                    assert!(sent <= CHARACTERS_MAX, "{sent} of {written}");
+                    // And not much shorter than it has to be.
+                    assert!(
+                        sent >= written.min(CHARACTERS_MAX - 400),
+                        "{sent} of {written}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -173,13 +173,26 @@ pub enum ProjectionBody {
     },
 }
 
-/// Makes the projection of an answer. `characters_max` caps `data` by cutting whole list items or the ends of strings.
+/// The most characters that stand around the data where nothing is noted beside it: the envelope of any provider without the
+/// tool's name, or the sentence with which an approved call's result is told.
+const AROUND_DATA: usize = 128;
+/// The most that the note on what others wrote takes, and the one on what was cut.
+const QUOTED_NOTE: usize = 112;
+const CUT_NOTE: usize = 112;
+
+/// Makes the projection of an answer. `characters_max` caps what is sent of it, so that `data` with everything around it is no
+/// longer, by cutting whole list items or the ends of strings.
 pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> Projection {
     let body = match &response.outcome {
         Outcome::Success { data, content } => {
-            let capped = data
-                .as_ref()
-                .and_then(|data| data.shortened(characters_max));
+            let quoted_note = if quoted { QUOTED_NOTE } else { 0 };
+            let around = AROUND_DATA + response.meta.tool_id.chars().count() + quoted_note;
+            let room = characters_max.saturating_sub(around);
+            let capped = data.as_ref().and_then(|data| {
+                data.shortened(room)?;
+                // A note says what was cut, and takes room itself.
+                data.shortened(room.saturating_sub(CUT_NOTE))
+            });
             let (data, cut) = match capped {
                 Some((shortened, words)) => (Some(shortened), Some(words)),
                 None => (data.clone(), None),
