@@ -12,7 +12,7 @@ use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::text_provider;
 use crate::toolbox::{Toolbox, ToolboxError};
-use crate::voice_host::{Conversations, VoiceHost};
+use crate::voice_host::VoiceHost;
 use crate::watch::{KnowledgeChanges, Watch};
 use crate::web::exchange::Received;
 use crate::web::origin::OriginRule;
@@ -153,7 +153,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let world = SharedWorld::new(&config, knowledge.clone(), store.clone());
     let records = Records::open(&config, store).await?;
     let conversations = hold_conversations(&config, &records, is_over.clone());
-    let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone()];
+    let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone(), world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
     let chat = chat(
@@ -170,9 +170,9 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         profile: tools.workshop.profile.clone(),
         provider: provider::settings(&config, choice, is_over.clone()).await?,
         limits: Arc::new(config.voice.limits.clone()),
+        conversations: world.voice.clone(),
         world,
         metrics: metrics.clone(),
-        conversations: Arc::new(Conversations::default()),
         text: conversations,
     });
     let (watch, refresher) = tools.follow(&host, setup.watch)?;

@@ -14,8 +14,10 @@ use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::Metrics;
+use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_runtime::voice::{Admission, Host, Refusal};
 use windlass_session::client::ErrorCode;
+use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, ModelProfile};
 use windlass_session::session::SessionConfig;
@@ -36,9 +38,17 @@ pub(crate) struct VoiceHost {
     pub(crate) text: Arc<TextConversations>,
 }
 
-/// The conversations that have a voice session now, each with that session and its tools' version.
+/// The conversations that have a voice session now.
 #[derive(Default)]
-pub(crate) struct Conversations(Mutex<HashMap<ConversationId, (SessionId, Arc<str>)>>);
+pub(crate) struct Conversations(Mutex<HashMap<ConversationId, Talk>>);
+
+struct Talk {
+    session: SessionId,
+    /// The version of its tools.
+    version: Arc<str>,
+    /// Its client has not left it; one that has may begin anew.
+    has_client: bool,
+}
 
 impl Conversations {
     fn enter(
@@ -51,18 +61,52 @@ impl Conversations {
         if running.contains_key(conversation) {
             return None;
         }
-        running.insert(conversation.clone(), (session.clone(), version.clone()));
+        let talk = Talk {
+            session: session.clone(),
+            version: version.clone(),
+            has_client: true,
+        };
+        running.insert(conversation.clone(), talk);
         Some(Lease {
             conversations: self.clone(),
             conversation: conversation.clone(),
         })
     }
 
+    /// Whether somebody talks in this conversation now.
+    pub(crate) fn is_talking(&self, conversation: &ConversationId) -> bool {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        running
+            .get(conversation)
+            .is_some_and(|talk| talk.has_client)
+    }
+
     /// Says of each session that has other tools than these that it keeps them.
     pub(crate) fn report_older_than(&self, version: &str) {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (session, own) in running.values().filter(|(_, own)| **own != *version) {
+        for Talk {
+            session,
+            version: own,
+            ..
+        } in running.values().filter(|talk| *talk.version != *version)
+        {
             tracing::info!(%session, own = %own, newest = version, "a session goes on with older tools");
+        }
+    }
+}
+
+/// Notes who is there.
+impl Subscriber for Conversations {
+    fn event(&self, session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
+        let has_client = match event {
+            SessionEvent::ClientConnected => true,
+            SessionEvent::ClientLost => false,
+            _ => return,
+        };
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let talk = running.get_mut(&session.conversation_id);
+        if let Some(talk) = talk.filter(|talk| talk.session == session.session_id) {
+            talk.has_client = has_client;
         }
     }
 }
@@ -91,9 +135,12 @@ impl Host for VoiceHost {
             .of_user(&caller.client_id, start.user_id.as_deref());
         self.refuse_blocked(&user_id, world.as_ref())?;
         let session_id = ids::session_id().map_err(|error| broken(&error))?;
-        let conversation_id = match start.conversation_id.take() {
-            Some(id) => ConversationId::new(id),
-            None => ids::conversation_id().map_err(|error| broken(&error))?,
+        let (conversation_id, is_new) = match start.conversation_id.take() {
+            Some(id) => (ConversationId::new(id), false),
+            None => (
+                ids::conversation_id().map_err(|error| broken(&error))?,
+                true,
+            ),
         };
         let toolbox = self.toolbox.load();
         let tools = toolbox.of(Mode::Voice);
@@ -105,7 +152,13 @@ impl Host for VoiceHost {
                 message: "this conversation has a voice session already; end that one first"
                     .to_owned(),
             })?;
-        let (history, pending_request) = self.handed_over(caller, &conversation_id, &mut start)?;
+        // Nobody can know a conversation whose id has just been made.
+        let known = match is_new {
+            true => None,
+            false => self.find(&conversation_id)?,
+        };
+        let (history, pending_request) =
+            self.handed_over(caller, &conversation_id, known, &mut start);
         let system_instruction = tools.instruction();
         let estimate = tools.estimate(&system_instruction);
         let window = self.profile.context_tokens_max;
@@ -155,11 +208,12 @@ impl VoiceHost {
         &self,
         caller: &Caller,
         id: &ConversationId,
+        known: Option<Arc<Conversation>>,
         start: &mut Start,
-    ) -> Result<(Vec<HistoryEntry>, Option<String>), Refusal> {
+    ) -> (Vec<HistoryEntry>, Option<String>) {
         let told = std::mem::take(&mut start.history);
         let asked = start.pending_request.take().map(|asked| asked.into_inner());
-        let conversation = self.find(id)?.unwrap_or_else(|| {
+        let conversation = known.unwrap_or_else(|| {
             let (conversation, is_new) = self.text.open(id, caller.keeper());
             if is_new {
                 conversation.seed(&told);
@@ -167,14 +221,12 @@ impl VoiceHost {
             conversation
         });
         if !conversation.admits(&caller.client_id) {
-            return Ok((told, asked));
+            return (told, asked);
         }
         let said = conversation.said();
         let history = if said.is_empty() { told } else { said };
-        Ok((
-            history,
-            asked.or_else(|| conversation.take_pending_request()),
-        ))
+        let asked = asked.or_else(|| conversation.take_pending_request());
+        (history, asked)
     }
 
     /// Fails where the store does: whose a conversation is must be known before anybody enters it.

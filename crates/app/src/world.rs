@@ -1,8 +1,9 @@
-//! The capabilities that tools are given: clock, knowledge base, blocks. Owns none of them.
+//! The capabilities that tools are given: clock, knowledge base, blocks, and who talks by voice. Owns none of them.
 
 use crate::clock;
 use crate::knowledge::assets;
 use crate::users;
+use crate::voice_host::Conversations;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_runtime::config::Config;
@@ -10,7 +11,7 @@ use windlass_store::Store;
 use windlass_tool::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Knowledge, World,
 };
-use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, UserId};
 
 /// The world as every session sees it.
 #[derive(Clone)]
@@ -19,6 +20,7 @@ pub(crate) struct SharedWorld {
     pub(crate) store: Arc<dyn Store>,
     /// Where the files of pictures lie.
     pub(crate) knowledge_folder: Arc<Path>,
+    pub(crate) voice: Arc<Conversations>,
 }
 
 impl World for SharedWorld {
@@ -53,6 +55,10 @@ impl World for SharedWorld {
         );
         Box::pin(async move { Some(file.await?.bytes.into()) })
     }
+
+    fn is_in_voice(&self, conversation: &ConversationId) -> bool {
+        self.voice.is_talking(conversation)
+    }
 }
 
 impl SharedWorld {
@@ -64,6 +70,7 @@ impl SharedWorld {
         Self {
             knowledge,
             store,
+            voice: Arc::default(),
             knowledge_folder: config.folders.knowledge.as_path().into(),
         }
     }
@@ -132,6 +139,10 @@ impl World for NamedUsersWorld {
         bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
         self.shared.picture(address, user_id, bytes_max)
+    }
+
+    fn is_in_voice(&self, conversation: &ConversationId) -> bool {
+        self.shared.is_in_voice(conversation)
     }
 }
 

@@ -28,14 +28,12 @@ impl Handler for Starter {
 fn start(invocation: &Invocation) -> Outcome {
     let context = &invocation.context;
     require_active(context, "start a voice session")?;
-    match context.mode {
-        Mode::Voice => {
-            return Err(report(
-                FailureKind::SessionActive,
-                "the conversation is in voice already",
-            ));
-        }
-        Mode::Text => {}
+    let conversation = &context.caller.conversation_id;
+    if context.mode == Mode::Voice || context.world.is_in_voice(conversation) {
+        return Err(report(
+            FailureKind::SessionActive,
+            "the conversation is in voice already",
+        ));
     }
     let arguments: Arguments<'_> = read(&invocation.arguments)?;
     let pending_request = said(&arguments.pending_request);

@@ -296,6 +296,11 @@ pub trait World: Send + Sync {
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
         Box::pin(std::future::ready(None))
     }
+
+    /// Whether somebody talks in this conversation by voice now.
+    fn is_in_voice(&self, _conversation: &ConversationId) -> bool {
+        false
+    }
 }
 
 /// What the addresses of the knowledge base's files on this server begin with; the record's id follows.

@@ -1,5 +1,6 @@
 //! Voice sessions over real sockets, against the demo model behind the real protocol.
 
+use crate::chat::{chat, echo, user};
 use crate::support::config;
 use crate::support::http::{get, post_with};
 use crate::support::voice_client::VoiceClient;
@@ -18,6 +19,38 @@ pub(crate) async fn server(data: &Path, keys: &[(&'static str, &str)]) -> (Serve
     .unwrap();
     let address = server.address().to_string();
     (server, address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_is_not_handed_over_while_its_conversation_talks_by_voice() {
+    let chat = chat(echo, &[]).await;
+    let (address, body) = (
+        chat.address.clone(),
+        |id: &str| json!({"id": "c", "messages": [user(id, "Talk.")]}),
+    );
+    let start = json!({"type": "start", "conversationId": "c"});
+    let (mut client, _) = VoiceClient::start(&address, start).await;
+    let asked = chat.ask(&body("a"));
+    assert!(
+        asked.body.contains("already in voice") || asked.body.contains("in voice already"),
+        "{}",
+        asked.body
+    );
+    assert!(
+        !asked.body.contains("data-voice-session-start"),
+        "{}",
+        asked.body
+    );
+    client.send(json!({"type": "stop"})).await;
+    client.expect_close().await;
+    // Its place is free a moment after its client has heard of the end.
+    for number in 0..1_000 {
+        let asked = chat.ask(&body(&format!("b-{number}")));
+        if asked.body.contains("data-voice-session-start") {
+            return;
+        }
+    }
+    panic!("the conversation stays in voice");
 }
 
 #[tokio::test(flavor = "multi_thread")]

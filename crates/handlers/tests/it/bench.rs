@@ -46,6 +46,7 @@ pub(crate) struct Fakes {
     pub(crate) blocks: Mutex<Vec<Block>>,
     pub(crate) blocks_fail: Mutex<bool>,
     pub(crate) outbox_is_closed: Mutex<bool>,
+    pub(crate) is_in_voice: Mutex<bool>,
     pub(crate) messages: Mutex<Vec<HandlerMessage>>,
     /// How long after [`NOW_UNIX_MS`] it is.
     pub(crate) elapsed_ms: Mutex<u64>,
@@ -258,6 +259,10 @@ impl Handle {
 }
 
 impl World for Handle {
+    fn is_in_voice(&self, _: &ConversationId) -> bool {
+        *self.0.is_in_voice.lock().unwrap()
+    }
+
     fn now_unix_ms(&self) -> u64 {
         NOW_UNIX_MS + *self.0.elapsed_ms.lock().unwrap()
     }

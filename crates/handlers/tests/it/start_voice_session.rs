@@ -64,6 +64,15 @@ fn a_voice_session_cannot_be_started_from_voice() {
 }
 
 #[test]
+fn a_voice_session_cannot_be_started_beside_one_of_the_same_conversation() {
+    let bench = Bench::new(Mode::Text);
+    *bench.fakes.is_in_voice.lock().unwrap() = true;
+    let report = bench.report("start_voice_session", json!({}));
+    assert_eq!(report.kind, FailureKind::SessionActive);
+    assert!(bench.fakes.messages.lock().unwrap().is_empty());
+}
+
+#[test]
 fn a_client_that_is_not_ready_is_a_transient_failure_without_side_effects() {
     let bench = Bench::new(Mode::Text);
     *bench.fakes.outbox_is_closed.lock().unwrap() = true;
