@@ -42,7 +42,7 @@ pub(crate) fn read(
     report: &mut Report<'_>,
 ) -> Option<Guide> {
     let documentation = normalise(text);
-    let lines: Vec<Line<'_>> = lines(&documentation).collect();
+    let lines = lines(&documentation);
     check_title(&lines, report);
     let summary = summary(&lines, report);
     check_examples(&lines, Kind::Guide, parameters, report);
@@ -55,7 +55,7 @@ pub(crate) fn read(
 /// Reads the text of a `doc_summary.md`.
 pub(crate) fn read_summary(text: &str, report: &mut Report<'_>) -> Option<String> {
     let text = normalise(text);
-    summary(&lines(&text).collect::<Vec<_>>(), report)
+    summary(&lines(&text), report)
 }
 
 /// Reads a `doc.md`, which has to have seven sections.
@@ -65,7 +65,7 @@ pub(crate) fn read_documentation(
     report: &mut Report<'_>,
 ) -> String {
     let documentation = normalise(text);
-    let lines: Vec<Line<'_>> = lines(&documentation).collect();
+    let lines = lines(&documentation);
     for section in SECTIONS {
         // The documents write "Common Mistakes (Do Not)" as well.
         let there = lines.iter().any(|line| {
@@ -89,7 +89,11 @@ struct Line<'t> {
     /// From 1.
     number: usize,
     text: &'t str,
+    /// Without the marks of a block quote.
+    quoted: &'t str,
     place: Place<'t>,
+    /// The level of a heading that is one by the line under it, which is a part of it.
+    underlined: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,12 +112,17 @@ impl<'t> Line<'t> {
             return None;
         }
         let text = self.text.trim();
+        if let Some(level) = self.underlined {
+            let is_line = text.bytes().all(|byte| matches!(byte, b'=' | b'-'));
+            return Some((level, if is_line { "" } else { text }));
+        }
         let level = text.bytes().take_while(|byte| *byte == b'#').count();
         let rest = &text[level..];
-        let is_heading = (1..=6).contains(&level) && (rest.is_empty() || rest.starts_with(' '));
+        let is_heading =
+            (1..=6).contains(&level) && (rest.is_empty() || rest.starts_with([' ', '\t']));
         // As many number signs may close it again, as in `## Examples ##`.
         let open = rest.trim_end_matches('#');
-        let rest = if open.is_empty() || open.ends_with(' ') {
+        let rest = if open.is_empty() || open.ends_with([' ', '\t']) {
             open
         } else {
             rest
@@ -122,11 +131,14 @@ impl<'t> Line<'t> {
     }
 }
 
-fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
-    // A fence is three or more backticks or tildes; as many of the same close it, as in CommonMark.
-    let mut open: Option<(u8, usize)> = None;
-    text.lines().enumerate().map(move |(index, text)| {
-        let trimmed = text.trim();
+fn lines<'t>(text: &'t str) -> Vec<Line<'t>> {
+    // A fence is three or more backticks or tildes; as many of the same close it, as in CommonMark, or the end of the block
+    // quote that it stands in.
+    let mut open: Option<(u8, usize, usize)> = None;
+    let line = |(index, text): (usize, &'t str)| {
+        let (depth, quoted) = unquote(text);
+        open = open.filter(|(_, _, opened)| depth >= *opened);
+        let trimmed = quoted.trim();
         let fence = trimmed
             .bytes()
             .next()
@@ -137,11 +149,11 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         let word = trimmed[length..].trim();
         let place = match (open, fence) {
             (None, Some(fence)) if length >= 3 && !word.contains('`') => {
-                open = Some((fence, length));
+                open = Some((fence, length, depth));
                 Place::Opening(word)
             }
             (None, _) => Place::Prose,
-            (Some((opener, least)), Some(fence))
+            (Some((opener, least, _)), Some(fence))
                 if fence == opener && length >= least && word.is_empty() =>
             {
                 open = None;
@@ -152,9 +164,51 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         Line {
             number: index + 1,
             text,
+            quoted,
             place,
+            underlined: None,
         }
-    })
+    };
+    let mut lines: Vec<Line<'_>> = text.lines().enumerate().map(line).collect();
+    underline(&mut lines);
+    lines
+}
+
+/// How many marks of block quotes a line begins with, and what follows them.
+fn unquote(text: &str) -> (usize, &str) {
+    let (mut depth, mut rest) = (0, text);
+    while let Some(quoted) = rest.trim_start().strip_prefix('>') {
+        depth += 1;
+        rest = quoted.strip_prefix(' ').unwrap_or(quoted);
+    }
+    (depth, rest)
+}
+
+/// Finds headings of one line that stand between an empty line and one of `=` or `-`.
+fn underline(lines: &mut [Line<'_>]) {
+    let is_empty = |line: &Line<'_>| line.text.trim().is_empty();
+    for at in 1..lines.len() {
+        let [title, line] = &lines[at - 1..=at] else {
+            continue;
+        };
+        let mark = line.text.trim();
+        let level = match mark.bytes().next() {
+            Some(b'=') if mark.bytes().all(|byte| byte == b'=') => 1,
+            Some(b'-') if mark.bytes().all(|byte| byte == b'-') => 2,
+            Some(_) | None => continue,
+        };
+        let begins = at < 2 || is_empty(&lines[at - 2]);
+        let is_title = title.place == Place::Prose && line.place == Place::Prose;
+        let is_words = !is_empty(title) && title.heading().is_none();
+        let is_item = title
+            .text
+            .trim_start()
+            .starts_with(['-', '*', '+', '>', '|']);
+        if begins && is_title && is_words && !is_item {
+            lines[at - 1].underlined = Some(level);
+            lines[at].underlined = Some(level);
+        }
+    }
 }
 
 fn check_title(lines: &[Line<'_>], report: &mut Report<'_>) {
@@ -248,33 +302,89 @@ fn is_over_response(line: &str) -> bool {
             .any(|word| RESPONSES.contains(&word.as_str()))
 }
 
-/// A fenced `json` block while it is read.
+/// A fenced `json` block under a heading with examples.
 struct Block<'t> {
     first_line: usize,
     text: String,
-    /// The line of prose before it.
-    introduction: &'t str,
+    /// The line of prose before it, and its number.
+    introduction: Option<(usize, &'t str)>,
+    /// Of the line that closes it.
+    closed: Option<usize>,
 }
 
-/// Checks every fenced `json` block under a heading with examples against the parameters.
+/// Checks every example against the parameters.
 fn check_examples(
     lines: &[Line<'_>],
     kind: Kind,
     parameters: Option<&Validator>,
     report: &mut Report<'_>,
 ) {
+    for block in blocks(lines) {
+        if block.closed.is_none() {
+            report.at_line(
+                Severity::Error,
+                block.first_line - 1,
+                None,
+                "the fenced block is never closed",
+                "close it with a line of three backticks",
+            );
+        } else {
+            check_example(&block, kind, parameters, report);
+        }
+    }
+}
+
+/// The text without the examples that these parameters do not admit, and without the lines that introduce them: a schema with
+/// the words of a knowledge base may know less than the one that the guide was written for.
+pub(crate) fn without_untrue_examples(documentation: &str, parameters: &Validator) -> String {
+    let lines = lines(documentation);
+    let mut left_out = vec![false; lines.len() + 1];
+    for block in blocks(&lines) {
+        let example = json::parse(block.text.as_bytes());
+        let is_true = example.is_ok_and(|value| parameters.violations(&value).is_empty());
+        if let (false, Some(closed)) = (is_true, block.closed) {
+            let first = block
+                .introduction
+                .map_or(block.first_line - 1, |(at, _)| at);
+            left_out[first..=closed].fill(true);
+        }
+    }
+    if !left_out.contains(&true) {
+        return documentation.to_owned();
+    }
+    let mut kept = String::with_capacity(documentation.len());
+    for line in lines.iter().filter(|line| !left_out[line.number]) {
+        // No two empty lines where something stood between them.
+        if line.text.is_empty() && kept.ends_with("\n\n") {
+            continue;
+        }
+        kept.push_str(line.text);
+        kept.push('\n');
+    }
+    kept
+}
+
+fn blocks<'t>(lines: &[Line<'t>]) -> Vec<Block<'t>> {
+    let mut blocks = Vec::new();
     // The level of the heading with examples that we are under.
     let mut under: Option<usize> = None;
-    let mut introduction = "";
-    let mut block: Option<Block<'_>> = None;
+    let mut introduction = None;
+    let mut block: Option<Block<'t>> = None;
     for line in lines {
         if let Some((level, text)) = line.heading() {
-            under = under.filter(|examples| level > *examples);
+            under = under.filter(|examples| level > *examples || text.is_empty());
             // A title speaks of the tool: "Example sentences" is one that finds some.
             let is_title = level == 1 && words(text).len() > 1;
             if under.is_none() && !is_title && is_over_examples(text) {
                 under = Some(level);
             }
+        }
+        // The end of a block quote ends a block, too.
+        if !matches!(line.place, Place::Inside | Place::Closing)
+            && let Some(mut quoted) = block.take()
+        {
+            quoted.closed = Some(line.number - 1);
+            blocks.push(quoted);
         }
         match line.place {
             Place::Opening(word) => {
@@ -285,34 +395,30 @@ fn check_examples(
                 block = (is_json && under.is_some()).then(|| Block {
                     first_line: line.number + 1,
                     text: String::new(),
-                    introduction,
+                    introduction: introduction.take(),
+                    closed: None,
                 });
             }
             Place::Inside => {
                 if let Some(Block { text, .. }) = &mut block {
-                    text.push_str(line.text);
+                    text.push_str(line.quoted);
                     text.push('\n');
                 }
             }
             Place::Closing => {
-                if let Some(block) = block.take() {
-                    check_example(&block, kind, parameters, report);
+                if let Some(mut whole) = block.take() {
+                    whole.closed = Some(line.number);
+                    blocks.push(whole);
                 }
-                introduction = "";
+                introduction = None;
             }
             Place::Prose if line.text.trim().is_empty() => {}
-            Place::Prose => introduction = line.text,
+            Place::Prose if line.heading().is_some() => introduction = None,
+            Place::Prose => introduction = Some((line.number, line.text)),
         }
     }
-    if let Some(block) = block {
-        report.at_line(
-            Severity::Error,
-            block.first_line - 1,
-            None,
-            "the fenced block is never closed",
-            "close it with a line of three backticks",
-        );
-    }
+    blocks.extend(block);
+    blocks
 }
 
 fn check_example(
@@ -323,7 +429,11 @@ fn check_example(
 ) {
     let first_line = block.first_line;
     let text = block.text.as_str();
-    if kind == Kind::OlderDocument && is_over_response(block.introduction) {
+    if kind == Kind::OlderDocument
+        && block
+            .introduction
+            .is_some_and(|(_, line)| is_over_response(line))
+    {
         report.at_line(
             Severity::Warning,
             first_line - 1,

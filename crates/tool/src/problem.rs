@@ -60,7 +60,7 @@ impl fmt::Display for Problem {
 }
 
 /// How many problems of one file are listed; a file that is worse than that is not read to its end by anybody.
-const LISTED_MAX: usize = 100;
+const LISTED_MAX: usize = 1_000;
 
 /// The problems of one file, gathered while it is looked at.
 #[derive(Debug)]

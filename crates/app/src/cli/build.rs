@@ -13,7 +13,10 @@ use windlass_tool::compile::Compilation;
 use windlass_tool::problem::Severity;
 
 pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
-    let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let flags = flags([
+        ("--tools", "folders.tools", &arguments.tools),
+        ("--kb", "folders.knowledge", &arguments.kb),
+    ]);
     let config = load_config(&arguments.file, flags)?;
     let usual = config.folders.data.join(ARTIFACT_FILE);
     let path = arguments.out.clone().unwrap_or(usual);
@@ -25,7 +28,10 @@ pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
 }
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
-    let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
+    let flags = flags([
+        ("--tools", "folders.tools", &arguments.tools),
+        ("--kb", "folders.knowledge", &arguments.kb),
+    ]);
     let config = load_config(&arguments.file, flags)?;
     let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
     let compilation = compile(&config, &path)?;

@@ -111,6 +111,9 @@ struct BuildArguments {
     /// The folder of tool directories
     #[arg(long, value_name = "FOLDER")]
     tools: Option<String>,
+    /// The folder of the knowledge base
+    #[arg(long, value_name = "FOLDER")]
+    kb: Option<String>,
     /// Where the artifact goes; else tool_registry.json in the data folder
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -126,6 +129,9 @@ struct CheckArguments {
     /// The folder of tool directories
     #[arg(long, value_name = "FOLDER")]
     tools: Option<String>,
+    /// The folder of the knowledge base
+    #[arg(long, value_name = "FOLDER")]
+    kb: Option<String>,
     /// How problems are printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 2;
+const REVISION: u32 = 3;
 
 /// What is compiled, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +150,7 @@ fn compile_tool(
     let mut problems = Vec::new();
     let mut declarations = None;
     let mut readable = Readable::default();
-    let mut parameters = None;
+    let (mut parameters, mut served) = (None, None);
     match &files.schema {
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
@@ -162,7 +162,10 @@ fn compile_tool(
             // Guides are written for the schema as it stands in the file.
             let schema = readable.parameters.as_ref();
             parameters = schema.and_then(|schema| Validator::compile(schema).ok());
-            vocabulary::put_in(source.vocabularies, &mut readable);
+            if vocabulary::put_in(source.vocabularies, &mut readable) {
+                let schema = readable.parameters.as_ref();
+                served = schema.and_then(|schema| Validator::compile(schema).ok());
+            }
             declarations = dialect::declare(&readable, &mut report);
             problems.extend(report.into_problems());
         }
@@ -177,7 +180,10 @@ fn compile_tool(
         }
         File::Unreadable => {}
     }
-    let words = read_guide(files, parameters.as_ref(), &mut problems);
+    let mut words = read_guide(files, parameters.as_ref(), &mut problems);
+    if let (Some(words), Some(served)) = (&mut words, &served) {
+        words.documentation = guide::without_untrue_examples(&words.documentation, served);
+    }
     let handler = read_handler(files, readable.tool_id.as_ref(), source, &mut problems);
     let entry = || {
         Some(Entry {

@@ -4,7 +4,7 @@
 use crate::id::ToolId;
 use crate::manifest::Readable;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// By tool.
 pub type Vocabularies = BTreeMap<ToolId, Vec<Vocabulary>>;
@@ -31,10 +31,13 @@ impl Vocabulary {
     }
 }
 
-pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) {
+/// Whether the parameters are others now. An enum that has the same words in another order is left alone, and so is the
+/// version of tools that fit the base as they stand.
+pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) -> bool {
     let (Some(id), Some(parameters)) = (&manifest.tool_id, &mut manifest.parameters) else {
-        return;
+        return false;
     };
+    let mut is_changed = false;
     for vocabulary in vocabularies.get(id).into_iter().flatten() {
         let schema = parameters
             .pointer_mut(vocabulary.pointer)
@@ -43,15 +46,30 @@ pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) {
         let Some(schema) = schema else {
             continue;
         };
-        schema.insert("enum".to_owned(), vocabulary.values.clone().into());
-        if schema.contains_key("default")
-            && let Some(default) = &vocabulary.default
+        if !has_all(schema.get("enum"), &vocabulary.values) {
+            schema.insert("enum".to_owned(), vocabulary.values.clone().into());
+            is_changed = true;
+        }
+        if let (Some(known), Some(default)) = (schema.get("default"), &vocabulary.default)
+            && known != default
         {
             // A default that is none of the words is left to whoever gets the call.
             match vocabulary.values.contains(default) {
                 true => schema.insert("default".to_owned(), default.as_str().into()),
                 false => schema.remove("default"),
             };
+            is_changed = true;
         }
     }
+    is_changed
+}
+
+/// Whether an enum has these words and no others.
+fn has_all(known: Option<&Value>, values: &[String]) -> bool {
+    let known = known
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let known: BTreeSet<_> = known.iter().map(Value::as_str).collect();
+    let values: BTreeSet<_> = values.iter().map(|word| Some(word.as_str())).collect();
+    known == values
 }

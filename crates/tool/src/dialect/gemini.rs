@@ -317,6 +317,10 @@ impl Conversion<'_, '_> {
                 properties.insert(name.clone(), schema.into());
             }
         }
+        if properties.is_empty() {
+            // Gemini refuses the whole request for an empty list; an object of which nothing is said it takes.
+            return self.notes.dropped("properties without any", here);
+        }
         draft
             .schema
             .insert("properties".to_owned(), properties.into());
@@ -374,8 +378,18 @@ impl Conversion<'_, '_> {
             .iter()
             .filter(|choice| is_of_kind(choice, kind))
             .collect();
-        if kind == "string" && !choices.is_empty() {
-            draft.schema.insert("enum".to_owned(), json!(choices));
+        // One empty text among its choices, and Gemini refuses the whole request.
+        let is_text = |choice: &&&Value| choice.as_str() != Some("");
+        let texts: Vec<&&Value> = choices.iter().filter(is_text).collect();
+        if kind == "string" && !texts.is_empty() {
+            if texts.len() < choices.len() {
+                self.notes
+                    .dropped(&format!("an empty text in {name}"), here);
+                draft
+                    .remarks
+                    .push("May be the empty text \"\", too.".to_owned());
+            }
+            draft.schema.insert("enum".to_owned(), json!(texts));
         } else if !choices.is_empty() {
             self.notes.dropped(name, here);
             let texts: Vec<String> = choices.iter().map(ToString::to_string).collect();

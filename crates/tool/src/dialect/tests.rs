@@ -70,6 +70,24 @@ fn gemini_choices() {
             note enum /parameters/properties/p/enum 1"#]],
     );
     check(
+        json!({"enum": ["", "a"], "description": "A letter"}),
+        expect![[r#"
+            {"description":"A letter. May be the empty text \"\", too.","enum":["a"],"type":"STRING"}
+            note an empty text in enum /parameters/properties/p/enum 1"#]],
+    );
+    check(
+        json!({"const": ""}),
+        expect![[r#"
+            {"description":"Always \"\".","type":"STRING"}
+            note const /parameters/properties/p/const 1"#]],
+    );
+    check(
+        json!({"type": "object", "properties": {}}),
+        expect![[r#"
+            {"type":"OBJECT"}
+            note properties without any /parameters/properties/p/properties 1"#]],
+    );
+    check(
         json!({"const": true}),
         expect![[r#"
             {"description":"Always true.","type":"BOOLEAN"}

@@ -350,6 +350,26 @@ fn a_guide_has_a_title_a_short_summary_and_true_examples() {
             format!("{GUIDE}\n## Notes\n\n```json\n{{\"titel\": 1}}\n```\n"),
             expect![""],
         ),
+        // In a block quote, under a line, and behind a tab, too.
+        (
+            format!(
+                "{GUIDE}\n## Examples\n\n> ```json\n> {{\"titel\": 1,\n>  \"title\": \"x\"}}\n> ```\n"
+            ),
+            expect![""],
+        ),
+        (
+            format!("{GUIDE}\n## Examples\n\n> ```json\n> {{\"titel\": 1}}\n\nMore.\n"),
+            expect![""],
+        ),
+        (
+            format!("{GUIDE}\nExamples\n--------\n\n```json\n{{\"titel\": 1}}\n```\n"),
+            expect![""],
+        ),
+        (
+            "Title\n=====\n\nIt does something.\n".to_owned(),
+            expect![""],
+        ),
+        ("#\tTitle\n\nIt does something.\n".to_owned(), expect![""]),
         (
             format!("{GUIDE}\n## Examples\n\n```json\n{{\"title\": \"x\"}}\n"),
             expect![
