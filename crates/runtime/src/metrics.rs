@@ -133,7 +133,7 @@ impl Subscriber for Metrics {
 impl Counted {
     fn tool(&mut self, record: &CallRecord) -> &mut ToolCounts {
         let name: &str = if record.tool().is_some() {
-            record.tool_name()
+            record.shown_name()
         } else {
             NO_SUCH_TOOL
         };
@@ -175,7 +175,7 @@ impl Counted {
             let p95 = tool.response_characters.percentiles().p95;
             tool.is_warned = p95 > RESPONSE_CHARACTERS_WARNING;
             if tool.is_warned {
-                let tool = record.tool_name();
+                let tool = record.shown_name();
                 tracing::warn!(%tool, p95, "the responses of a tool are long for a model to read");
             }
         }

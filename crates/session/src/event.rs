@@ -3,6 +3,7 @@
 
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
 use crate::model::{LostReason, Role, Usage};
+use crate::policy::shorten;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -239,6 +240,11 @@ impl CallRecord {
     /// As the model spelt it.
     pub fn tool_name(&self) -> &Arc<str> {
         &self.slot.name
+    }
+
+    /// The same for those who show or write it: the beginning of a name that no tool can have.
+    pub fn shown_name(&self) -> &str {
+        shorten(&self.slot.name)
     }
 
     /// `None` where there is no such tool.

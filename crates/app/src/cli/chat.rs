@@ -221,7 +221,7 @@ impl TurnSink for Terminal {
             | SessionEvent::CallCancelled(record) => {
                 if let Some(error) = record.response.expose().error() {
                     let code = error.error_type.code();
-                    self.line(&printable(&format!("  ({}: {code})", record.tool_name())));
+                    self.line(&printable(&format!("  ({}: {code})", record.shown_name())));
                 }
             }
             _ => {}

@@ -161,7 +161,8 @@ fn call_messages() -> Vec<Value> {
         written(&ServerMessage::ToolCallStarted {
             call_id: CallNumber(1),
             tool: "kb_search",
-            args: Cow::Owned(arguments.as_object().unwrap().clone().into()),
+            args: Some(Cow::Owned(arguments.as_object().unwrap().clone().into())),
+            args_omitted: false,
             status: "Searching for designer of Fram".into(),
         }),
         written(&ServerMessage::ToolProgress {
@@ -176,6 +177,7 @@ fn call_messages() -> Vec<Value> {
             duration_ms: 12,
             error_type: None,
             args: None,
+            args_omitted: false,
             result: Some("{\"results\":[{\"id\":\"person:colin_archer\"}]}".into()),
         }),
         written(&ServerMessage::ToolCallFinished {
@@ -187,6 +189,7 @@ fn call_messages() -> Vec<Value> {
             args: Some(Cow::Owned(
                 json!({"query": "Fram"}).as_object().unwrap().clone().into(),
             )),
+            args_omitted: false,
             result: None,
         }),
         written(&ServerMessage::ToolsComplete { tool_count: 1 }),

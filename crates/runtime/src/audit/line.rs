@@ -244,7 +244,7 @@ fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
     let sensitive = record.tool().map_or(&[][..], |tool| &tool.sensitive);
     CallLine {
         turn: record.turn(),
-        tool_id: record.tool_name(),
+        tool_id: record.shown_name(),
         tool_version: response.meta.tool_version.as_deref(),
         registry_version: &response.meta.registry_version,
         category: record.category().map(|category| category.as_str()),

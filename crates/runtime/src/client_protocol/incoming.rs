@@ -192,6 +192,7 @@ fn body<'a, T: Deserialize<'a>>(text: &'a [u8], name: &str) -> Result<T, Rejecti
 
 fn start(start: StartBody) -> Result<Start, Rejection> {
     let mut history = start.conversation_history.unwrap_or_default();
+    history.retain(|entry| !entry.content.trim().is_empty());
     let surplus = history.len().saturating_sub(HISTORY_ENTRIES_MAX);
     history.drain(..surplus);
     Ok(Start {
@@ -265,6 +266,9 @@ fn image(image: &ImageBody<'_>) -> Result<ClientMessage, Rejection> {
     }
     let data = base64_simd::forgiving_decode_to_vec(image.data.as_bytes())
         .map_err(|_| Rejection::bad("the image's data is not base64"))?;
+    if data.is_empty() {
+        return Err(Rejection::bad("the image has no data"));
+    }
     Ok(ClientMessage::Image {
         mime_type: image.mime_type.clone(),
         data: Sensitive(data.into()),
@@ -301,7 +305,7 @@ mod tests {
             ),
             (
                 r#"{"type":"start","userId":"ada","conversationId":"c1","resume":"t","audio":"json",
-                    "conversationHistory":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],
+                    "conversationHistory":[{"role":"user","content":"Hi"},{"role":"user","content":" \n"},{"role":"assistant","content":"Hello"}],
                     "pendingRequest":"Who built Fram?","clientVersion":3}"#,
                 ClientMessage::Start(start),
             ),
@@ -379,6 +383,10 @@ mod tests {
             (
                 r#"{"type":"image","mimeType":"image/svg+xml","data":""}"#,
                 ErrorCode::Unsupported,
+            ),
+            (
+                r#"{"type":"image","mimeType":"image/png","data":""}"#,
+                ErrorCode::BadMessage,
             ),
         ] {
             let refused = parse(text.as_bytes()).unwrap_err();

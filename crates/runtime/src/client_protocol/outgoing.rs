@@ -18,6 +18,10 @@ use windlass_tool::sensitive::Sensitive;
 /// Characters of a result that a client is shown.
 const RESULT_CHARACTERS_MAX: usize = 300;
 
+/// Bytes of a call's arguments that a client is shown. Longer ones are left out as a whole: a client that cannot take them
+/// would lose its session.
+const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
+
 /// One message to the client. Times are RFC 3339, durations are milliseconds unless the name says otherwise.
 #[derive(Clone, Debug, Serialize)]
 #[serde(
@@ -53,7 +57,11 @@ pub enum ServerMessage<'a> {
         #[serde(serialize_with = "call_name")]
         call_id: CallNumber,
         tool: &'a str,
-        args: Cow<'a, Arguments>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        args: Option<Cow<'a, Arguments>>,
+        /// They are too long to be shown.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        args_omitted: bool,
         status: Cow<'a, str>,
     },
     ToolProgress {
@@ -74,6 +82,8 @@ pub enum ServerMessage<'a> {
         /// Of a call that was refused or cancelled, and may not have been said to have started.
         #[serde(skip_serializing_if = "Option::is_none")]
         args: Option<Cow<'a, Arguments>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        args_omitted: bool,
         /// The beginning of the result's JSON, for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<Cow<'a, str>>,
@@ -281,11 +291,21 @@ pub fn of_event(event: &SessionEvent) -> Option<ServerMessage<'_>> {
     }
 }
 
+/// The arguments where they are short enough, and whether they are not.
+fn of_bearable_length(args: Cow<'_, Arguments>) -> (Option<Cow<'_, Arguments>>, bool) {
+    let is_bearable = args.written_bytes() <= ARGUMENTS_BYTES_MAX;
+    (is_bearable.then_some(args), !is_bearable)
+}
+
 fn call_started(started: &CallStarted) -> ServerMessage<'_> {
+    let sensitive = &started.tool().sensitive;
+    let (args, args_omitted) =
+        of_bearable_length(without_sensitive(started.arguments().expose(), sensitive));
     ServerMessage::ToolCallStarted {
         call_id: started.call(),
         tool: started.tool().id.as_str(),
-        args: without_sensitive(started.arguments().expose(), &started.tool().sensitive),
+        args,
+        args_omitted,
         status: match &started.status {
             Some(status) => Cow::Borrowed(status),
             None => Cow::Owned(format!("Running {}", started.tool().id)),
@@ -328,13 +348,15 @@ fn call_finished<'r>(
     args: Option<Cow<'r, Arguments>>,
 ) -> ServerMessage<'r> {
     let response = record.response.expose();
+    let (args, args_omitted) = args.map_or((None, false), of_bearable_length);
     ServerMessage::ToolCallFinished {
         call_id: record.call(),
-        tool: record.tool_name(),
+        tool: record.shown_name(),
         ok: response.is_ok(),
         duration_ms: response.meta.duration_ms,
         error_type: record.error_type(),
         args,
+        args_omitted,
         result: shown_result(record),
     }
 }

@@ -215,6 +215,10 @@ impl Driver {
             }
             _ if !self.client.is_open() => {}
             Message::Binary(pcm) => self.microphone(&pcm, now),
+            Message::Text(text) if std::str::from_utf8(&text).is_err() => {
+                // RFC 6455, section 8.1.
+                self.client.close(1007, "a text message is not UTF-8");
+            }
             Message::Text(text) => match parse(&text) {
                 Ok(message) => self.parsed_message(message, now),
                 Err(rejection) => self.bad_message(rejection.code, rejection.message),

@@ -104,6 +104,8 @@ async fn a_refused_call_is_a_line_too() {
     assert_eq!(lines[0]["event"], "tool_rejection");
     assert_eq!(lines[0]["errorType"], "NOT_FOUND");
     assert_eq!(lines[0]["toolVersion"], Value::Null);
+    let lines = self::lines(&"n".repeat(5_000), json!({}), AuditedArguments::Hash).await;
+    assert_eq!(lines[0]["toolId"], "n".repeat(64));
 }
 
 #[tokio::test(start_paused = true)]

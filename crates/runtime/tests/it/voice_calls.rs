@@ -62,6 +62,34 @@ async fn a_refused_call_is_shown_with_its_error_type() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_too_long_of_a_call_is_not_shown_and_costs_no_session() {
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![echo()],
+        ..Setting::default()
+    })
+    .await;
+    let long = json!({ "text": "x".repeat(20_000) });
+    answer(&mut provider, "call-00001", "echo", long).await;
+    let started = stage.client.until("tool_call_started").await;
+    assert_eq!(
+        (started.get("args"), &started["argsOmitted"]),
+        (None, &json!(true))
+    );
+    let long = json!({ "texd": "x".repeat(600_000) });
+    let name = "n".repeat(5_000);
+    let response = answer(&mut provider, "call-00002", &name, long).await;
+    assert_eq!(response["error"]["type"], "NOT_FOUND");
+    stage.client.until("tool_call_finished").await;
+    assert_eq!(
+        stage.client.until("tool_call_finished").await,
+        json!({
+            "type": "tool_call_finished", "callId": "call-2", "tool": "n".repeat(64), "ok": false,
+            "durationMs": 0, "errorType": "NOT_FOUND", "argsOmitted": true
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_handler_says_comes_before_its_result_and_in_its_order() {
     for placement in [Placement::Inline, Placement::Blocking] {
         let chatty = tool_at("chatty", placement, |invocation| {

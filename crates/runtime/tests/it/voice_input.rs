@@ -1,6 +1,6 @@
 //! What clients may not send, and what that costs them: an error with its code, and only in the end the session.
 
-use crate::support::peers::{Setting, Stage, binary};
+use crate::support::peers::{Setting, Stage, binary, no_text};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_tungstenite::tungstenite::Message;
@@ -158,6 +158,15 @@ async fn dropped_audio_is_counted_while_the_session_goes_on_and_all_of_it_once()
     stage.served.await.unwrap();
     let all = counted("microphoneBytes") + counted("microphoneOverflowBytes");
     assert_eq!(all, 16 * 32_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_message_that_is_not_utf8_ends_the_connection() {
+    let mut stage = Stage::set(Setting::default()).await;
+    stage.client.send_raw(no_text()).await;
+    let said = stage.client.rest().await;
+    assert_eq!(said.last(), Some(&json!({ "close": 1007 })));
+    stage.served.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -374,10 +374,10 @@ fn tell_changes(call: &Call, out: &mut Vec<Output>) {
     }
 }
 
+/// The longest name that a tool can have, about: what is said of a longer one is its beginning.
+const NAME_BYTES_MAX: usize = 64;
+
 /// Names come from the model; what is said back of them is bounded.
-fn shorten(name: &str) -> &str {
-    let end = (0..=name.len().min(80))
-        .rev()
-        .find(|end| name.is_char_boundary(*end));
-    &name[..end.unwrap_or(0)]
+pub(crate) fn shorten(name: &str) -> &str {
+    &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }

@@ -13,7 +13,7 @@ mod recognise;
 mod reconnect;
 mod retry;
 
-pub(crate) use admit::Proposal;
+pub(crate) use admit::{Proposal, shorten};
 pub use admitted::{AdmittedCall, EffectLookup};
 pub(crate) use arguments::Completed;
 pub(crate) use idempotency::{

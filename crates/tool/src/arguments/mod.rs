@@ -74,6 +74,11 @@ impl Arguments {
         self.first_of(None).is_none()
     }
 
+    /// How many bytes they take when written, about.
+    pub fn written_bytes(&self) -> usize {
+        self.text.len() + 4 * self.nodes.len()
+    }
+
     /// A copy of one argument.
     pub fn get(&self, name: &str) -> Option<Value> {
         self.part(name).map(Part::to_value)

@@ -50,11 +50,12 @@ pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) -> bo
             schema.insert("enum".to_owned(), vocabulary.values.clone().into());
             is_changed = true;
         }
+        let is_word = |default: &String| vocabulary.values.contains(default);
         if let (Some(known), Some(default)) = (schema.get("default"), &vocabulary.default)
-            && known != default
+            && (known != default || !is_word(default))
         {
             // A default that is none of the words is left to whoever gets the call.
-            match vocabulary.values.contains(default) {
+            match is_word(default) {
                 true => schema.insert("default".to_owned(), default.as_str().into()),
                 false => schema.remove("default"),
             };

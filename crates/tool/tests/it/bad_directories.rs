@@ -355,15 +355,21 @@ fn a_guide_has_a_title_a_short_summary_and_true_examples() {
             format!(
                 "{GUIDE}\n## Examples\n\n> ```json\n> {{\"titel\": 1,\n>  \"title\": \"x\"}}\n> ```\n"
             ),
-            expect![""],
+            expect![
+                "tools/some-tool/guide.md:8:2: error: the example breaks the tool's parameters at /titel: there is no argument named `titel` (correct the example or the parameters; models copy what they read here)"
+            ],
         ),
         (
             format!("{GUIDE}\n## Examples\n\n> ```json\n> {{\"titel\": 1}}\n\nMore.\n"),
-            expect![""],
+            expect![[r#"
+                tools/some-tool/guide.md:8:1: error: the example breaks the tool's parameters at /title: `title` is required (correct the example or the parameters; models copy what they read here)
+                tools/some-tool/guide.md:8:2: error: the example breaks the tool's parameters at /titel: there is no argument named `titel` (correct the example or the parameters; models copy what they read here)"#]],
         ),
         (
             format!("{GUIDE}\nExamples\n--------\n\n```json\n{{\"titel\": 1}}\n```\n"),
-            expect![""],
+            expect![[r#"
+                tools/some-tool/guide.md:9:1: error: the example breaks the tool's parameters at /title: `title` is required (correct the example or the parameters; models copy what they read here)
+                tools/some-tool/guide.md:9:2: error: the example breaks the tool's parameters at /titel: there is no argument named `titel` (correct the example or the parameters; models copy what they read here)"#]],
         ),
         (
             "Title\n=====\n\nIt does something.\n".to_owned(),

@@ -437,6 +437,14 @@ pub(crate) fn binary(bytes: usize) -> Message {
     Message::binary(vec![0_u8; bytes])
 }
 
+/// A text message that is no text.
+pub(crate) fn no_text() -> Message {
+    use protocol::frame::Frame;
+    use protocol::frame::coding::{Data, OpCode};
+    let payload = b"{\"type\":\"\xff\"}".to_vec();
+    Message::Frame(Frame::message(payload, OpCode::Data(Data::Text), true))
+}
+
 pub(crate) fn close_with(code: u16, reason: &str) -> Message {
     Message::Close(Some(protocol::CloseFrame {
         code: code.into(),
