@@ -163,14 +163,6 @@ impl ConversationLog {
         self.answers
     }
 
-    /// Whether the last that was said is this of the user's, which nobody has answered.
-    pub fn ends_with(&self, text: &str) -> bool {
-        let Some(Body::User(parts)) = self.messages.last().map(|message| &message.body) else {
-            return false;
-        };
-        matches!(parts.last(), Some(UserPart::Text(last)) if last.expose() == text)
-    }
-
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
