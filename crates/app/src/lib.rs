@@ -13,6 +13,7 @@ mod logging;
 mod pace;
 mod printer;
 mod provider;
+mod records;
 pub mod server;
 mod simulator;
 mod text_provider;

@@ -5,11 +5,11 @@ use crate::chat::ChatHost;
 use crate::chat::archive::Archive;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
-use crate::clock;
 use crate::failure::Failure;
 use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report, open_database};
 use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
+use crate::records::Records;
 use crate::text_provider;
 use crate::toolbox::{Toolbox, ToolboxError};
 use crate::voice_host::VoiceHost;
@@ -26,7 +26,6 @@ use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,16 +33,10 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, watch as channel};
 use tokio::task::JoinHandle;
 use windlass_knowledge::Embedding;
-use windlass_runtime::audit::{Audit, AuditSettings, AuditedArguments};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key::ClientKey;
 use windlass_runtime::config::Config;
-use windlass_runtime::effects::EffectStore;
-use windlass_runtime::journal::{Journal, JournalSettings};
 use windlass_runtime::metrics::Metrics;
-use windlass_runtime::provider_log::ProviderLog;
-use windlass_runtime::rate::MemoryRateLimiter;
-use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
@@ -52,10 +45,6 @@ use windlass_store::{SqliteStore, Store, StoreLimits};
 pub use crate::toolbox::Handlers;
 pub use windlass_runtime::config;
 
-/// The audit's name in the data folder.
-const AUDIT_FILE: &str = "audit.jsonl";
-/// The journals' folder in the data folder.
-const JOURNAL_FOLDER: &str = "journal";
 /// Connections that wait in the system until they are accepted.
 const CONNECTIONS_WAITING_MAX: u32 = 1_024;
 /// What the sessions' own time to end is exceeded by before they are left to themselves.
@@ -81,57 +70,6 @@ pub struct Server {
     shutdown_timeout: Duration,
     _watch: Option<Watch>,
     _refresher: Refresher,
-}
-
-/// Where a server writes down what sessions do.
-struct Records {
-    store_thread: StoreThread,
-    audit: Option<Arc<Audit>>,
-    journal: Option<Arc<Journal>>,
-}
-
-impl Records {
-    async fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        let audit = go_on_with_audit(audit_settings(config), store.clone()).await?;
-        let journal = open_journal(config)?;
-        let surroundings = Surroundings::with_audit(clock::now_unix_ms, audit.clone());
-        let store_thread = StoreThread::start(store, StoreSettings::default(), surroundings)
-            .map_err(Failure::of)?;
-        Ok(Self {
-            store_thread,
-            audit,
-            journal,
-        })
-    }
-
-    fn shared(&self, metrics: Arc<Metrics>, others: Vec<Arc<dyn Subscriber>>) -> Shared {
-        let store = Arc::new(self.store_thread.handle());
-        let (audit, journal) = (self.audit.clone(), self.journal.clone());
-        shared(store, audit, metrics, others, journal)
-    }
-
-    /// Writes what waits. Joining the threads blocks, and there is nothing left to keep moving.
-    fn close(self) {
-        // What sessions have left to be stored comes first: the audit may have to tell of it.
-        self.store_thread.close();
-        if let Some(audit) = self.audit {
-            audit.close();
-        }
-        if let Some(journal) = self.journal {
-            journal.close();
-        }
-    }
-}
-
-/// Reads what the audit and the ledger hold, and may wait for another process that is writing: not where sessions run.
-async fn go_on_with_audit(
-    settings: Option<AuditSettings>,
-    store: Arc<dyn Store>,
-) -> Result<Option<Arc<Audit>>, Failure> {
-    let open = move |settings| Audit::open_after(settings, &*store, &clock::now_unix_ms);
-    let opened = tokio::task::spawn_blocking(|| settings.map(open).transpose()).await;
-    let audit = opened.map_err(Failure::of)?.map_err(Failure::of)?;
-    Ok(audit.map(Arc::new))
 }
 
 /// Opens everything and listens.
@@ -366,70 +304,6 @@ pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Fai
     let (base, report) = maker.make(Embedding::AtHand, &mut |_| ()).await?;
     log_report(&maker, &base, &report);
     Ok(LiveKnowledge::new(base))
-}
-
-pub(crate) fn open_audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure> {
-    let audit = audit_settings(config).map(Audit::open_with).transpose();
-    Ok(audit.map_err(Failure::of)?.map(Arc::new))
-}
-
-/// Where and how the audit is written, where it is.
-fn audit_settings(config: &Config) -> Option<AuditSettings> {
-    if !config.audit.enabled {
-        return None;
-    }
-    let arguments = match config.audit.arguments {
-        true => AuditedArguments::Visible,
-        false => AuditedArguments::Hash,
-    };
-    Some(AuditSettings {
-        path: audit_path(config),
-        arguments,
-        file_bytes_max: config.audit.file_bytes_max.get(),
-    })
-}
-
-/// The file of the audit that grows.
-pub(crate) fn audit_path(config: &Config) -> PathBuf {
-    let usual = || config.folders.data.join(AUDIT_FILE);
-    config.audit.path.clone().unwrap_or_else(usual)
-}
-
-pub(crate) fn open_journal(config: &Config) -> Result<Option<Arc<Journal>>, Failure> {
-    let settings = &config.journal;
-    if !settings.enabled {
-        return Ok(None);
-    }
-    let usual = || config.folders.data.join(JOURNAL_FOLDER);
-    let journal = Journal::start(JournalSettings {
-        folder: settings.folder.clone().unwrap_or_else(usual),
-        file_bytes_max: settings.file_bytes_max.get(),
-        files_max: settings.files_max.count(),
-    })
-    .map_err(Failure::of)?;
-    Ok(Some(Arc::new(journal)))
-}
-
-/// What all sessions share, with those that watch them.
-pub(crate) fn shared(
-    store: Arc<dyn EffectStore>,
-    audit: Option<Arc<Audit>>,
-    metrics: Arc<Metrics>,
-    others: Vec<Arc<dyn Subscriber>>,
-    journal: Option<Arc<Journal>>,
-) -> Shared {
-    let audit = audit.map(|audit| audit as Arc<dyn Subscriber>);
-    Shared {
-        store,
-        rate_limiter: Arc::new(MemoryRateLimiter::default()),
-        subscribers: audit
-            .into_iter()
-            .chain([metrics as Arc<dyn Subscriber>])
-            .chain([Arc::new(ProviderLog::default()) as Arc<dyn Subscriber>])
-            .chain(others)
-            .collect(),
-        journal,
-    }
 }
 
 /// A port that is taken early, so that one that is not to be had is said at once, and at which nobody is let in yet.

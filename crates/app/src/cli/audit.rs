@@ -3,7 +3,7 @@
 use super::{AuditArguments, AuditCommand, VerifyArguments, flags, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::server;
+use crate::records;
 use std::path::PathBuf;
 use windlass_runtime::audit;
 
@@ -37,7 +37,7 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
 fn configured(arguments: &VerifyArguments) -> Result<Vec<PathBuf>, Failure> {
     let flags = flags([("--data", "folders.data", &arguments.data)]);
     let config = load_config(&arguments.file, flags)?;
-    let path = server::audit_path(&config);
+    let path = records::audit_path(&config);
     let files = audit::files_of(&path).unwrap_or_default();
     match files.is_empty() {
         true => Err(Failure::Failed(format!(

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::toolbox::Workshop;
 use crate::world::SharedWorld;
-use crate::{clock, provider, server};
+use crate::{clock, provider, records, server};
 use serde_json::Value;
 use std::io::BufRead;
 use std::sync::Arc;
@@ -39,15 +39,15 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(Failure::of)?;
-    let audit = server::open_audit(&config)?;
+    let audit = records::open_audit(&config)?;
     let store: Arc<dyn Store> =
         Arc::new(SqliteStore::open_with(&config.folders.data, config.store).map_err(Failure::of)?);
-    let shared = server::shared(
+    let shared = records::shared(
         Arc::new(DirectStore::new(store.clone())),
         audit.clone(),
         Arc::new(Metrics::default()),
         Vec::new(),
-        server::open_journal(&config)?,
+        records::open_journal(&config)?,
     );
     let request = runtime.block_on(request(arguments, &config, store, shared))?;
     let call = IncomingCall {

@@ -19,6 +19,7 @@ mod knowledge_moved;
 #[cfg(feature = "postgres")]
 mod knowledge_outage;
 mod knowledge_served;
+mod knowledge_services;
 mod oddities;
 mod pages;
 mod pictures;

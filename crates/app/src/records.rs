@@ -1,0 +1,136 @@
+//! Where a server writes down what sessions do: the store's thread, the audit and the journals, from their settings to their end.
+
+use crate::clock;
+use crate::failure::Failure;
+use std::path::PathBuf;
+use std::sync::Arc;
+use windlass_runtime::audit::{Audit, AuditSettings, AuditedArguments};
+use windlass_runtime::call_driver::Shared;
+use windlass_runtime::config::Config;
+use windlass_runtime::effects::EffectStore;
+use windlass_runtime::journal::{Journal, JournalSettings};
+use windlass_runtime::metrics::Metrics;
+use windlass_runtime::provider_log::ProviderLog;
+use windlass_runtime::rate::MemoryRateLimiter;
+use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
+use windlass_runtime::subscriber::Subscriber;
+use windlass_store::Store;
+
+/// The audit's name in the data folder.
+const AUDIT_FILE: &str = "audit.jsonl";
+/// The journals' folder in the data folder.
+const JOURNAL_FOLDER: &str = "journal";
+/// Where a server writes down what sessions do.
+pub(crate) struct Records {
+    pub(crate) store_thread: StoreThread,
+    audit: Option<Arc<Audit>>,
+    journal: Option<Arc<Journal>>,
+}
+
+impl Records {
+    pub(crate) async fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
+        let audit = go_on_with_audit(audit_settings(config), store.clone()).await?;
+        let journal = open_journal(config)?;
+        let surroundings = Surroundings::with_audit(clock::now_unix_ms, audit.clone());
+        let store_thread = StoreThread::start(store, StoreSettings::default(), surroundings)
+            .map_err(Failure::of)?;
+        Ok(Self {
+            store_thread,
+            audit,
+            journal,
+        })
+    }
+
+    pub(crate) fn shared(&self, metrics: Arc<Metrics>, others: Vec<Arc<dyn Subscriber>>) -> Shared {
+        let store = Arc::new(self.store_thread.handle());
+        let (audit, journal) = (self.audit.clone(), self.journal.clone());
+        shared(store, audit, metrics, others, journal)
+    }
+
+    /// Writes what waits. Joining the threads blocks, and there is nothing left to keep moving.
+    pub(crate) fn close(self) {
+        // What sessions have left to be stored comes first: the audit may have to tell of it.
+        self.store_thread.close();
+        if let Some(audit) = self.audit {
+            audit.close();
+        }
+        if let Some(journal) = self.journal {
+            journal.close();
+        }
+    }
+}
+
+/// Reads what the audit and the ledger hold, and may wait for another process that is writing: not where sessions run.
+async fn go_on_with_audit(
+    settings: Option<AuditSettings>,
+    store: Arc<dyn Store>,
+) -> Result<Option<Arc<Audit>>, Failure> {
+    let open = move |settings| Audit::open_after(settings, &*store, &clock::now_unix_ms);
+    let opened = tokio::task::spawn_blocking(|| settings.map(open).transpose()).await;
+    let audit = opened.map_err(Failure::of)?.map_err(Failure::of)?;
+    Ok(audit.map(Arc::new))
+}
+
+pub(crate) fn open_audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure> {
+    let audit = audit_settings(config).map(Audit::open_with).transpose();
+    Ok(audit.map_err(Failure::of)?.map(Arc::new))
+}
+
+/// Where and how the audit is written, where it is.
+fn audit_settings(config: &Config) -> Option<AuditSettings> {
+    if !config.audit.enabled {
+        return None;
+    }
+    let arguments = match config.audit.arguments {
+        true => AuditedArguments::Visible,
+        false => AuditedArguments::Hash,
+    };
+    Some(AuditSettings {
+        path: audit_path(config),
+        arguments,
+        file_bytes_max: config.audit.file_bytes_max.get(),
+    })
+}
+
+/// The file of the audit that grows.
+pub(crate) fn audit_path(config: &Config) -> PathBuf {
+    let usual = || config.folders.data.join(AUDIT_FILE);
+    config.audit.path.clone().unwrap_or_else(usual)
+}
+
+pub(crate) fn open_journal(config: &Config) -> Result<Option<Arc<Journal>>, Failure> {
+    let settings = &config.journal;
+    if !settings.enabled {
+        return Ok(None);
+    }
+    let usual = || config.folders.data.join(JOURNAL_FOLDER);
+    let journal = Journal::start(JournalSettings {
+        folder: settings.folder.clone().unwrap_or_else(usual),
+        file_bytes_max: settings.file_bytes_max.get(),
+        files_max: settings.files_max.count(),
+    })
+    .map_err(Failure::of)?;
+    Ok(Some(Arc::new(journal)))
+}
+
+/// What all sessions share, with those that watch them.
+pub(crate) fn shared(
+    store: Arc<dyn EffectStore>,
+    audit: Option<Arc<Audit>>,
+    metrics: Arc<Metrics>,
+    others: Vec<Arc<dyn Subscriber>>,
+    journal: Option<Arc<Journal>>,
+) -> Shared {
+    let audit = audit.map(|audit| audit as Arc<dyn Subscriber>);
+    Shared {
+        store,
+        rate_limiter: Arc::new(MemoryRateLimiter::default()),
+        subscribers: audit
+            .into_iter()
+            .chain([metrics as Arc<dyn Subscriber>])
+            .chain([Arc::new(ProviderLog::default()) as Arc<dyn Subscriber>])
+            .chain(others)
+            .collect(),
+        journal,
+    }
+}
