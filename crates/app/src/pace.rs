@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-/// With fewer voice clients than these a wake-up finds a frame or two, however long it waited.
+/// With fewer voice clients than these a wake-up finds a few frames, however long it waited.
 const CONNECTIONS_MIN: usize = 100;
-/// With so many and more the tick has its full length; with fewer it is shorter in proportion, as so is what it saves.
-const CONNECTIONS_OF_FULL_TICK: usize = 500;
 
 thread_local! {
     /// When this thread last began to work on what it had found.
@@ -35,6 +33,14 @@ impl Pace {
 
     /// Makes every worker thread keep the pace before it goes to sleep for lack of work.
     pub(crate) fn set(self: &Arc<Self>, builder: &mut Builder) {
+        self.set_with(builder, std::thread::sleep);
+    }
+
+    fn set_with(
+        self: &Arc<Self>,
+        builder: &mut Builder,
+        pause: impl Fn(Duration) + Send + Sync + 'static,
+    ) {
         if self.tick.is_zero() {
             return;
         }
@@ -42,11 +48,11 @@ impl Pace {
         builder
             .on_thread_park(move || {
                 if let Some(looked_at) = LOOKED_AT.take() {
-                    std::thread::sleep(before.rest(looked_at.elapsed()));
+                    pause(before.rest(looked_at.elapsed()));
                 }
             })
             .on_thread_unpark(move || {
-                if !after.tick_now().is_zero() {
+                if after.is_kept() {
                     LOOKED_AT.set(Some(Instant::now()));
                 }
             });
@@ -59,27 +65,23 @@ impl Pace {
 
     /// What is left of the tick for a thread that looked so long ago.
     fn rest(&self, since: Duration) -> Duration {
-        self.tick_now().saturating_sub(since)
+        match self.is_kept() {
+            true => self.tick.saturating_sub(since),
+            false => Duration::ZERO,
+        }
     }
 
-    fn tick_now(&self) -> Duration {
-        let connections = self
-            .connections
-            .get()
-            .map_or(0, |connections| *connections.borrow());
-        match connections {
-            0..CONNECTIONS_MIN => Duration::ZERO,
-            few @ CONNECTIONS_MIN..CONNECTIONS_OF_FULL_TICK => self
-                .tick
-                .mul_f64(few as f64 / CONNECTIONS_OF_FULL_TICK as f64),
-            CONNECTIONS_OF_FULL_TICK.. => self.tick,
-        }
+    fn is_kept(&self) -> bool {
+        let connections = self.connections.get();
+        connections.is_some_and(|connections| *connections.borrow() >= CONNECTIONS_MIN)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Pace;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -89,7 +91,7 @@ mod tests {
     const TICK: Duration = Duration::from_micros(500);
 
     #[test]
-    fn the_tick_grows_with_the_clients_and_what_was_worked_counts() {
+    fn a_tick_is_kept_from_a_hundred_clients_on_and_what_was_worked_counts() {
         let (sender, receiver) = watch::channel(0);
         let pace = Pace::new(TICK);
         let micros = |since| u64::try_from(pace.rest(Duration::from_micros(since)).as_micros());
@@ -98,13 +100,10 @@ mod tests {
         for (connections, since, rest) in [
             (0, 0, 0),
             (99, 0, 0),
-            (100, 0, 100),
-            (200, 0, 200),
-            (200, 150, 50),
-            (200, 201, 0),
-            (499, 0, 499),
-            (500, 0, 500),
-            (500, 20_000, 0),
+            (100, 0, 500),
+            (100, 150, 350),
+            (100, 501, 0),
+            (100_000, 20_000, 0),
             (100_000, 0, 500),
         ] {
             sender.send_replace(connections);
@@ -115,7 +114,7 @@ mod tests {
     #[test]
     fn whoever_follows_first_counts() {
         let pace = Pace::new(TICK);
-        pace.follow(watch::channel(500).1);
+        pace.follow(watch::channel(100).1);
         pace.follow(watch::channel(0).1);
         assert_eq!(pace.rest(Duration::ZERO), TICK);
     }
@@ -123,15 +122,34 @@ mod tests {
     #[test]
     fn threads_that_keep_the_pace_lose_no_wake_up() {
         let pace = Pace::new(TICK);
-        pace.follow(watch::channel(500).1);
+        pace.follow(watch::channel(100).1);
+        run(|builder| pace.set(builder));
+    }
+
+    #[test]
+    fn threads_pause_while_so_many_are_connected_and_not_otherwise() {
+        // Longer than all of it takes, so that something is left of each tick.
+        let (few, many) = (watch::channel(99).1, watch::channel(100).1);
+        for (connections, pauses) in [(few, false), (many, true)] {
+            let pace = Pace::new(Duration::from_secs(3_600));
+            pace.follow(connections);
+            let paused = Arc::new(AtomicBool::new(false));
+            let told = paused.clone();
+            run(|builder| {
+                pace.set_with(builder, move |rest| {
+                    told.fetch_or(!rest.is_zero(), Ordering::Relaxed);
+                });
+            });
+            assert_eq!(paused.load(Ordering::Relaxed), pauses);
+        }
+    }
+
+    /// Twenty clients talk to an echo on two threads that keep a pace.
+    fn run(set: impl FnOnce(&mut Builder)) {
         let mut builder = Builder::new_multi_thread();
-        pace.set(&mut builder);
-        let runtime = builder
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        runtime.block_on(async {
+        set(&mut builder);
+        let runtime = builder.worker_threads(2).enable_all().build();
+        runtime.expect("a runtime").block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let address = listener.local_addr().expect("an address");
             let echo = tokio::spawn(async move {
@@ -143,10 +161,8 @@ mod tests {
                     });
                 }
             });
-            let clients: Vec<_> = (0..20u8)
-                .map(|client| tokio::spawn(talk(address, client)))
-                .collect();
-            for client in clients {
+            let talk = |client| tokio::spawn(talk(address, client));
+            for client in (0..20).map(talk).collect::<Vec<_>>() {
                 assert_eq!(client.await.expect("a client"), 50);
             }
             echo.await.expect("the echo");

@@ -175,6 +175,7 @@ pub(crate) fn ledger_entry(effect: Effect) -> LedgerEntry {
             EffectState::Reserved | EffectState::Unknown => OutcomeState::Unknown,
         },
         is_answered: effect.is_answered,
+        reserved_at_unix_ms: effect.reserved_at_unix_ms,
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) enum Deadline {
     Lookup(CallNumber),
     /// A change that another session makes has taken as long as somebody waits to hear what came of it.
     Elsewhere(CallNumber),
-    /// The store has taken as long to look for an approval as somebody waits for it.
+    /// The store has taken as long to look for an approval as somebody waits for it, counted from the first who waits.
     Approvals,
     /// The next attempt of a call is due.
     Retry(CallNumber),

@@ -1,9 +1,8 @@
 //! Typed events of a session. Everything that watches a session (audit, metrics, client notices, inspector, callbacks of
 //! an embedding program) is a subscriber to these and to nothing else.
 
-use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
+use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
 use crate::model::{LostReason, Role, Usage};
-use crate::policy::shorten;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;

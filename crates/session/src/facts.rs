@@ -273,3 +273,11 @@ impl Deref for Slot {
         }
     }
 }
+
+/// The longest name that a tool can have, about: what is said of a longer one is its beginning.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Names come from the model; what is said back of them is bounded.
+pub(crate) fn shorten(name: &str) -> &str {
+    &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
+}

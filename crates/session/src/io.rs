@@ -100,6 +100,8 @@ pub struct LedgerEntry {
     pub response: Option<Arc<ToolResponse>>,
     /// Whether the answer has reached the model.
     pub is_answered: bool,
+    /// In milliseconds since the Unix epoch.
+    pub reserved_at_unix_ms: u64,
     /// What it was asked for with. How often the user had said something says nothing to another session, unless that has
     /// taken the place of the one that made it.
     #[serde(default)]

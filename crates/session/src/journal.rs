@@ -72,8 +72,8 @@ pub fn settings_of(registry: &Registry) -> BTreeMap<String, Tightening> {
 }
 
 /// Outputs as a journal holds them: enough to tell two apart, in words that a person can read. What is wrapped as
-/// sensitive stays out, and is told apart by a sum: all of it follows from inputs, which stand in the journal as they are
-/// for as long as outputs do.
+/// sensitive stays out. What acts on the world, the model and the client is told apart by a sum: all of it follows from
+/// inputs, which stand in the journal as they are for as long as outputs do. Events say the same once more, without one.
 pub fn texts_of(outputs: &[Output]) -> Vec<String> {
     let text = |output| {
         let text = shortened(format!("{output:?}"));
@@ -103,6 +103,7 @@ fn left_out(output: &Output) -> Option<Value> {
                 json!([question.arguments, question.preview])
             }
             ClientUpdate::ConfirmationResult { response, .. } => json!(response),
+            ClientUpdate::SessionComplete { transcripts } => json!(transcripts),
             _ => return None,
         },
         _ => return None,

@@ -78,8 +78,8 @@ pub struct Session {
     pub(crate) deadlines: Deadlines,
     pub(crate) connection: Connection,
     pub(crate) confirmations: Confirmations,
-    /// Tokens of questions of which this session knows nothing and the store may, one for each answer that waits.
-    sought: Vec<TokenHash>,
+    /// Tokens of questions of which this session knows nothing and the store may, one for each answer that waits, with what it was.
+    sought: Vec<(TokenHash, bool)>,
     unsettled: ledger::Unsettled,
     notices: notice::Notices,
     /// The model has read text that others wrote.

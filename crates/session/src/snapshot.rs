@@ -63,8 +63,6 @@ pub struct Restored {
     pub snapshot: Snapshot,
     /// The conversation's effects of the last day.
     pub effects: Vec<LedgerEntry>,
-    /// Those of them whose answers no model was given, although a session of this line asked for them.
-    pub untold: Vec<EffectId>,
     /// The conversation's questions whose time is not up, answered ones too.
     pub questions: Vec<KnownQuestion>,
 }

@@ -39,7 +39,8 @@ pub trait Store: Blocks {
     fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable>;
 
     /// Runs `work`, which only reads, on what was committed last, without waiting for whoever writes where the store can: a
-    /// conversation is found while another process holds the right to write. A step that changes something fails.
+    /// conversation is found while another process holds the right to write. In SQLite a step that changes
+    /// something fails.
     fn view(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
         self.transact(work)
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use windlass_session::io::{ApprovedQuestion, Input, TokenHash};
 use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored};
-use windlass_store::{Effect, Grant, GrantState, Store};
+use windlass_store::{Grant, GrantState, Store};
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -78,15 +78,10 @@ impl World {
                 Ok((effects, transaction.grants_of(&conversation, now_unix_ms)?))
             })
             .ok()?;
-        let began_unix_ms = saved.snapshot.began_unix_ms;
-        let is_untold =
-            |effect: &&Effect| !effect.is_answered && effect.reserved_at_unix_ms >= began_unix_ms;
-        let untold = effects.iter().filter(is_untold);
         // As the store gives it back.
         let form = serde_json::to_string(&saved.snapshot).ok()?;
         Some(Restored {
             snapshot: serde_json::from_str(&form).ok()?,
-            untold: untold.map(|effect| effect.effect_id.clone()).collect(),
             questions: grants
                 .into_iter()
                 .filter(|grant| grant.user_id == user)

@@ -3,19 +3,25 @@
 
 use crate::count::Fault;
 use crate::world::World;
-use windlass_session::client::ClientEvent;
+use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{Input, TokenHash};
 use windlass_session::model::ModelEvent;
 
 impl World {
     pub(crate) fn user_acts(&mut self, index: usize) {
         let text = || "please".to_owned().into();
+        // A client may know its messages, and send one again.
+        let message = match self.random.below(6) {
+            0 => Some(MessageKey::of("m-1")),
+            1 => Some(MessageKey::of("m-2")),
+            _ => None,
+        };
         match self.random.below(24) {
             0..=4 => self.client(
                 index,
                 ClientEvent::Text {
                     text: text(),
-                    message: None,
+                    message,
                 },
             ),
             5..=11 if self.lanes[index].is_connected => {
@@ -41,7 +47,7 @@ impl World {
                         index,
                         ClientEvent::Text {
                             text: text(),
-                            message: None,
+                            message,
                         },
                     );
                 }

@@ -337,6 +337,7 @@ impl World {
                 effect_id: effect.effect_id,
                 tool: effect.tool,
                 is_answered: effect.is_answered,
+                reserved_at_unix_ms: effect.reserved_at_unix_ms,
                 wish: serde_json::from_str(effect.intent.expose()).unwrap_or_default(),
             })
             .collect()

@@ -53,7 +53,7 @@ pub struct Server {
     pub shutdown_seconds: Whole<0, 3_600>,
     /// `None` for one per core.
     pub worker_threads: Option<Whole<1, 1_024>>,
-    /// How often a server with 500 voice clients and more looks at its sockets, in microseconds; 0 for at once.
+    /// How often a server with 100 voice clients and more looks at its sockets, in microseconds; 0 for at once.
     pub tick_us: Whole<0, 10_000>,
 }
 

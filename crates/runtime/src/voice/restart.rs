@@ -200,21 +200,9 @@ fn is_theirs(
 }
 
 fn restored(snapshot: Snapshot, left: Left) -> Restored {
-    let is_its_own =
-        |effect: &windlass_store::Effect| effect.reserved_at_unix_ms >= snapshot.began_unix_ms;
-    let is_untold = |effect: &&windlass_store::Effect| !effect.is_answered && is_its_own(effect);
-    let untold = left.effects.iter().filter(is_untold);
-    let entry = |effect: &windlass_store::Effect| {
-        let mut entry = ledger_entry(effect.clone());
-        if !is_its_own(effect) {
-            entry.wish.input = 0;
-        }
-        entry
-    };
     Restored {
-        untold: untold.map(|effect| effect.effect_id.clone()).collect(),
         questions: left.grants.into_iter().filter_map(known_question).collect(),
-        effects: left.effects.iter().map(entry).collect(),
+        effects: left.effects.into_iter().map(ledger_entry).collect(),
         snapshot,
     }
 }

@@ -9,7 +9,7 @@ use super::{BLOCKING_TOOL, DESCRIBE_TOOL, budget, confirm};
 use crate::calls::{Call, Phase};
 use crate::deadlines::Deadline;
 use crate::event::{CallStarted, SessionEvent};
-use crate::facts::{CallFacts, Delivered, Slot};
+use crate::facts::{CallFacts, Delivered, Slot, shorten};
 use crate::io::{Output, RateCharge, ReserveRequest};
 use crate::session::{Charge, Session};
 use std::sync::Arc;
@@ -96,7 +96,8 @@ impl Session {
                 self.charge(call, out);
             }
             None => {
-                if let Some(key) = kept_back {
+                // One that is looked up goes on under its own number.
+                if let Some(key) = kept_back.filter(|_| self.calls.get_mut(number).is_none()) {
                     self.deliveries.forget_open(&key, number);
                 }
                 for (slot, rule) in attached {
@@ -372,12 +373,4 @@ fn tell_changes(call: &Call, out: &mut Vec<Output>) {
             to: clamp.to,
         }));
     }
-}
-
-/// The longest name that a tool can have, about: what is said of a longer one is its beginning.
-const NAME_BYTES_MAX: usize = 64;
-
-/// Names come from the model; what is said back of them is bounded.
-pub(crate) fn shorten(name: &str) -> &str {
-    &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }

@@ -13,7 +13,7 @@ mod recognise;
 mod reconnect;
 mod retry;
 
-pub(crate) use admit::{Proposal, shorten};
+pub(crate) use admit::Proposal;
 pub use admitted::{AdmittedCall, EffectLookup};
 pub(crate) use arguments::Completed;
 pub(crate) use idempotency::{

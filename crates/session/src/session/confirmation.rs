@@ -198,7 +198,7 @@ impl Session {
     ) {
         let now = self.now;
         let Some(entry) = self.confirmations.by_token(&token_hash) else {
-            return self.seek_approval(token_hash, out);
+            return self.seek_approval(token_hash, approved, out);
         };
         let call = entry.question.call;
         if now >= entry.question.expires_at {
@@ -316,7 +316,7 @@ impl Session {
     }
 
     /// A question that nobody will answer with yes.
-    fn close_question(
+    pub(super) fn close_question(
         &mut self,
         number: CallNumber,
         error: CallError,

@@ -19,12 +19,17 @@ const SOUGHT_MAX: usize = 16;
 impl Session {
     /// No question of this session's has the token. An earlier one may have asked it: whoever approved there and sends the
     /// token again is to hear what came of it.
-    pub(super) fn seek_approval(&mut self, token_hash: TokenHash, out: &mut Vec<Output>) {
+    pub(super) fn seek_approval(
+        &mut self,
+        token_hash: TokenHash,
+        approved: bool,
+        out: &mut Vec<Output>,
+    ) {
         if self.sought.len() >= SOUGHT_MAX {
             return self.refuse_token(None, out);
         }
-        let is_asked = self.sought.contains(&token_hash);
-        self.sought.push(token_hash);
+        let is_asked = self.sought.iter().any(|(sought, _)| *sought == token_hash);
+        self.sought.push((token_hash, approved));
         if is_asked {
             return;
         }
@@ -41,21 +46,20 @@ impl Session {
         found: Result<Option<Box<ApprovedQuestion>>, ReservationError>,
         out: &mut Vec<Output>,
     ) {
-        let waited = self.sought.len();
-        self.sought.retain(|sought| *sought != token_hash);
-        let askers = waited - self.sought.len();
+        let is_its = |(sought, _): &mut (TokenHash, bool)| *sought == token_hash;
+        let answers: Vec<_> = self.sought.extract_if(.., is_its).collect();
         if self.sought.is_empty() {
             self.deadlines.clear(Deadline::Approvals);
         }
         match found {
-            _ if askers == 0 => return,
+            _ if answers.is_empty() => return,
             Ok(Some(question)) => self.remember_approved(*question),
             Ok(None) => {}
-            Err(_) => return self.cannot_tell(askers, out),
+            Err(_) => return self.cannot_tell(answers.len(), out),
         }
-        for _ in 0..askers {
+        for (_, approved) in answers {
             match self.confirmations.call_of(&token_hash) {
-                Some(_) => self.on_confirm(token_hash, true, out),
+                Some(_) => self.on_confirm(token_hash, approved, out),
                 None => self.refuse_token(None, out),
             }
         }

@@ -5,7 +5,7 @@ use super::Session;
 use super::call_input::failure;
 use crate::calls::{Call, Concluded, Earlier, Phase};
 use crate::deadlines::Deadline;
-use crate::event::SessionEvent;
+use crate::event::{Resolution, SessionEvent};
 use crate::io::{
     LedgerEntry, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
 };
@@ -73,6 +73,12 @@ impl Session {
                     },
                     response: None,
                 }));
+                // It has used up the approval, which was said to count once more.
+                let error = CallError::new(
+                    ErrorType::ConfirmationExpired,
+                    "the store took this approval when it was too late to begin; ask for it again",
+                );
+                self.close_question(number, error, Resolution::Withdrawn, out);
             }
             return;
         };
@@ -162,6 +168,7 @@ impl Session {
             state: OutcomeState::Unknown,
             response: None,
             is_answered: true,
+            reserved_at_unix_ms: self.unix_ms(),
             wish: self.turns.wish(),
         };
         let effect = Effect {

@@ -94,10 +94,14 @@ impl Session {
     pub(super) fn on_restored(&mut self, restored: Restored, out: &mut Vec<Output>) {
         let Restored {
             snapshot,
-            effects,
-            untold,
+            mut effects,
             questions,
         } = restored;
+        // Sessions of another line have counted their own user's words.
+        let is_its_own = |entry: &LedgerEntry| entry.reserved_at_unix_ms >= snapshot.began_unix_ms;
+        for foreign in effects.iter_mut().filter(|entry| !is_its_own(entry)) {
+            foreign.wish.input = 0;
+        }
         self.began_unix_ms = snapshot.began_unix_ms;
         self.external_in_context = snapshot.external_in_context;
         self.blocks_made = snapshot.blocks_made;
@@ -114,7 +118,7 @@ impl Session {
         self.remember_ledger(effects.clone(), out);
         for entry in effects
             .iter()
-            .filter(|entry| untold.contains(&entry.effect_id))
+            .filter(|entry| !entry.is_answered && is_its_own(entry))
         {
             self.tell_late(entry, out);
         }

@@ -117,6 +117,7 @@ impl Session {
         scheduling: Option<Scheduling>,
         out: &mut Vec<Output>,
     ) {
+        // Most calls have nobody beside them, and need no copy.
         let for_others = (!call.attached.is_empty()).then(|| settled.clone());
         let (scheduling, blocks) = match call.grant {
             // Whoever joined an approved call waits for it as for any other.

@@ -208,6 +208,7 @@ fn what_the_store_and_the_limits_answer_comes_back() {
         state: OutcomeState::Unknown,
         response,
         is_answered: true,
+        reserved_at_unix_ms: 1_700_000_000_000,
         wish: Wish {
             input: 3,
             message: Some(MessageKey::of("m-1")),

@@ -157,3 +157,20 @@ fn a_call_that_became_a_repeat_when_the_ledger_was_read_is_answered_again_on_ano
     let again = bench.line(r#"calls function-call-2 write {"text":"a"}"#);
     assert!(again.contains("to model: function-call-2 ok"), "{again}");
 }
+
+#[test]
+fn the_id_of_a_call_that_is_looked_up_after_it_waited_for_the_ledger_names_no_other() {
+    let (mut bench, _) = Bench::unread(Mode::Voice, |_| {});
+    for line in ["connected 1", "ready", "text go", "lookup finds no answer"] {
+        bench.line(line);
+    }
+    bench.line(r#"calls function-call-1 write {"text":"a"}"#);
+    let said = bench.line(r#"ledger unknown effect-7 write {"text":"a"}"#);
+    assert!(said.contains("look up effect-7"), "{said}");
+    let again = bench.line(r#"calls function-call-1 write {"text":"b"}"#);
+    assert!(again.contains("Conflict"), "{again}");
+    assert!(
+        !again.contains("reserve") && !again.contains("start"),
+        "{again}"
+    );
+}

@@ -303,3 +303,55 @@ fn an_approval_that_came_to_nothing_waits_on_after_a_restart() {
         "#]],
     );
 }
+
+#[test]
+fn an_approval_that_the_store_took_too_late_is_asked_for_anew() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > store slow
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            > wait 10000
+            call-1 finished Transient
+            client: confirmation result call-1 TRANSIENT pay was not started: the store does not answer
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
+            > store up
+            > reserved 1 effect-1
+            record effect-1 Failed
+            call-1 Withdrawn
+            call-1 rejected ConfirmationExpired
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the store took this approval when it was too late to begin; ask for it again
+            > confirm token-1
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the store took this approval when it was too late to begin; ask for it again
+            > text pay now
+            turn 2 started
+            to model: text "pay now"
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-2 pay
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Pay 10"
+            > confirm token-2
+            call-2 Approved
+            reserve call-2 pay as effect-2 with token-2
+            start call-2 pay (effect-2) {"text":"10"}
+        "#]],
+    );
+}

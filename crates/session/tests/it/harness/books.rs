@@ -60,6 +60,8 @@ impl Books {
                     state: OutcomeState::Unknown,
                     response: None,
                     is_answered: false,
+                    // By the session itself.
+                    reserved_at_unix_ms: u64::MAX,
                     wish: request.wish,
                 };
                 self.reserving = Some((entry, request.grant));
@@ -107,11 +109,9 @@ impl Books {
     /// What a session is given that goes on at this time.
     pub(super) fn restored(&self, snapshot: Snapshot, now_unix_ms: u64) -> Restored {
         let effects: Vec<LedgerEntry> = self.effects.values().cloned().collect();
-        let untold = effects.iter().filter(|effect| !effect.is_answered);
         let questions = self.questions.values();
         Restored {
             snapshot,
-            untold: untold.map(|effect| effect.effect_id.clone()).collect(),
             questions: questions
                 .filter(|question| question.expires_at_unix_ms > now_unix_ms)
                 .cloned()

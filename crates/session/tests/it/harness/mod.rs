@@ -40,6 +40,8 @@ pub(crate) struct Bench {
     effects: u64,
     tokens: u8,
     store_is_down: bool,
+    /// It reserves nothing for as long as anybody waits.
+    store_is_slow: bool,
     recording: Recording,
     finding: Option<Finding>,
     /// What another session has reserved of the next wish.
@@ -91,6 +93,7 @@ impl Bench {
             effects: 0,
             tokens: 0,
             store_is_down: false,
+            store_is_slow: false,
             recording: Recording::Works,
             finding: Some(Finding::Unknown),
             begun_elsewhere: None,
@@ -108,8 +111,13 @@ impl Bench {
     /// Runs one input line and returns the lines that it causes. Questions of the core to store and limiter are answered
     /// at once, as the driver does.
     pub(crate) fn line(&mut self, line: &str) -> String {
-        if line == "store down" || line == "store up" {
-            self.store_is_down = line == "store down";
+        if let Some(how) = line.strip_prefix("store ").filter(|how| !how.contains(' ')) {
+            self.store_is_down = how == "down";
+            self.store_is_slow = how == "slow";
+            assert!(
+                ["down", "slow", "up"].contains(&how),
+                "a store is not {how}"
+            );
             return String::new();
         }
         if let Some(how) = line.strip_prefix("recording ") {
@@ -224,6 +232,7 @@ impl Bench {
                     outcome: Err(ReservationRefusal::Open(begun)),
                 }))
             }
+            Output::Reserve(_) if self.store_is_slow => None,
             Output::Reserve(request) => {
                 let outcome = self.mint(request.effect_id.as_ref());
                 if let Ok(effect_id) = &outcome {

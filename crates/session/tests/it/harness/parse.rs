@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
-    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Spared, Wish,
+    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Reservation,
+    Spared, Wish,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
@@ -119,6 +120,13 @@ fn parse_other(word: &str, rest: &str) -> Input {
             token_hash: [rest.strip_prefix("token-").unwrap().parse().unwrap(); 32],
             approved: word == "confirm",
         }),
+        "reserved" => {
+            let (call, effect_id) = rest.split_once(' ').unwrap();
+            Input::Reserved(Reservation {
+                call: CallNumber(call.parse().unwrap()),
+                outcome: Ok(EffectId::new(effect_id)),
+            })
+        }
         "recorded" => Input::Recorded {
             effect_id: EffectId::new(rest),
             stored: true,
@@ -225,6 +233,7 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         state,
         response,
         is_answered,
+        reserved_at_unix_ms: 0,
         wish: Wish { input: 1, message },
     }
 }
