@@ -149,7 +149,7 @@ impl Session {
             state: StateController::new(config.mode, config.limits.trail_entries_max),
             turns: Turns::default(),
             calls: Calls::default(),
-            deliveries: Deliveries::new(config.limits.recorded_responses_max),
+            deliveries: Deliveries::new(&config.limits),
             deadlines: Deadlines::default(),
             connection: Connection::default(),
             confirmations: Confirmations::default(),
@@ -238,6 +238,11 @@ impl Session {
     /// The highest number that a call of the conversation had so far; zero before the first.
     pub fn last_call(&self) -> CallNumber {
         self.calls.last_number()
+    }
+
+    /// Whether the model has read what others wrote, here or in the session that this one goes on from.
+    pub fn has_read_external(&self) -> bool {
+        self.external_in_context
     }
 
     /// The number of the last turn that began; zero before the first.

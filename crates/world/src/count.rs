@@ -54,6 +54,8 @@ counted!(
         ClientCameBack,
         LeftBehind,
         KilledAndResumed,
+        /// A session by text, dead, over or left, whose conversation goes on in another.
+        WentOnByText,
         SaveLost,
         HandlerPanicked,
         HandlerHung,

@@ -225,6 +225,8 @@ pub(crate) struct Lane {
     pub(crate) has_microphone: bool,
     /// What the store has of the present session, for one that takes its place.
     pub(crate) saved: Option<Saved>,
+    /// The same of one by text.
+    pub(crate) ended: Option<Ended>,
     /// Of the present session, where the world is compared.
     pub(crate) journal: Option<Journal>,
     pub(crate) watch: Watch,
@@ -238,6 +240,15 @@ pub(crate) struct Saved {
     pub(crate) charged: BTreeMap<u64, BTreeSet<u64>>,
 }
 
+/// Where a session by text has got to, for one that goes on with its conversation.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) last_call: CallNumber,
+    /// Each question's token, and the number by which the client knows its call.
+    pub(crate) questions: Vec<(CallNumber, TokenHash)>,
+    pub(crate) external_in_context: bool,
+}
+
 /// The default limits, or ones that are soon reached.
 fn limits(mode: Mode, random: &mut Random) -> Limits {
     let limits = Limits::of(mode);
@@ -246,6 +257,12 @@ fn limits(mode: Mode, random: &mut Random) -> Limits {
     }
     Limits {
         open_confirmations_max: 1 + random.index(2),
+        open_calls_max: 2 + random.index(8),
+        calls_per_message_max: 2 + random.index(8),
+        recorded_responses_max: 2 + random.index(8),
+        transcript_characters_max: 20 + random.index(40),
+        trail_entries_max: 1 + random.index(8),
+        citations_max: 1,
         ..limits
     }
 }
@@ -266,7 +283,7 @@ impl Lane {
             user: UserId::new(format!("user-{user}")),
             conversation: ConversationId::new(format!("conversation-{index}")),
             mode,
-            profile: Arc::new(tools::profile(calls, answers)),
+            profile: Arc::new(tools::profile(calls, answers, !random.one_in(4))),
             limits: Arc::new(limits(mode, random)),
             persona: *random.pick(&[
                 Persona::Ordinary,
@@ -294,6 +311,7 @@ impl Lane {
             is_client_here: true,
             has_microphone: false,
             saved: None,
+            ended: None,
             journal: None,
             watch: Watch::default(),
         }
@@ -328,6 +346,7 @@ impl Lane {
             is_client_here: true,
             has_microphone: false,
             saved: None,
+            ended: None,
             journal: None,
             watch: Watch::default(),
         }

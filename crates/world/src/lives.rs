@@ -6,9 +6,8 @@ use crate::count::{Fault, State};
 use crate::lane::{Lane, Stage};
 use crate::world::World;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::{ApprovedQuestion, Continued, Input, TokenHash};
-use windlass_store::{GrantState, Store};
-use windlass_tool::id::{CallNumber, CallRef};
+use windlass_session::io::Input;
+use windlass_tool::id::CallRef;
 use windlass_tool::kind::Mode;
 
 impl World {
@@ -49,7 +48,7 @@ impl World {
             return;
         }
         self.fault(Fault::LeftBehind);
-        let ended = self.ended(index);
+        let ended = self.lanes[index].text_ended();
         let anew = self.lanes[index].anew();
         let left: Lane = std::mem::replace(&mut self.lanes[index], anew);
         let slot = self.lanes.len();
@@ -63,65 +62,13 @@ impl World {
         }
         self.feed(slot, input);
         if !self.is_broken() {
-            self.begin(index);
-            if let Some(ended) = ended {
-                self.go_on_from(index, ended);
+            match ended {
+                Some(ended) => self.go_on_by_text(index, ended),
+                None => self.begin(index),
             }
             // A client that comes back wants what it has not heard the end of.
             if self.random.one_in(2) {
                 self.model_asks_again(index);
-            }
-        }
-    }
-
-    /// Where a session by text has got to, for one that goes on with its conversation.
-    fn ended(&self, index: usize) -> Option<(CallNumber, Vec<(CallNumber, TokenHash)>)> {
-        let lane = &self.lanes[index];
-        let session = lane.session.as_ref().filter(|_| lane.mode == Mode::Text)?;
-        Some((session.last_call(), session.questions().collect()))
-    }
-
-    /// The next session is told what the user has approved, and the user's program may click once more.
-    fn go_on_from(&mut self, index: usize, ended: (CallNumber, Vec<(CallNumber, TokenHash)>)) {
-        let (last_call, questions) = ended;
-        let conversation = self.lanes[index].conversation.clone();
-        let now_unix_ms = self.unix_ms();
-        let store: &dyn Store = &self.store;
-        let known = store.ask(|transaction| {
-            let grants = transaction.grants_of(&conversation, now_unix_ms)?;
-            Ok((grants, transaction.effects_of(&conversation, 0)?))
-        });
-        let (grants, effects) = known.unwrap_or_default();
-        let ledger = self.ledger_of(effects);
-        let consumed = |grant: &windlass_store::Grant| grant.state == GrantState::Consumed;
-        let approved = grants.into_iter().filter(consumed).filter_map(|grant| {
-            let mut known = questions.iter();
-            let (call, _) = known.find(|(_, hash)| *hash == grant.token_hash)?;
-            let mut entries = ledger.iter();
-            let entry = entries.find(|entry| entry.effect_id == grant.effect_id);
-            Some(ApprovedQuestion {
-                call: Some(*call),
-                token_hash: grant.token_hash,
-                response: entry.and_then(|entry| entry.response.clone()),
-                effect_id: grant.effect_id,
-                tool: grant.tool,
-                expires_at_unix_ms: grant.expires_at_unix_ms,
-            })
-        });
-        let continued = Continued {
-            last_call,
-            questions: Vec::new(),
-            approved: approved.collect(),
-        };
-        let tokens: Vec<_> = continued
-            .approved
-            .iter()
-            .map(|one| one.token_hash)
-            .collect();
-        self.feed(index, Input::Continued(continued));
-        for token_hash in tokens {
-            if self.random.one_in(2) {
-                self.confirm(index, token_hash, true);
             }
         }
     }

@@ -101,6 +101,7 @@ impl World {
     /// The driver of a session that is over lets go of everything but of what runs.
     fn close(&mut self, index: usize, reason: &EndReason) {
         let lane = &mut self.lanes[index];
+        lane.ended = lane.text_ended();
         // A session that ends with its server may go on with the next one.
         if *reason != EndReason::Shutdown {
             lane.saved = None;

@@ -2,12 +2,14 @@
 //! given, and what must hold of it.
 
 use crate::count::{Fault, State};
-use crate::lane::{Saved, Watch};
+use crate::lane::{Ended, Lane, Saved, Watch};
 use crate::rules::Rule;
-use crate::world::World;
+use crate::world::{Past, World};
 use serde_json::Value;
 use std::sync::Arc;
-use windlass_session::io::{ApprovedQuestion, Input, TokenHash};
+use windlass_session::io::{
+    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, TokenHash,
+};
 use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored};
 use windlass_store::{Grant, GrantState, Store};
 use windlass_tool::id::CallNumber;
@@ -17,24 +19,34 @@ use windlass_tool::sensitive::Sensitive;
 impl World {
     /// The store gets what is new of a voice session, or the process is killed before it has.
     pub(crate) fn save(&mut self, index: usize) {
-        if self.lanes[index].mode != Mode::Voice || !self.lanes[index].is_live() {
+        if !self.lanes[index].is_live() {
             return;
         }
         if self.random.one_in(4) {
             return self.fault(Fault::SaveLost);
         }
         let lane = &mut self.lanes[index];
-        if let Some(session) = &lane.session {
-            lane.saved = Some(Saved {
-                snapshot: session.snapshot(),
-                starts: lane.watch.starts.clone(),
-                charged: lane.watch.charged.clone(),
-            });
+        let Some(session) = &lane.session else {
+            return;
+        };
+        match lane.mode {
+            Mode::Text => lane.ended = lane.text_ended(),
+            Mode::Voice => {
+                lane.saved = Some(Saved {
+                    snapshot: session.snapshot(),
+                    starts: lane.watch.starts.clone(),
+                    charged: lane.watch.charged.clone(),
+                });
+            }
         }
     }
 
     /// A client begins, with the token of the session that it had where there is something to go on with.
     pub(crate) fn begin_or_resume(&mut self, index: usize) {
+        let ended = self.lanes[index].ended.take();
+        if let Some(ended) = ended.filter(|_| !self.random.one_in(4)) {
+            return self.go_on_by_text(index, ended);
+        }
         let saved = self.lanes[index].saved.take();
         let saved = saved.filter(|_| !self.random.one_in(4));
         let taken_up = saved.and_then(|saved| Some((self.restored(index, &saved)?, saved)));
@@ -63,7 +75,85 @@ impl World {
             calls_before: form["last_call"].as_u64().unwrap_or(0),
             ..Watch::default()
         };
-        self.begin_with(index, watch, Some(Box::new(restored)));
+        self.begin_with(index, watch, Past::Restored(Box::new(restored)));
+    }
+
+    /// A session goes on with a conversation by text, with what the store has of it, where the store answers.
+    pub(crate) fn go_on_by_text(&mut self, index: usize, ended: Ended) {
+        let Some((ledger, continued)) = self.inherited(index, &ended) else {
+            self.lanes[index].ended = Some(ended);
+            return;
+        };
+        self.fault(Fault::WentOnByText);
+        // It knows what the store does, and nothing else of the one before.
+        let home = self.lanes[index].home;
+        self.forget_refusals(home);
+        for _ in &continued.questions {
+            self.report.counts.state(State::QuestionTakenUp);
+        }
+        let open = continued.questions.iter().map(|one| one.token_hash);
+        let watch = Watch {
+            asked: open.collect(),
+            external_in_context: ended.external_in_context,
+            calls_before: ended.last_call.0,
+            ..Watch::default()
+        };
+        let approved = continued.approved.iter();
+        let approved: Vec<_> = approved.map(|one| one.token_hash).collect();
+        self.begin_with(index, watch, Past::Inherited(ledger, continued));
+        // The user's program may click once more.
+        for token_hash in approved {
+            if self.random.one_in(2) {
+                self.confirm(index, token_hash, true);
+            }
+        }
+    }
+
+    fn inherited(&mut self, index: usize, ended: &Ended) -> Option<(Vec<LedgerEntry>, Continued)> {
+        self.record_again();
+        let lane = &self.lanes[index];
+        let (conversation, user) = (lane.conversation.clone(), lane.user.clone());
+        let now_unix_ms = self.unix_ms();
+        let (effects, grants) = self
+            .ask_store(|transaction| {
+                let effects = transaction.effects_of(&conversation, 0)?;
+                Ok((effects, transaction.grants_of(&conversation, now_unix_ms)?))
+            })
+            .ok()?;
+        let ledger = self.ledger_of(effects);
+        let mut continued = Continued {
+            last_call: ended.last_call,
+            questions: Vec::new(),
+            approved: Vec::new(),
+            external_in_context: ended.external_in_context,
+        };
+        for grant in grants.into_iter().filter(|grant| grant.user_id == user) {
+            let mut known = ended.questions.iter();
+            let known = known.find(|(_, hash)| *hash == grant.token_hash);
+            let known = known.map(|(call, _)| *call);
+            match (grant.state, known) {
+                (GrantState::Open, known) => {
+                    let next = CallNumber(continued.last_call.0 + 1);
+                    let call = known.unwrap_or(next);
+                    continued.last_call = continued.last_call.max(call);
+                    continued.questions.extend(open_question(grant, call));
+                }
+                (GrantState::Consumed, Some(call)) => {
+                    let of_it = |entry: &&LedgerEntry| entry.effect_id == grant.effect_id;
+                    let entry = ledger.iter().find(of_it);
+                    continued.approved.push(ApprovedQuestion {
+                        call: Some(call),
+                        token_hash: grant.token_hash,
+                        response: entry.and_then(|entry| entry.response.clone()),
+                        effect_id: grant.effect_id,
+                        tool: grant.tool,
+                        expires_at_unix_ms: grant.expires_at_unix_ms,
+                    });
+                }
+                (GrantState::Consumed, None) | (GrantState::Declined, _) => {}
+            }
+        }
+        Some((ledger, continued))
     }
 
     /// What a driver gives the core of the conversation, where the store answers.
@@ -163,6 +253,32 @@ impl World {
 
 fn is_open(question: &KnownQuestion) -> bool {
     question.state == QuestionState::Open
+}
+
+impl Lane {
+    /// Where its session by text has got to.
+    pub(crate) fn text_ended(&self) -> Option<Ended> {
+        let session = self.session.as_ref().filter(|_| self.mode == Mode::Text)?;
+        Some(Ended {
+            last_call: session.last_call(),
+            questions: session.questions().collect(),
+            external_in_context: session.has_read_external(),
+        })
+    }
+}
+
+fn open_question(grant: Grant, call: CallNumber) -> Option<OpenQuestion> {
+    let arguments = serde_json::from_str(grant.arguments.expose()).ok()?;
+    Some(OpenQuestion {
+        call,
+        token_hash: grant.token_hash,
+        effect_id: grant.effect_id,
+        tool: grant.tool,
+        tool_version: grant.tool_version.into(),
+        fingerprint: grant.fingerprint,
+        arguments: Sensitive(Arc::new(arguments)),
+        expires_at_unix_ms: grant.expires_at_unix_ms,
+    })
 }
 
 fn known(grant: Grant) -> Option<KnownQuestion> {

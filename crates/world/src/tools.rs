@@ -197,10 +197,14 @@ fn tool(id: &str, category: Category, side_effects: SideEffects, parameters: &Va
     }
 }
 
-pub(crate) fn profile(calls: CallSupport, answers: AnswerBatching) -> ModelProfile {
+pub(crate) fn profile(
+    calls: CallSupport,
+    answers: AnswerBatching,
+    scheduling: bool,
+) -> ModelProfile {
     ModelProfile {
         calls,
-        scheduling: true,
+        scheduling,
         declaration: DeclarationForm::GeminiNative,
         answers,
         text_input: TextInput::RealtimeInput,

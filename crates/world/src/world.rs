@@ -12,7 +12,9 @@ use crate::tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::{Input, LedgerEntry, OutcomeRecord, OutcomeState, Output, TokenHash};
+use windlass_session::io::{
+    Continued, Input, LedgerEntry, OutcomeRecord, OutcomeState, Output, TokenHash,
+};
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::snapshot::{Restored, is_worth_saving};
@@ -110,6 +112,15 @@ pub(crate) struct Refusal {
     pub(crate) problem: &'static str,
     /// The store knows of it, so that it holds after a crash, too.
     pub(crate) is_stored: bool,
+}
+
+/// What a session is told of those before it.
+pub(crate) enum Past {
+    Unknown,
+    /// By voice.
+    Restored(Box<Restored>),
+    /// By text.
+    Inherited(Vec<LedgerEntry>, Continued),
 }
 
 pub(crate) struct World {
@@ -233,16 +244,11 @@ impl World {
 
     /// Begins a session of a conversation, with what the ledger knows.
     pub(crate) fn begin(&mut self, index: usize) {
-        self.begin_with(index, Watch::default(), None);
+        self.begin_with(index, Watch::default(), Past::Unknown);
     }
 
     /// The same for one that may take another's place.
-    pub(crate) fn begin_with(
-        &mut self,
-        index: usize,
-        watch: Watch,
-        restored: Option<Box<Restored>>,
-    ) {
+    pub(crate) fn begin_with(&mut self, index: usize, watch: Watch, past: Past) {
         if !self.lanes[index].watch.has_unrecorded && self.mood == StoreMood::Up {
             self.one_end_per_start(index);
         }
@@ -258,7 +264,11 @@ impl World {
         lane.minted.clear();
         lane.is_client_here = true;
         lane.saved = None;
-        let before = restored.as_ref().map(|restored| &restored.snapshot);
+        lane.ended = None;
+        let before = match &past {
+            Past::Restored(restored) => Some(&restored.snapshot),
+            Past::Unknown | Past::Inherited(..) => None,
+        };
         let pending_request = before.and_then(|before| before.pending_request.clone());
         let number = lane.number;
         let config = SessionConfig {
@@ -281,14 +291,30 @@ impl World {
         lane.journal = journaled.map(|config| Journal::begin(&config, &outputs));
         self.trace(|| format!("lane {index} begins session {number}"));
         for output in outputs {
-            self.take_output(index, output);
+            // Its driver has read the ledger already.
+            let is_read = matches!((&past, &output), (Past::Inherited(..), Output::ReadLedger));
+            if !is_read {
+                self.take_output(index, output);
+            }
         }
-        if let Some(restored) = restored {
-            self.feed(index, Input::Restored(restored));
-            self.open_questions_are_taken_up(index);
-            self.feed(index, Input::Client(ClientEvent::Connected));
-        }
+        self.tell_past(index, past);
         self.connect(index, 1, Ok(false));
+    }
+
+    fn tell_past(&mut self, index: usize, past: Past) {
+        match past {
+            Past::Unknown => {}
+            Past::Restored(restored) => {
+                self.feed(index, Input::Restored(restored));
+                self.open_questions_are_taken_up(index);
+                self.feed(index, Input::Client(ClientEvent::Connected));
+            }
+            Past::Inherited(ledger, continued) => {
+                self.feed(index, Input::Ledger(Ok(ledger)));
+                self.feed(index, Input::Continued(continued));
+                self.open_questions_are_taken_up(index);
+            }
+        }
     }
 
     /// The provider takes a connection, or is heard to refuse it.

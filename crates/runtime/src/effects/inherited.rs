@@ -17,6 +17,9 @@ pub struct Ended {
     pub last_call: CallNumber,
     /// The numbers by which the client knows the calls of its questions, open or not.
     pub questions: Vec<(TokenHash, CallNumber)>,
+    /// Whether its model has read what others wrote.
+    #[serde(default)]
+    pub external_in_context: bool,
 }
 
 /// What a session that goes on with a conversation is given before anybody is heard: what the conversation has changed, and
@@ -33,6 +36,7 @@ pub fn inherited(
         last_call: ended.last_call,
         questions: Vec::new(),
         approved: Vec::new(),
+        external_in_context: ended.external_in_context,
     };
     for grant in grants {
         let number =

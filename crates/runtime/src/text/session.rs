@@ -186,6 +186,7 @@ impl TextSession {
                 .questions()
                 .map(|(call, token_hash)| (token_hash, call))
                 .collect(),
+            external_in_context: self.core.has_read_external(),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::calls::{Call, Earlier};
 use crate::facts::{DeliveryKey, HashedKey, Slot};
 use crate::hash::{BuildQuickHasher, bound};
 use crate::io::Wish;
+use crate::limits::Limits;
 use lru::LruCache;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -20,6 +21,11 @@ use windlass_tool::registry::Tool;
 /// Provider ids shorter than this, in characters, are taken for unstable (`docs/policies.md`, "The same call twice").
 const STABLE_ID_LENGTH_MIN: usize = 9;
 
+/// However few answers are kept, what one wish has changed is known until the next: what is forgotten before would be done twice.
+const EFFECTS_MIN: usize = 64;
+/// Turns that may pass without a word of the user's, as over a reconnect.
+const TURNS_OF_A_WISH: usize = 4;
+
 fn is_long(id: &str) -> bool {
     id.len() >= STABLE_ID_LENGTH_MIN && id.chars().nth(STABLE_ID_LENGTH_MIN - 1).is_some()
 }
@@ -28,7 +34,8 @@ fn is_long(id: &str) -> bool {
 pub(crate) struct Deliveries {
     records: LruCache<HashedKey, Delivery, BuildQuickHasher>,
     effects: LruCache<[u8; 32], Effect, BuildQuickHasher>,
-    entries_max: usize,
+    records_max: usize,
+    effects_max: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -106,12 +113,15 @@ pub(crate) enum EffectState {
 }
 
 impl Deliveries {
-    pub(crate) fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let calls_max = usize::try_from(limits.turn.calls_max).unwrap_or(usize::MAX);
+        let effects_min = calls_max.saturating_mul(TURNS_OF_A_WISH).max(EFFECTS_MIN);
         // Unbounded ones allocate nothing until they are used; they are bounded when they are full.
         Self {
             records: LruCache::unbounded_with_hasher(BuildQuickHasher::default()),
             effects: LruCache::unbounded_with_hasher(BuildQuickHasher::default()),
-            entries_max,
+            records_max: limits.recorded_responses_max,
+            effects_max: limits.recorded_responses_max.max(effects_min),
         }
     }
 
@@ -121,7 +131,7 @@ impl Deliveries {
 
     pub(crate) fn remember(&mut self, slot: Slot, state: DeliveryState) {
         self.records.put(slot.key.clone(), Delivery { slot, state });
-        bound(&mut self.records, self.entries_max);
+        bound(&mut self.records, self.records_max);
     }
 
     /// Gives the record of an open delivery its answer, or records both where the open one was forgotten.
@@ -143,7 +153,7 @@ impl Deliveries {
 
     pub(crate) fn remember_effect(&mut self, fingerprint: [u8; 32], effect: Effect) {
         self.effects.put(fingerprint, effect);
-        bound(&mut self.effects, self.entries_max);
+        bound(&mut self.effects, self.effects_max);
     }
 
     /// Whether the model has this effect's answer, where it is known better than when it was recorded.

@@ -234,7 +234,9 @@ impl Session {
 
     /// When the model is to speak of an answer that no run of the call brought.
     fn scheduling_of_answer(&self, slot: &Slot, is_ok: bool) -> Option<Scheduling> {
-        let tool = slot.tool()?;
+        // One that was refused before it was looked up has a tool all the same.
+        let named = || self.config.registry.get(&slot.name);
+        let tool = slot.tool().or_else(named)?;
         self.scheduling_of(tool, self.blocks(tool), None, is_ok)
     }
 

@@ -306,6 +306,9 @@ impl Session {
         let waits = [Phase::Remembering, Phase::Proposing, Phase::Reserving];
         for phase in waits {
             if let Some(call) = self.calls.take_in(number, phase) {
+                if phase == Phase::Proposing {
+                    self.close_replaced(&call, out);
+                }
                 self.refuse_without_store(call, out);
             }
         }

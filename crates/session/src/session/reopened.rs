@@ -7,6 +7,7 @@ use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
 use crate::io::Output;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::{CallError, ErrorType};
 
 impl Session {
     /// Whether the user may approve once more: nothing was begun, it may work later, and the token is still good.
@@ -39,6 +40,24 @@ impl Session {
             tool: call.tool().id.clone(),
             expires_at_unix_ms: self.unix_ms().saturating_add(left_ms),
         }));
+    }
+
+    /// A question that was to be put anew, and of which the store has said nothing in time: the token that the user has may be
+    /// dead by now, so that it is not waited for.
+    pub(super) fn close_replaced(&mut self, call: &Call, out: &mut Vec<Output>) {
+        let like = call
+            .fingerprint
+            .and_then(|fingerprint| self.confirmations.open_like(&fingerprint));
+        let Some((number, token_hash)) = like.map(|question| (question.call, question.token_hash))
+        else {
+            return;
+        };
+        out.push(Output::WithdrawConfirmation { token_hash });
+        let error = CallError::new(
+            ErrorType::ConfirmationExpired,
+            "the store did not answer when this was to be asked once more; ask for it again",
+        );
+        self.close_question(number, error, Resolution::Withdrawn, out);
     }
 
     /// The question about the same wish that was open before: its token is dead, and another has taken its place.

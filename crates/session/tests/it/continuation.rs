@@ -39,6 +39,26 @@ fn a_question_of_an_earlier_session_runs_once_when_it_is_approved() {
 }
 
 #[test]
+fn what_others_wrote_in_an_earlier_session_asks_for_consent_in_this_one() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > external 3
+            > text write
+            turn 1 started
+            to model: text "write"
+            > calls function-call-1 write {"text":"10"}
+            client: ModelGenerating
+            propose call-4 write
+            call-4 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-4 "Run write"
+        "#]],
+    );
+}
+
+#[test]
 fn a_model_that_asks_again_gets_no_second_question() {
     check(
         Mode::Text,

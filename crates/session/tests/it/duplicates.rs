@@ -100,6 +100,46 @@ fn d1_a_replay_over_a_new_connection_is_answered_from_the_record() {
 }
 
 #[test]
+fn d2_a_change_of_the_same_wish_is_known_however_few_answers_are_kept() {
+    check_with(
+        Mode::Text,
+        |config| {
+            let mut limits = (*config.limits).clone();
+            limits.recorded_responses_max = 1;
+            config.limits = std::sync::Arc::new(limits);
+        },
+        expect![[r#"
+            > text hello
+            turn 1 started
+            to model: text "hello"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 write {"text":"b"}
+            answered effect-1
+            reserve call-2 write
+            start call-2 write (effect-2) {"text":"b"}
+            > returns 2 {"x":2}
+            record effect-2 Succeeded
+            call-2 finished
+            to model: function-call-2 ok {"x":2}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-3 write {"text":"a"}
+            answered effect-2
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-3 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
 fn d2_one_id_with_other_arguments_is_a_conflict_and_nothing_runs() {
     check(
         Mode::Voice,

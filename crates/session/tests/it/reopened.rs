@@ -355,3 +355,63 @@ fn an_approval_that_the_store_took_too_late_is_asked_for_anew() {
         "#]],
     );
 }
+
+#[test]
+fn a_question_whose_new_token_may_be_the_good_one_is_waited_for_no_more() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > store down
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            call-1 problem: the store does not answer: disk full
+            call-1 finished Transient
+            client: confirmation result call-1 TRANSIENT pay was not started: the store does not answer
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
+            > store slow
+            > text pay now
+            turn 2 started
+            to model: text "pay now"
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-2 pay in place of token-1
+            > wait 10000
+            withdraw token-1
+            call-1 Withdrawn
+            call-1 rejected ConfirmationExpired
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the store did not answer when this was to be asked once more; ask for it again
+            call-2 finished Transient
+            to model: function-call-2 TRANSIENT pay was not started: the store does not answer
+            client: ToolsComplete { tool_count: 1 }
+            > store up
+            > confirm token-1
+            client: confirmation result call-1 CONFIRMATION_EXPIRED the store did not answer when this was to be asked once more; ask for it again
+            > text pay, please
+            to model: text "pay, please"
+            > calls function-call-3 pay {"text":"10"}
+            propose call-3 pay
+            call-3 rejected ConfirmationRequired
+            to model: function-call-3 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 "Pay 10"
+            > confirm token-2
+            call-3 Approved
+            reserve call-3 pay as effect-1 with token-2
+            start call-3 pay (effect-1) {"text":"10"}
+        "#]],
+    );
+}

@@ -3,13 +3,16 @@
 use crate::count::{Fault, State};
 use crate::lane::Past;
 use crate::rules::Rule;
+use crate::tools;
 use crate::world::World;
 use windlass_session::client::{ClientUpdate, ErrorCode};
 use windlass_session::event::{CallRecord, DuplicateRule, EndReason, Resolution, SessionEvent};
 use windlass_session::io::{Input, Output};
-use windlass_session::model::{ModelCommand, ModelEvent};
+use windlass_session::model::{ModelCommand, ModelEvent, ModelToolResponse};
+use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
+use windlass_tool::kind::Scheduling;
 
 impl World {
     /// Notes what the session is told, before it answers.
@@ -83,7 +86,10 @@ impl World {
                 self.note_external(index, command);
                 self.one_answer_per_provider_id(index, command);
                 match command {
-                    ModelCommand::ToolResponses(answers) => self.note_answers(index, answers),
+                    ModelCommand::ToolResponses(answers) => {
+                        self.an_answer_is_spoken_of_when_its_tool_has_it(index, answers);
+                        self.note_answers(index, answers);
+                    }
                     ModelCommand::LateResults(late) => self.a_late_result_is_told_once(index, late),
                     _ => {}
                 }
@@ -94,6 +100,7 @@ impl World {
             Output::SendClient(ClientUpdate::SessionComplete { .. }) => {
                 self.lanes[index].watch.is_draining = true;
             }
+            Output::Close(_) => self.every_call_ends_before_its_session(index),
             // Both end the turn under way, and nobody asked for that.
             Output::SendClient(ClientUpdate::Error {
                 code: ErrorCode::ProviderSilent,
@@ -139,6 +146,49 @@ impl World {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// When the model is to speak of a result is said where it does not wait for it, and only there: as the tool has it, but of
+    /// failures as soon as it may.
+    fn an_answer_is_spoken_of_when_its_tool_has_it(
+        &mut self,
+        index: usize,
+        answers: &[ModelToolResponse],
+    ) {
+        for answer in answers {
+            let lane = &self.lanes[index];
+            let registry = tools::registry(false);
+            let tool = registry.get(&answer.name);
+            let tool = tool.filter(|tool| {
+                lane.profile.scheduling && !lane.profile.calls.blocks(tool.behavior)
+            });
+            let is_ok = matches!(answer.projection.body, ProjectionBody::Success { .. });
+            let wanted = tool.map(|tool| match tool.scheduling {
+                Scheduling::Silent => Scheduling::Silent,
+                scheduling if is_ok => scheduling,
+                _ => Scheduling::WhenIdle,
+            });
+            // Whoever joined a call that the user approved waits for it.
+            let has_joined =
+                answer.scheduling.is_none() && lane.watch.repeated.contains(&answer.name);
+            if answer.scheduling != wanted && !has_joined {
+                let what = format!(
+                    "{}: {:?} and not {wanted:?}",
+                    answer.name, answer.scheduling
+                );
+                return self.broken(Rule::AnAnswerIsSpokenOfWhenItsToolHasIt, what);
+            }
+        }
+    }
+
+    /// What was begun has come to its end, or is known as unknown, before nobody is there any more to hear of it.
+    fn every_call_ends_before_its_session(&mut self, index: usize) {
+        let calls = &self.lanes[index].watch.calls;
+        let mut requested = calls.iter().filter(|(_, facts)| facts.is_requested);
+        if let Some((call, _)) = requested.find(|(_, facts)| facts.ended == 0) {
+            let what = format!("call-{call} has no end");
+            self.broken(Rule::EveryCallEndsBeforeItsSession, what);
         }
     }
 

@@ -54,6 +54,10 @@ impl World {
                     | ErrorType::ConfirmationRequired
             )
         );
+        // A repeat is recognised before anything is paid, though too many of them are refused.
+        let error = record.response.expose().error();
+        let is_repeat = error.is_some_and(|error| error.message.contains("too often since"));
+        let is_on_its_way = is_on_its_way && !is_repeat;
         let lane = &mut self.lanes[index];
         let is_requested = lane.call(record.call()).is_requested;
         // One that was looked up first may find the budget spent by calls after it.

@@ -32,6 +32,7 @@ macro_rules! rules {
 
 rules! {
     NoPanic "no_panic",
+    AnAnswerIsSpokenOfWhenItsToolHasIt "an_answer_is_spoken_of_when_its_tool_has_it",
     SameSeedSameOutputs "same_seed_same_outputs",
     AReplayGivesTheSameOutputs "a_replay_gives_the_same_outputs",
     ADurableReservationBeforeAStart "a_durable_reservation_before_a_start",
@@ -42,6 +43,7 @@ rules! {
     AnIntentIsAppliedOnce "an_intent_is_applied_once",
     AtMostOneOutsideRequestPerEffect "at_most_one_outside_request_per_effect",
     BudgetsAreKept "budgets_are_kept",
+    EveryCallEndsBeforeItsSession "every_call_ends_before_its_session",
     EverythingSettles "everything_settles",
     ItsOwnUnexpiredGrantUsedOnce "its_own_unexpired_grant_used_once",
     NoChangeStartsWhileOutcomesAreUnrecorded "no_change_starts_while_outcomes_are_unrecorded",

@@ -243,6 +243,7 @@ impl Bench {
                     outcome: outcome.map_err(ReservationRefusal::Unavailable),
                 }))
             }
+            Output::RequestConfirmation(_) if self.store_is_slow => None,
             Output::RequestConfirmation(request) => {
                 self.tokens += 1;
                 let outcome = self.mint(request.effect_id.as_ref());

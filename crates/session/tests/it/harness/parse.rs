@@ -158,6 +158,12 @@ fn parse_other(word: &str, rest: &str) -> Input {
         "ledger" => Input::Ledger(Ok(vec![ledger_entry(rest)])),
         "continued" => Input::Continued(continued(rest)),
         "approved" => Input::Continued(approved(rest)),
+        "external" => Input::Continued(Continued {
+            last_call: CallNumber(rest.parse().unwrap()),
+            questions: Vec::new(),
+            approved: Vec::new(),
+            external_in_context: true,
+        }),
         "shutdown" => Input::Shutdown,
         "returns" => {
             let (call, result) = rest.split_once(' ').unwrap();
@@ -273,6 +279,7 @@ fn continued(text: &str) -> Continued {
             expires_at_unix_ms: 1_795_000_000_000 + seconds * 1_000,
         }],
         approved: Vec::new(),
+        external_in_context: false,
     }
 }
 
@@ -284,6 +291,7 @@ fn approved(text: &str) -> Continued {
         last_call: call,
         questions: Vec::new(),
         approved: vec![parse_approval(rest, Some(call))],
+        external_in_context: false,
     }
 }
 
