@@ -106,7 +106,7 @@ fn d2_a_change_of_the_same_wish_is_known_however_few_answers_are_kept() {
         |config| {
             let mut limits = (*config.limits).clone();
             limits.recorded_responses_max = 1;
-            config.limits = std::sync::Arc::new(limits);
+            config.limits = Arc::new(limits);
         },
         expect![[r#"
             > text hello
