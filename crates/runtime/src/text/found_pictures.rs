@@ -10,7 +10,8 @@ use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::handler::{ASSETS, ContentPart};
 use windlass_tool::sensitive::Sensitive;
 
-/// Pictures of one turn that wait to be read, at most.
+/// Pictures that wait to be read, at most. Those of a turn that was given up before its next request are read for the turn
+/// after it, as their answers are in the log.
 const DUE_MAX: usize = 8;
 
 /// A picture of an answer to a call, not read yet.
@@ -43,13 +44,13 @@ impl TextSession {
         }
     }
 
-    /// Reads what waits, for as long as anybody waits for the turn. All pictures of a turn together take no more bytes than
-    /// one of the user may.
+    /// Reads what waits, for as long as anybody waits for the turn, and says where nobody does any more. All pictures of a
+    /// turn together take no more bytes than one of the user may.
     pub(super) async fn read_pictures(
         &mut self,
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
-    ) {
+    ) -> Wake<()> {
         let bytes_max = self.settings.limits.log.image_bytes_max;
         for due in std::mem::take(&mut self.pictures_due) {
             let left = bytes_max.saturating_sub(self.flow.picture_bytes);
@@ -58,8 +59,8 @@ impl TextSession {
                 match self.wait(reading.as_mut(), patience, sink).await {
                     Wake::Model(read) => break read,
                     Wake::Core => {}
-                    // Whoever asks next finds that out, too.
-                    Wake::Cancelled | Wake::Late => return,
+                    Wake::Cancelled => return Wake::Cancelled,
+                    Wake::Late => return Wake::Late,
                 }
             };
             if let Some(data) = read {
@@ -74,5 +75,6 @@ impl TextSession {
                 });
             }
         }
+        Wake::Model(())
     }
 }

@@ -168,8 +168,13 @@ impl TextSession {
                 false => ToolUse::Free,
             };
             sink.step();
+            match self.read_pictures(patience, sink).await {
+                Wake::Model(()) | Wake::Core => {}
+                Wake::Cancelled => return self.give_up(sink),
+                Wake::Late => return self.give_up_late(sink),
+            }
+            // What the model was told until here is in the log that it is asked with.
             self.flow.is_told = false;
-            self.read_pictures(patience, sink).await;
             let asked = self.ask(system_instruction, tool_use, patience, sink).await;
             let (answer, model) = match asked {
                 Asked::Answer(answer, model) => (*answer, model),

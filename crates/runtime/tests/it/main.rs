@@ -13,6 +13,7 @@ mod audit_chain;
 mod client_loss;
 mod confirmations;
 mod direct;
+mod found_pictures;
 mod hours_end;
 mod http_client;
 mod journal;

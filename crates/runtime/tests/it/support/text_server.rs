@@ -19,7 +19,9 @@ use windlass_runtime::text::{
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::io::Input;
+use windlass_session::limits::Limits;
 use windlass_session::session::SessionConfig;
+use windlass_tool::handler::World;
 use windlass_tool::id::{ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
@@ -261,6 +263,23 @@ pub(crate) struct Chat {
     turns: u32,
 }
 
+/// What is around a session.
+pub(crate) struct Place {
+    pub(crate) world: Arc<dyn World>,
+    pub(crate) limits: Limits,
+    pub(crate) shared: Shared,
+}
+
+impl Place {
+    pub(crate) fn usual(shared: Shared) -> Self {
+        Self {
+            world: Arc::new(StillWorld),
+            limits: Limits::of(Mode::Text),
+            shared,
+        }
+    }
+}
+
 /// How one turn ended, and what was written of it.
 pub(crate) struct Written {
     pub(crate) end: TurnEnd,
@@ -322,31 +341,49 @@ impl Chat {
             summary_model: None,
             limits: limits(),
         };
-        let (shared, past) = (shared_over(store, Vec::new()), Past::Inherited(inherited));
-        Self::begin_as("s-2", settings, tools, shared, past)
+        let past = Past::Inherited(inherited);
+        let place = Place::usual(shared_over(store, Vec::new()));
+        Self::begin_as("s-2", settings, tools, past, place)
+    }
+
+    /// One that is not at the usual place.
+    pub(crate) fn at(place: Place, models: Vec<Arc<TextModel>>, tools: Vec<Tool>) -> Self {
+        let settings = TextSettings {
+            models,
+            summary_model: None,
+            limits: limits(),
+        };
+        Self::begin_as("s-1", settings, tools, Past::Unknown, place)
     }
 
     fn begin(settings: TextSettings, tools: Vec<Tool>, shared: Shared) -> Self {
-        Self::begin_as("s-1", settings, tools, shared, Past::Unknown)
+        let place = Place::usual(shared);
+        Self::begin_as("s-1", settings, tools, Past::Unknown, place)
     }
 
     fn begin_as(
         id: &str,
         settings: TextSettings,
         tools: Vec<Tool>,
-        shared: Shared,
         past: Past,
+        place: Place,
     ) -> Self {
+        let Place {
+            world,
+            limits,
+            shared,
+        } = place;
         let registry = tools::registry(tools);
         let declared = Arc::new(TextTools::new(registry.declared(Mode::Text), "test"));
         let session = TextSession::begin(TextRequest {
             session: SessionConfig {
                 session_id: SessionId::new(id),
                 profile: settings.models[0].profile.clone(),
+                limits: Arc::new(limits),
                 ..session_config(Mode::Text, registry)
             },
             client_id: ClientId::new("client"),
-            world: Arc::new(StillWorld),
+            world,
             shared,
             settings: Arc::new(settings),
             tools: declared,
