@@ -116,6 +116,19 @@ impl Restored {
             .flat_map(|turn| turn.loops.arguments_mut())
             .chain(questions.map(|question| (&question.tool, &mut question.arguments)))
     }
+
+    /// Leaves out the words that tools of the earlier session wanted said, for whoever must not show them; whether there were
+    /// any. That the session is to end, and when, stays.
+    pub fn forget_pending_words(&mut self) -> bool {
+        let message = self.snapshot.pending_message.take();
+        let Some(Sensitive(end)) = &mut self.snapshot.pending_end else {
+            return message.is_some();
+        };
+        end.reason.clear();
+        end.closing_message = None;
+        end.text_response = None;
+        true
+    }
 }
 
 /// Whether a session is worth saving anew after this output: something was said, a turn has ended, a question was

@@ -61,10 +61,23 @@ impl Visible {
                 let (restored, tool) = self.restored(restored)?;
                 (Input::Restored(Box::new(restored)), tool)
             }
-            Input::CallFinished { .. } | Input::HandlerMessage { .. } | Input::LookedUp { .. } => {
-                return self.without_values(input);
-            }
-            _ => {
+            // A proposal or a reservation that is refused may bring what the same call came to earlier.
+            Input::CallFinished { .. }
+            | Input::HandlerMessage { .. }
+            | Input::LookedUp { .. }
+            | Input::Proposed { .. }
+            | Input::Reserved(_) => return self.without_values(input),
+            Input::Model(_)
+            | Input::Connection(_)
+            | Input::Client(_)
+            | Input::Recorded { .. }
+            | Input::RateChecked { .. }
+            | Input::Shutdown
+            | Input::Tick => return None,
+            Input::Ledger(_)
+            | Input::EffectAwaited { .. }
+            | Input::LookupSpared { .. }
+            | Input::ApprovalFound { .. } => {
                 let mut shown = input.clone();
                 let tool = self.hide_answers(&mut shown)?;
                 (shown, tool)
@@ -88,13 +101,12 @@ impl Visible {
                 .name
                 .as_deref()
                 .and_then(|name| self.registry.get(name));
-            let marks = |tool: &&Arc<Tool>| !tool.sensitive.is_empty();
             let whole = [String::new()];
             let (tool, hidden) = match tool {
                 Some(tool) if tool.sensitive.is_empty() => continue,
                 Some(tool) if fits(tool, arguments) => (tool, tool.sensitive.as_slice()),
                 Some(tool) => (tool, whole.as_slice()),
-                None => match self.registry.tools().find(marks) {
+                None => match marking(&self.registry) {
                     Some(tool) => (tool, whole.as_slice()),
                     None => continue,
                 },
@@ -137,6 +149,11 @@ impl Visible {
         }
         for entry in &mut shown.effects {
             tool_of_sensitive = self.hide_answer(entry).or(tool_of_sensitive);
+        }
+        // Which tool's words wait there to be said, nobody knows any more.
+        let marking = marking(&self.registry).map(|tool| tool.id.clone());
+        if marking.is_some() && shown.forget_pending_words() {
+            tool_of_sensitive = tool_of_sensitive.or(marking);
         }
         Some((shown, tool_of_sensitive?))
     }
@@ -197,6 +214,11 @@ impl Visible {
             tool: None,
         })
     }
+}
+
+/// A tool that marks arguments as sensitive, where there is one.
+fn marking(registry: &Registry) -> Option<&Arc<Tool>> {
+    registry.tools().find(|tool| !tool.sensitive.is_empty())
 }
 
 /// Whether a tool takes these arguments, so that its pointers say all of where in them something sensitive is.

@@ -7,10 +7,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_runtime::direct::{DirectRequest, DirectSession};
-use windlass_runtime::journal::{Journal, JournalSettings};
+use windlass_runtime::journal::{Journal, JournalSettings, RecordedSession};
+use windlass_session::io::{Input, Reservation, ReservationRefusal};
 use windlass_session::journal::{Line, Replay};
-use windlass_session::model::IncomingCall;
-use windlass_tool::id::{ClientId, SessionId};
+use windlass_session::model::{IncomingCall, ModelEvent};
+use windlass_session::snapshot::Restored;
+use windlass_session::time::Timestamp;
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_tool::id::{CallNumber, ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
 
@@ -210,4 +214,89 @@ async fn journals_are_bounded_in_size_and_in_number() {
     assert!(matches!(lines.pop(), Some(Line::Full)));
     assert!(fs::metadata(path(folder.path(), "s-3")).unwrap().len() <= 6_007);
     assert!(replay(lines, tools()).is_ok_and(|inputs| inputs > 1));
+}
+
+/// What the journal of a session shows that is given these inputs.
+fn shown(inputs: impl FnOnce(&RecordedSession) -> Vec<Input>) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = start(folder.path(), 1_000_000, 10);
+    let mut config = session_config(Mode::Voice, tools());
+    config.session_id = SessionId::new("s-1");
+    let mut outputs = Vec::new();
+    let mut session = RecordedSession::begin(config, Some(&journal), &mut outputs);
+    for input in inputs(&session) {
+        session.handle(Timestamp::default(), input, &mut outputs);
+    }
+    drop(session);
+    journal.close();
+    fs::read_to_string(path(folder.path(), "s-1")).unwrap()
+}
+
+#[test]
+fn what_a_call_came_to_earlier_holds_nothing_that_was_left_out_of_it() {
+    let response = ToolResponse {
+        outcome: Outcome::Success {
+            data: Some(json!({ "told": ["not 98705"] }).into()),
+            content: Vec::new(),
+        },
+        intents: Vec::new(),
+        meta: meta_without_tool("telling", "1.0.test0000".into(), 1),
+    };
+    let response = Some(Arc::new(response));
+    let call = CallNumber(1);
+    let proposed = |refusal| Input::Proposed {
+        call,
+        outcome: Err(refusal),
+    };
+    let reserved = |refusal| {
+        let outcome = Err(refusal);
+        Input::Reserved(Reservation { call, outcome })
+    };
+    for (kind, earlier) in [
+        (
+            "proposed",
+            proposed(ReservationRefusal::Done(response.clone())),
+        ),
+        (
+            "reserved",
+            reserved(ReservationRefusal::Done(response.clone())),
+        ),
+        (
+            "reserved",
+            reserved(ReservationRefusal::GrantConsumed(response.clone())),
+        ),
+    ] {
+        let text = shown(|_| {
+            let arguments = json!({ "pin": "98705" });
+            let call = IncomingCall {
+                id: Some("delivery-1".into()),
+                name: Some("telling".into()),
+                arguments: Ok(arguments.as_object().unwrap().clone().into()),
+            };
+            vec![Input::Model(ModelEvent::Calls(vec![call])), earlier]
+        });
+        assert!(text.contains(&format!("\"{kind}\"")), "{text}");
+        assert!(!text.contains("98705"), "{text}");
+    }
+}
+
+#[test]
+fn words_that_waited_in_a_session_before_are_left_out() {
+    let text = shown(|session| {
+        let mut snapshot = serde_json::to_value(session.snapshot()).unwrap();
+        snapshot["pending_message"] = json!("It is 98706.");
+        snapshot["pending_end"] = json!({
+            "after": "farewell_spoken", "reason": "98707", "closing_message": "98708", "text_response": "98709"
+        });
+        let restored = Restored {
+            snapshot: serde_json::from_value(snapshot).unwrap(),
+            effects: Vec::new(),
+            questions: Vec::new(),
+        };
+        vec![Input::Restored(Box::new(restored))]
+    });
+    assert!(text.contains("\"restored\""), "{text}");
+    assert!(text.contains("farewell_spoken"), "{text}");
+    assert!(text.contains("partial"), "{text}");
+    assert!(!text.contains("987"), "{text}");
 }
