@@ -156,6 +156,18 @@ fn a_service_without_key_or_that_is_not_there_is_said() {
         "{:?}",
         run.problems
     );
+    let address = "postgres://ada@127.0.0.1:1/base";
+    let moved = crate::support::program::run(
+        command(folder.path())
+            .args(["kb", "move", "--data", "data", "--embedder", "gemini"])
+            .args(["--to", address]),
+    );
+    assert_eq!(moved.code, 1);
+    assert!(
+        moved.problems[0].contains("needs a key: set GEMINI_API_KEY"),
+        "{:?}",
+        moved.problems
+    );
     let search = |format: &str| {
         let mut command = command(folder.path());
         command.args(["kb", "search", "oak", "--data", "data", "--embedder"]);

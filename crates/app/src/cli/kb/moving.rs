@@ -22,6 +22,8 @@ pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
             ));
         }
     };
+    // Without its vectors the base would take those of the database away.
+    bench.runtime.block_on(bench.maker.demand_model())?;
     let base = bench.at_hand()?;
     let (json, words) = publish(&bench, address, &base)?;
     match arguments.format {
