@@ -22,7 +22,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, ModelProfile};
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
-use windlass_tool::id::{ConversationId, SessionId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 
 /// Everything that a session is made of.
@@ -194,6 +194,11 @@ impl Host for VoiceHost {
                         .to_owned(),
             }),
         }
+    }
+
+    fn serves(&self, client: &ClientId, user: &UserId) -> Result<(), Refusal> {
+        let world = self.world.of_known_user(client, user);
+        self.refuse_blocked(user, world.as_ref())
     }
 
     fn user(&self, caller: &Caller, named: &str) -> UserId {

@@ -1,7 +1,7 @@
 //! What the store has of conversations, so that they go on after a restart: what was said, which messages were answered how,
 //! and where the calls had got to. Owns the form of an entry; knows no turn.
 
-use super::conversation::Asked;
+use super::conversation::{Asked, Message};
 use super::record::TurnRecord;
 use crate::clock;
 use serde::{Deserialize, Serialize};
@@ -45,11 +45,9 @@ pub(crate) struct Kept {
 pub(crate) struct Entry {
     /// Of a turn by text: whose it was, and where its session had got to then.
     pub(crate) ended: Option<(UserId, Ended)>,
-    /// The client's id of the message that was answered.
-    pub(crate) message: Option<String>,
-    /// The hash of what that message says, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) content: Option<[u8; 32]>,
+    /// The message that was answered, where it is known when it comes again.
+    #[serde(flatten)]
+    pub(crate) message: Option<Message>,
     /// What the client was sent, without tokens.
     pub(crate) answer: Option<Sensitive<String>>,
     /// What was said since the last entry, by text or by voice.
@@ -210,5 +208,41 @@ impl Entry {
         let has_words = !self.said.is_empty();
         self.said.clear();
         has_words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn an_entry_says_which_message_it_answered() {
+        let hash = vec![7; 32];
+        for (stored, message) in [
+            (json!({"message": null}), None),
+            (json!({}), None),
+            (json!({"content": hash}), None),
+            (json!({"message": "m-1"}), Some(("m-1", None))),
+            (
+                json!({"message": "m-1", "content": hash}),
+                Some(("m-1", Some([7; 32]))),
+            ),
+        ] {
+            let mut entry = json!({"ended": null, "answer": "data: x", "said": []});
+            let fields = entry.as_object_mut().unwrap();
+            fields.extend(stored.as_object().unwrap().clone());
+            let read: Entry = serde_json::from_value(entry).unwrap();
+            let known = read.message.as_ref();
+            let known = known.map(|message| (message.id.as_str(), message.content));
+            assert_eq!(known, message, "{stored}");
+            let written: Value = serde_json::to_value(&read).unwrap();
+            let again: Entry = serde_json::from_value(written.clone()).unwrap();
+            assert_eq!(again.message.is_some(), message.is_some(), "{written}");
+            assert_eq!(
+                written.get("message").and_then(Value::as_str),
+                message.map(|(id, _)| id)
+            );
+        }
     }
 }

@@ -75,9 +75,19 @@ struct Said {
 }
 
 struct KnownTurn {
-    message: Option<String>,
-    content: Option<[u8; 32]>,
+    message: Option<Message>,
     record: Arc<TurnRecord>,
+}
+
+/// A message of the client's, as far as it is told from others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Message {
+    /// The client's id of it.
+    #[serde(rename = "message")]
+    pub(crate) id: String,
+    /// The hash of what it says, where that is known: another text under the same id is an edited message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content: Option<[u8; 32]>,
 }
 
 /// What a message comes to.
@@ -96,13 +106,11 @@ pub(crate) enum Claim {
     },
 }
 
-/// A message, as far as it is told from others.
+/// What a client brings to be answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
-    /// The client's id of it.
-    pub(crate) message: Option<String>,
-    /// The hash of what it says: another text under the same id is an edited message.
-    pub(crate) content: Option<[u8; 32]>,
+    /// By what it is known when it comes again.
+    pub(crate) message: Option<Message>,
     /// Another answer is wanted than the one that it had.
     pub(crate) again: bool,
     /// It does not give way to a turn that runs, but waits for it.
@@ -145,7 +153,7 @@ impl Conversation {
             }
             if let (Some(message), Some(answer)) = (entry.message, entry.answer) {
                 let record = TurnRecord::of(answer.into_inner().into_bytes());
-                state.begin_turn(Some(message), entry.content, record);
+                state.begin_turn(Some(message), record);
             }
         }
         drop(state);
@@ -224,8 +232,8 @@ impl Conversation {
     /// begins its turn and the other listens to it.
     pub(crate) fn claim(&self, mut delivery: Delivery) -> Claim {
         let mut state = self.lock();
-        if let Some(message) = delivery.message.as_deref().filter(|_| !delivery.again)
-            && let Some(record) = state.turn_of(message, delivery.content)
+        if let Some(message) = delivery.message.as_ref().filter(|_| !delivery.again)
+            && let Some(record) = state.turn_of(message)
         {
             if !delivery.waits {
                 return Claim::Known(record.reader());
@@ -237,10 +245,13 @@ impl Conversation {
         if !delivery.waits && running.is_some_and(|running| running.has_readers()) {
             return Claim::Busy;
         }
-        let edits = state.is_edited(&delivery);
+        let edits = delivery
+            .message
+            .as_ref()
+            .is_some_and(|message| state.is_edited(message));
         let (record, writer) = TurnRecord::new();
         let reader = record.reader();
-        state.begin_turn(delivery.message, delivery.content, record.clone());
+        state.begin_turn(delivery.message, record.clone());
         Claim::New {
             record,
             writer,
@@ -341,14 +352,12 @@ impl Conversation {
         let known = |turn: &&KnownTurn| Arc::ptr_eq(&turn.record, record);
         let turn = state.turns.iter().find(known);
         let message = turn.and_then(|turn| turn.message.clone());
-        let content = turn.and_then(|turn| turn.content);
         drop(state);
         // A message without an id cannot be known when it comes again.
         let answer = message.as_ref().map(|_| record.clone());
         let entry = Entry {
             ended: Some(ended),
             message,
-            content,
             answer: None,
             said,
             asked: Vec::new(),
@@ -400,29 +409,24 @@ impl State {
     }
 
     /// The turn that answers, or has answered, a message of the client's: the newest of its id, where that said the same.
-    fn turn_of(&self, message: &str, content: Option<[u8; 32]>) -> Option<Arc<TurnRecord>> {
-        let turn = self.newest_of(message)?;
-        turn.says(content).then(|| turn.record.clone())
+    fn turn_of(&self, message: &Message) -> Option<Arc<TurnRecord>> {
+        let (known, record) = self.newest_of(message)?;
+        known.says_what(message).then(|| record.clone())
     }
 
-    fn newest_of(&self, message: &str) -> Option<&KnownTurn> {
-        let known = |turn: &&KnownTurn| turn.message.as_deref() == Some(message);
-        self.turns.iter().rev().find(known)
+    fn newest_of(&self, message: &Message) -> Option<(&Message, &Arc<TurnRecord>)> {
+        let turns = self.turns.iter().rev();
+        let mut known = turns.filter_map(|turn| Some((turn.message.as_ref()?, &turn.record)));
+        known.find(|(known, _)| known.id == message.id)
     }
 
-    fn is_edited(&self, delivery: &Delivery) -> bool {
-        let known = delivery.message.as_deref();
-        let known = known.and_then(|message| self.newest_of(message));
-        known.is_some_and(|turn| !turn.says(delivery.content))
+    fn is_edited(&self, message: &Message) -> bool {
+        let known = self.newest_of(message);
+        known.is_some_and(|(known, _)| !known.says_what(message))
     }
 
     /// A turn begins. Older ones are forgotten where there are too many.
-    fn begin_turn(
-        &mut self,
-        message: Option<String>,
-        content: Option<[u8; 32]>,
-        record: Arc<TurnRecord>,
-    ) {
+    fn begin_turn(&mut self, message: Option<Message>, record: Arc<TurnRecord>) {
         let mut bytes = 0;
         let kept = self
             .turns
@@ -436,18 +440,14 @@ impl State {
             .count();
         let forgotten = self.turns.len() - kept;
         self.turns.drain(..forgotten);
-        self.turns.push_back(KnownTurn {
-            message,
-            content,
-            record,
-        });
+        self.turns.push_back(KnownTurn { message, record });
     }
 }
 
-impl KnownTurn {
-    /// Whether its message said this, as far as both are known.
-    fn says(&self, content: Option<[u8; 32]>) -> bool {
-        self.content.is_none() || content.is_none() || self.content == content
+impl Message {
+    /// Whether it says what another one of its id does, as far as both are known.
+    fn says_what(&self, other: &Self) -> bool {
+        self.content.is_none() || other.content.is_none() || self.content == other.content
     }
 }
 

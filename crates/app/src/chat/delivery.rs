@@ -2,7 +2,7 @@
 //! answered. Knows no turn.
 
 use super::ChatRefusal;
-use super::conversation::{Conversation, Delivery};
+use super::conversation::{Conversation, Delivery, Message};
 use super::request::Wish;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
@@ -46,16 +46,19 @@ pub(super) fn answerer(
 }
 
 /// By what an answer to a question is known that comes again.
-pub(super) fn approval_key(token_hash: &[u8; 32]) -> String {
-    format!("approval {}", windlass_tool::json::hex(token_hash))
+pub(super) fn approval(token_hash: &TokenHash) -> Message {
+    Message {
+        id: format!("approval {}", windlass_tool::json::hex(token_hash)),
+        content: None,
+    }
 }
 
 /// What a wish is to the conversation, and to its session. `may_answer` says whether a question is the caller's to answer: a
-/// token in other hands is like one of nobody's.
+/// token in other hands is like one of nobody's, and by such an answer nothing is known that comes again.
 pub(super) fn wanted(
     wish: Wish,
-    may_answer: impl FnOnce(&TokenHash) -> bool,
-) -> (Delivery, TurnInput) {
+    may_answer: impl FnOnce(&TokenHash) -> Result<bool, ChatRefusal>,
+) -> Result<(Delivery, TurnInput), ChatRefusal> {
     match wish {
         Wish::Say {
             message,
@@ -63,9 +66,9 @@ pub(super) fn wanted(
             input,
             again,
         } => {
+            let content = Some(content);
             let delivery = Delivery {
-                message,
-                content: Some(content),
+                message: message.map(|id| Message { id, content }),
                 again,
                 waits: false,
             };
@@ -73,23 +76,23 @@ pub(super) fn wanted(
                 true => TurnInput::Again(input),
                 false => TurnInput::User(input),
             };
-            (delivery, input)
+            Ok((delivery, input))
         }
         Wish::Approve { token, approved } => {
             let token_hash = ids::token_hash(token.expose());
-            let token_hash = match may_answer(&token_hash) {
-                true => token_hash,
-                false => ids::token_hash(""),
+            let (token_hash, message) = match may_answer(&token_hash)? {
+                true => (token_hash, Some(approval(&token_hash))),
+                false => (ids::token_hash(""), None),
             };
             let input = TurnInput::Confirm {
                 token_hash,
                 approved,
             };
             let delivery = Delivery {
-                message: Some(approval_key(&token_hash)),
+                message,
                 ..Delivery::default()
             };
-            (delivery, input)
+            Ok((delivery, input))
         }
     }
 }

@@ -8,6 +8,7 @@ mod delivery;
 pub(crate) mod picture;
 pub(crate) mod record;
 pub(crate) mod request;
+pub(crate) mod single;
 mod sink;
 
 use crate::clock;
@@ -17,7 +18,7 @@ use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use conversation::{Claim, Conversation, Delivery};
 use conversations::Conversations;
-use delivery::{answerer, approval_key, wanted};
+use delivery::{Answerer, answerer, approval, wanted};
 use record::TurnReader;
 use request::ChatRequest;
 use sink::ChatSink;
@@ -34,7 +35,6 @@ use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{
     FinishReason, Past, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput, TurnSink,
-    UserInput,
 };
 use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, Usage};
@@ -110,8 +110,14 @@ impl ChatHost {
         };
         let named = request.user.is_some().then_some(&maker.user_id);
         let (delivery, input) = wanted(request.wish, |token| {
-            answerer(&conversation, caller, named, token).is_ok()
-        });
+            match answerer(&conversation, caller, named, token) {
+                Ok(Answerer { client_id, user_id }) => {
+                    let user_id = user_id.as_ref().unwrap_or(&maker.user_id);
+                    self.refuse_blocked(&client_id, user_id).map(|()| true)
+                }
+                Err(_) => Ok(false),
+            }
+        })?;
         self.begin_turn(conversation, maker, delivery, input, None)
     }
 
@@ -130,23 +136,32 @@ impl ChatHost {
         let conversation = known.ok_or(ChatRefusal::Unknown)?;
         let token_hash = ids::token_hash(token.expose());
         let answerer = answerer(&conversation, caller, None, &token_hash)?;
+        // Whoever brings the token, it is the user who was asked that answers.
+        let user_id = answerer.user_id.unwrap_or(user_id);
+        self.refuse_blocked(&answerer.client_id, &user_id)?;
         let maker = SessionMaker {
-            user_id: answerer.user_id.unwrap_or(user_id),
+            world: self.world.of_known_user(&answerer.client_id, &user_id),
+            user_id,
             client_id: answerer.client_id,
-            world,
         };
         let input = TurnInput::Confirm {
             token_hash,
             approved,
         };
         let delivery = Delivery {
-            message: Some(approval_key(&token_hash)),
+            message: Some(approval(&token_hash)),
             waits: true,
             ..Delivery::default()
         };
         let (answer, answered) = oneshot::channel();
         self.begin_turn(conversation, maker, delivery, input, Some(answer))?;
         answered.await.map_err(|_| ChatRefusal::Busy)
+    }
+
+    /// Refuses what is done in the name of a user who is not the caller.
+    fn refuse_blocked(&self, client_id: &ClientId, user_id: &UserId) -> Result<(), ChatRefusal> {
+        let world = self.world.of_known_user(client_id, user_id);
+        refuse_blocked(user_id, world.as_ref())
     }
 
     /// The conversation, from memory or from the store, with what the client says of its past where neither has it.
@@ -373,79 +388,6 @@ impl ChatHost {
             tools: tools.text_declared.clone(),
             past,
         }))
-    }
-
-    /// One turn of a session that is forgotten afterwards: `history` is what was said before.
-    pub(crate) async fn complete(
-        &self,
-        (caller, named): (Caller, Option<&str>),
-        history: Vec<HistoryEntry>,
-        input: UserInput,
-        instructions: &str,
-        sink: &mut dyn TurnSink,
-        cancelled: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
-    ) -> Result<TurnEnd, ChatRefusal> {
-        let (user_id, world) = self.world.of_user(&caller.client_id, named);
-        refuse_blocked(&user_id, world.as_ref())?;
-        let conversation_id = ids::conversation_id().map_err(|error| broken(&error))?;
-        let toolbox = self.toolbox.load_full();
-        let tools = &toolbox.completions;
-        let maker = SessionMaker {
-            user_id,
-            client_id: caller.client_id,
-            world,
-        };
-        let mut session = self
-            .session(maker, conversation_id, tools, history, Past::None)
-            .map_err(|error| broken(&error))?;
-        let own = tools.instruction();
-        let instruction = match instructions.trim() {
-            "" => own,
-            theirs => {
-                format!("{own}\n\n# What the calling program asks of you\n\n{theirs}\n").into()
-            }
-        };
-        let end = session
-            .turn(TurnInput::User(input), &instruction, sink, cancelled)
-            .await;
-        tokio::spawn(session.end());
-        Ok(end)
-    }
-
-    /// A session that its caller holds, as the terminal does.
-    pub(crate) fn session_of(
-        &self,
-        client_id: ClientId,
-        user_id: UserId,
-    ) -> Result<TextSession, NoRandomness> {
-        let maker = SessionMaker {
-            user_id,
-            client_id,
-            world: Arc::new(self.world.clone()),
-        };
-        let toolbox = self.toolbox.load_full();
-        self.session(
-            maker,
-            ids::conversation_id()?,
-            toolbox.of(Mode::Text),
-            Vec::new(),
-            Past::None,
-        )
-    }
-
-    /// The system instruction of a turn that begins now.
-    pub(crate) fn instruction(&self) -> Arc<str> {
-        self.toolbox.load().of(Mode::Text).instruction()
-    }
-
-    /// Whether the user may be served at all.
-    pub(crate) fn check_user(
-        &self,
-        caller: &Caller,
-        named: Option<&str>,
-    ) -> Result<(), ChatRefusal> {
-        let (user_id, world) = self.world.of_user(&caller.client_id, named);
-        refuse_blocked(&user_id, world.as_ref())
     }
 
     /// Lets go of every conversation and waits for the changes that are under way.

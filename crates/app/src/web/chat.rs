@@ -24,6 +24,7 @@ use std::sync::Arc;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
 use windlass_runtime::text::ui_stream;
+use windlass_runtime::voice::Refusal;
 use windlass_session::client::ErrorCode;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
@@ -102,15 +103,48 @@ pub(super) async fn confirm(
         }
         Ok(said) => match consent(&state, &entrance.caller, said).await {
             Ok(response) => confirmed(&response),
-            Err(ChatRefusal::Blocked(block)) => {
-                let farewell = &block.farewell_message;
+            Err(NoConsent::Blocked { farewell }) => {
                 let code = ErrorCode::Blocked.as_str();
-                as_confirmation(error(StatusCode::FORBIDDEN, code, farewell)).await
+                as_confirmation(error(StatusCode::FORBIDDEN, code, &farewell)).await
             }
-            Err(refusal) => as_confirmation(refused(&refusal)).await,
+            Err(NoConsent::Refused(refusal)) => as_confirmation(refused(&refusal)).await,
         },
     };
     entrance.finish(response)
+}
+
+/// Why an answer to a request for consent counts for nothing.
+enum NoConsent {
+    /// The user who was asked, or the one who answers, is not served.
+    Blocked {
+        farewell: String,
+    },
+    Refused(ChatRefusal),
+}
+
+impl From<ChatRefusal> for NoConsent {
+    fn from(refusal: ChatRefusal) -> Self {
+        match refusal {
+            ChatRefusal::Blocked(Block {
+                farewell_message: farewell,
+                ..
+            }) => Self::Blocked { farewell },
+            refusal => Self::Refused(refusal),
+        }
+    }
+}
+
+impl From<Refusal> for NoConsent {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Blocked {
+                farewell_message: farewell,
+                ..
+            } => Self::Blocked { farewell },
+            // The host has said in the log what is wrong.
+            Refusal::Error { .. } => Self::Refused(ChatRefusal::Internal),
+        }
+    }
 }
 
 /// The answer goes to whichever session of the conversation has asked: the one by voice that runs, or the one by text.
@@ -118,7 +152,7 @@ async fn consent(
     state: &State,
     caller: &Caller,
     said: Confirmation,
-) -> Result<Arc<ToolResponse>, ChatRefusal> {
+) -> Result<Arc<ToolResponse>, NoConsent> {
     let Confirmation {
         conversation_id,
         token,
@@ -126,14 +160,14 @@ async fn consent(
     } = said;
     let hash = ids::token_hash(token.expose());
     let id = ConversationId::new(conversation_id.as_str());
-    if let Some(answered) = state.voice.confirm(caller, &id, hash, approved)
+    if let Some(answered) = state.voice.confirm(caller, &id, hash, approved)?
         && let Ok(response) = answered.await
     {
         return Ok(response);
     }
     let host = state.chat.as_ref().ok_or(ChatRefusal::Unknown)?;
-    host.confirm(caller, conversation_id, &token, approved)
-        .await
+    let response = host.confirm(caller, conversation_id, &token, approved);
+    Ok(response.await?)
 }
 
 /// The status is that of the call's error, where it has one.

@@ -5,6 +5,7 @@ use super::chat::{Entrance, allow, events, no_text_model};
 use super::{State, typed};
 use crate::chat::picture::{PictureLimits, Pictures};
 use crate::chat::record::TurnRecord;
+use crate::chat::single::Completion;
 use crate::chat::{ChatHost, ChatRefusal, request};
 use crate::clock;
 use axum::body::Body;
@@ -154,11 +155,15 @@ fn streamed(
             input,
         } = asked;
         let cancelled = abandoned.as_mut();
-        let caller = (caller, user.as_deref());
+        let completion = Completion {
+            caller,
+            named: user.as_deref(),
+            history,
+            input,
+            instructions: &instructions,
+        };
         // A refusal now is one that came up since the user was checked; the stream just ends.
-        let _ = host
-            .complete(caller, history, input, &instructions, &mut sink, cancelled)
-            .await;
+        let _ = host.complete(completion, &mut sink, cancelled).await;
     });
     events(reader)
 }
@@ -178,16 +183,14 @@ async fn whole(
         history,
         input,
     } = asked;
-    let outcome = host
-        .complete(
-            (caller, user.as_deref()),
-            history,
-            input,
-            &instructions,
-            &mut sink,
-            never.as_mut(),
-        )
-        .await;
+    let completion = Completion {
+        caller,
+        named: user.as_deref(),
+        history,
+        input,
+        instructions: &instructions,
+    };
+    let outcome = host.complete(completion, &mut sink, never.as_mut()).await;
     if let Err(refusal) = outcome {
         return refused(&refusal);
     }

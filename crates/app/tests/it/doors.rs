@@ -11,6 +11,8 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use windlass_store::{SqliteStore, Store};
+use windlass_tool::handler::{Block, Blocks};
+use windlass_tool::id::UserId;
 
 /// The id that the server gives to a browser that has none.
 fn cookie(address: &str) -> String {
@@ -109,6 +111,42 @@ async fn a_question_is_answered_by_nobody_but_whoever_was_asked() {
         );
         assert!(answer.body.contains("not valid"), "{}", answer.body);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_speaks_for_no_user_who_is_blocked_since() {
+    let keys = [
+        ("tools.start_voice_session.requires_confirmation", "true"),
+        ("tools.kb_search.requires_confirmation", "true"),
+    ];
+    let chat = chat(echo, &keys).await;
+    let talk = json!({"id": "t", "userId": "ada", "message": "Talk."});
+    let written = question(&chat.ask(&talk))["token"].clone();
+    let start = json!({"type": "start", "conversationId": "v", "userId": "ada"});
+    let (mut client, _) = VoiceClient::start(&chat.address, start).await;
+    client.say("call kb_search {\"query\": \"Fram\"}").await;
+    let spoken = client.expect("confirmation_request").await["token"].clone();
+
+    let store = SqliteStore::open(chat.data.path()).unwrap();
+    let block = Block {
+        user_id: UserId::new("ada"),
+        until_unix_ms: u64::MAX >> 11,
+        farewell_message: "Enough.".to_owned(),
+    };
+    store.block_all(&[block]).unwrap();
+    for (conversation, token) in [("t", &written), ("v", &spoken)] {
+        let said = confirm(&chat.address, &[], conversation, token);
+        assert_eq!(said["error"]["code"], "blocked", "{said}");
+        assert_eq!(said["error"]["message"], "Enough.", "{said}");
+    }
+    let messages = [approval(written.as_str().unwrap(), true)];
+    let streamed = chat.ask(&json!({"id": "t", "messages": messages}));
+    assert!(streamed.body.contains("Enough."), "{}", streamed.body);
+    assert!(
+        !streamed.body.contains("voice_session_start"),
+        "{}",
+        streamed.body
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Answers to confirmation requests that reach a running session another way than over its own socket: who may give one, and
 //! how what comes of it finds back. Knows no HTTP.
 
-use super::VoiceService;
+use super::{Refusal, VoiceService};
 use crate::caller::Caller;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,22 +26,27 @@ pub type Answered = oneshot::Receiver<Arc<ToolResponse>>;
 
 impl VoiceService {
     /// Gives an answer to the session that a conversation has now. The token of the question says who may give it; `None`
-    /// where there is no session, or where the caller shows that it is another client than the session's.
+    /// where there is no session, or where the caller shows that it is another client than the session's. Refused where the
+    /// session's user is not served any more.
     pub fn confirm(
         &self,
         caller: &Caller,
         conversation: &ConversationId,
         token_hash: [u8; 32],
         approved: bool,
-    ) -> Option<Answered> {
-        let door = self.doors.of_conversation(caller, conversation)?;
+    ) -> Result<Option<Answered>, Refusal> {
+        let Some(door) = self.doors.of_conversation(caller, conversation) else {
+            return Ok(None);
+        };
+        let owner = &door.owner;
+        self.host.serves(&owner.caller.client_id, &owner.user_id)?;
         let (reply, answered) = oneshot::channel();
         door.answer(Answer {
             token_hash,
             approved,
             reply,
         });
-        Some(answered)
+        Ok(Some(answered))
     }
 }
 

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use windlass_session::client::ErrorCode;
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
-use windlass_tool::id::{ConversationId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// Limits of voice sessions. The defaults are the documented ones.
@@ -105,6 +105,12 @@ pub trait Host: Send + Sync {
 
     /// Whether a caller may go on with a conversation at all, before anything is done for it. Called as `start` is.
     fn admit(&self, _caller: &Caller, _conversation: &ConversationId) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Whether a user is still served, before something is done in that user's name from outside the session. Called as
+    /// `start` is.
+    fn serves(&self, _client: &ClientId, _user: &UserId) -> Result<(), Refusal> {
         Ok(())
     }
 

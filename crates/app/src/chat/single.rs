@@ -1,0 +1,103 @@
+//! Sessions that belong to no conversation of the server's: a completion's, which is forgotten after its one turn, and the
+//! terminal's, which its caller holds. Knows no store of conversations.
+
+use super::{ChatHost, ChatRefusal, SessionMaker, broken, refuse_blocked};
+use std::pin::Pin;
+use std::sync::Arc;
+use windlass_runtime::caller::Caller;
+use windlass_runtime::ids::{self, NoRandomness};
+use windlass_runtime::text::{Past, TextSession, TurnEnd, TurnInput, TurnSink, UserInput};
+use windlass_session::model::HistoryEntry;
+use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::kind::Mode;
+
+/// What a program wants answered.
+pub(crate) struct Completion<'a> {
+    pub(crate) caller: Caller,
+    /// The user for whom the program says it speaks.
+    pub(crate) named: Option<&'a str>,
+    /// What was said before.
+    pub(crate) history: Vec<HistoryEntry>,
+    pub(crate) input: UserInput,
+    /// What the program asks of the model, beside the server's own instruction.
+    pub(crate) instructions: &'a str,
+}
+
+impl ChatHost {
+    /// One turn of a session that is forgotten afterwards.
+    pub(crate) async fn complete(
+        &self,
+        completion: Completion<'_>,
+        sink: &mut dyn TurnSink,
+        cancelled: Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) -> Result<TurnEnd, ChatRefusal> {
+        let Completion {
+            caller,
+            named,
+            history,
+            input,
+            instructions,
+        } = completion;
+        let (user_id, world) = self.world.of_user(&caller.client_id, named);
+        refuse_blocked(&user_id, world.as_ref())?;
+        let conversation_id = ids::conversation_id().map_err(|error| broken(&error))?;
+        let toolbox = self.toolbox.load_full();
+        let tools = &toolbox.completions;
+        let maker = SessionMaker {
+            user_id,
+            client_id: caller.client_id,
+            world,
+        };
+        let mut session = self
+            .session(maker, conversation_id, tools, history, Past::None)
+            .map_err(|error| broken(&error))?;
+        let own = tools.instruction();
+        let instruction = match instructions.trim() {
+            "" => own,
+            theirs => {
+                format!("{own}\n\n# What the calling program asks of you\n\n{theirs}\n").into()
+            }
+        };
+        let end = session
+            .turn(TurnInput::User(input), &instruction, sink, cancelled)
+            .await;
+        tokio::spawn(session.end());
+        Ok(end)
+    }
+
+    /// A session that its caller holds, as the terminal does.
+    pub(crate) fn session_of(
+        &self,
+        client_id: ClientId,
+        user_id: UserId,
+    ) -> Result<TextSession, NoRandomness> {
+        let maker = SessionMaker {
+            user_id,
+            client_id,
+            world: Arc::new(self.world.clone()),
+        };
+        let toolbox = self.toolbox.load_full();
+        self.session(
+            maker,
+            ids::conversation_id()?,
+            toolbox.of(Mode::Text),
+            Vec::new(),
+            Past::None,
+        )
+    }
+
+    /// The system instruction of a turn that begins now.
+    pub(crate) fn instruction(&self) -> Arc<str> {
+        self.toolbox.load().of(Mode::Text).instruction()
+    }
+
+    /// Whether the user may be served at all.
+    pub(crate) fn check_user(
+        &self,
+        caller: &Caller,
+        named: Option<&str>,
+    ) -> Result<(), ChatRefusal> {
+        let (user_id, world) = self.world.of_user(&caller.client_id, named);
+        refuse_blocked(&user_id, world.as_ref())
+    }
+}
