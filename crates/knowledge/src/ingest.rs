@@ -57,6 +57,8 @@ pub struct IngestReport {
     pub problems_untold: usize,
     /// Records that name a file which is not there, as many as problems are told. They are kept.
     pub missing_files: Vec<Problem>,
+    /// How many more of these there were than are told.
+    pub missing_files_untold: usize,
     /// What is not as it was left, and what was done about it.
     pub notices: Vec<String>,
     /// Hex digits of the SHA-256 of every file that was read, by its path.
@@ -125,6 +127,7 @@ pub(crate) fn read_folder(
         problems: Vec::new(),
         problems_untold: 0,
         missing_files: Vec::new(),
+        missing_files_untold: 0,
         files: BTreeMap::new(),
     };
     reader.walk(entries);
@@ -132,6 +135,7 @@ pub(crate) fn read_folder(
         problems: reader.problems,
         problems_untold: reader.problems_untold,
         missing_files: reader.missing_files,
+        missing_files_untold: reader.missing_files_untold,
         files: reader.files,
         ..IngestReport::default()
     };
@@ -162,6 +166,7 @@ struct Reader<'a> {
     problems: Vec<Problem>,
     problems_untold: usize,
     missing_files: Vec<Problem>,
+    missing_files_untold: usize,
     files: BTreeMap<String, String>,
 }
 
@@ -312,16 +317,21 @@ impl Reader<'_> {
         let Some(AssetPlace::File(path)) = asset(record).map(|asset| asset.place) else {
             return;
         };
-        if self.missing_files.len() < self.limits.problems_max && !self.root.join(&path).is_file() {
-            self.missing_files.push(Problem {
-                path: name.to_owned(),
-                line,
-                message: format!(
-                    "{} names the file {path}, which is not there: put it there, or name another",
-                    record.id
-                ),
-            });
+        if self.root.join(&path).is_file() {
+            return;
         }
+        if self.missing_files.len() >= self.limits.problems_max {
+            self.missing_files_untold += 1;
+            return;
+        }
+        self.missing_files.push(Problem {
+            path: name.to_owned(),
+            line,
+            message: format!(
+                "{} names the file {path}, which is not there: put it there, or name another",
+                record.id
+            ),
+        });
     }
 
     fn report(&mut self, name: &str, fault: Fault) {

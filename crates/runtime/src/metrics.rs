@@ -18,7 +18,9 @@ use windlass_tool::error::ErrorType;
 
 /// A p95 of response characters above this is worth a warning (`docs/operations.md`, "Health and metrics").
 const RESPONSE_CHARACTERS_WARNING: u32 = 1_500;
-/// The first responses of a tool, after each of which its p95 is looked at; and after how many it is looked at again from there.
+/// Of fewer responses the p95 is the longest one, which says little of the tool.
+const RESPONSES_CHECKED_MIN: u64 = 20;
+/// Up to as many responses of a tool its p95 is looked at after each, and then after each as many.
 const RESPONSES_BETWEEN_CHECKS: u64 = 50;
 /// Calls of tools that do not exist are counted under one name, because models invent names without end.
 const NO_SUCH_TOOL: &str = "(unknown)";
@@ -64,7 +66,8 @@ struct ToolCounts {
     budget_violations: u64,
     response_characters: Samples,
     latency_ms: Samples,
-    is_warned: bool,
+    /// Whether the p95 of its responses was too long when it was looked at last.
+    is_long: bool,
 }
 
 impl Metrics {
@@ -169,16 +172,24 @@ impl Counted {
         tool.response_characters.add(characters);
         tool.latency_ms
             .add(u32::try_from(duration_ms).unwrap_or(u32::MAX));
-        let is_checked = tool.calls <= RESPONSES_BETWEEN_CHECKS
-            || tool.calls.is_multiple_of(RESPONSES_BETWEEN_CHECKS);
-        if is_checked && !tool.is_warned {
-            let p95 = tool.response_characters.percentiles().p95;
-            tool.is_warned = p95 > RESPONSE_CHARACTERS_WARNING;
-            if tool.is_warned {
-                let tool = record.shown_name();
-                tracing::warn!(%tool, p95, "the responses of a tool are long for a model to read");
-            }
+        if let Some(p95) = tool.p95_that_became_long() {
+            let tool = record.shown_name();
+            tracing::warn!(%tool, p95, "the responses of a tool are long for a model to read");
         }
+    }
+}
+
+impl ToolCounts {
+    /// The p95 of its responses, where that is too long now and was not when it was looked at before.
+    fn p95_that_became_long(&mut self) -> Option<u32> {
+        let is_checked = (RESPONSES_CHECKED_MIN..=RESPONSES_BETWEEN_CHECKS).contains(&self.calls)
+            || self.calls.is_multiple_of(RESPONSES_BETWEEN_CHECKS);
+        if !is_checked {
+            return None;
+        }
+        let p95 = self.response_characters.percentiles().p95;
+        let was_long = std::mem::replace(&mut self.is_long, p95 > RESPONSE_CHARACTERS_WARNING);
+        (self.is_long && !was_long).then_some(p95)
     }
 }
 
@@ -203,4 +214,40 @@ fn characters(value: &impl Serialize) -> u32 {
     serde_json::to_writer(&mut counter, value)
         .expect("responses are JSON already, and counting cannot fail");
     counter.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_responses_are_said_from_twenty_on_and_again_when_they_come_back() {
+        let mut tool = ToolCounts::default();
+        // So many responses of so many characters, and after which of all of them the log has a line.
+        for (responses, characters, expected) in [
+            // One long response is not the rule.
+            (1, 9_000, &[][..]),
+            (59, 100, &[]),
+            // More than a twentieth of what is remembered.
+            (40, 1_501, &[100]),
+            (100, 1_501, &[]),
+            (2_000, 1_500, &[]),
+            (100, 1_501, &[2_300]),
+        ] {
+            let mut warned = Vec::new();
+            for _ in 0..responses {
+                tool.calls += 1;
+                tool.response_characters.add(characters);
+                warned.extend(tool.p95_that_became_long().map(|_| tool.calls));
+            }
+            assert_eq!(warned, expected, "{responses} of {characters}");
+        }
+        let mut tool = ToolCounts::default();
+        for _ in 0..20 {
+            assert_eq!(tool.p95_that_became_long(), None);
+            tool.calls += 1;
+            tool.response_characters.add(1_501);
+        }
+        assert_eq!(tool.p95_that_became_long(), Some(1_501));
+    }
 }

@@ -164,6 +164,17 @@ pub(crate) fn log_report(maker: &Maker, base: &KnowledgeBase, report: &IngestRep
     for missing in report.missing_files.iter().take(PROBLEMS_LOGGED_MAX) {
         tracing::warn!(%missing, "a picture cannot be shown");
     }
+    let more_missing = report
+        .missing_files
+        .len()
+        .saturating_sub(PROBLEMS_LOGGED_MAX);
+    let untold = more_missing + report.missing_files_untold;
+    if untold > 0 {
+        tracing::warn!(
+            untold,
+            "more pictures cannot be shown; `windlass kb index` names them"
+        );
+    }
     for notice in &report.notices {
         tracing::warn!(notice, "the knowledge base was put right");
     }

@@ -1,11 +1,13 @@
-//! What an operator reads in the log of what crowds a model: prompts and tools at a session's start, and long responses.
+//! What an operator reads in the log of what crowds a model, prompts and tools at a session's start and long responses, and of
+//! pictures that nobody can be shown.
 
 use crate::chat::echo;
 use crate::support::http::post;
 use crate::support::model_server::ModelServer;
 use crate::support::program::{Running, command, folders};
+use crate::support::root;
 use crate::support::voice_client::VoiceClient;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
@@ -55,8 +57,8 @@ fn a_tool_whose_responses_are_long_is_named_once() {
     );
     let address = server.address();
     let ask = json!({"messages": [{"role": "user", "content": "Search."}]}).to_string();
-    // It is looked at after each of the first.
-    for _ in 0..3 {
+    // Of fewer responses nobody can say whether they are the rule.
+    for _ in 0..21 {
         let answer = post(&address, "/v1/chat/completions", ask.as_bytes());
         assert_eq!(answer.status, 200, "{}", answer.body);
     }
@@ -68,4 +70,27 @@ fn a_tool_whose_responses_are_long_is_named_once() {
         .collect();
     assert_eq!(warned.len(), 1, "{log}");
     assert!(warned[0].contains("tool=kb_search"), "{log}");
+}
+
+#[test]
+fn pictures_that_cannot_be_shown_are_named_and_the_rest_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let photo = |number| json!({"id": format!("photo:p-{number}"), "title": "P", "file": format!("{number}.png")});
+    let photos: Vec<Value> = (0..25).map(photo).collect();
+    fs::create_dir(folder.path().join("kb")).unwrap();
+    let records = serde_json::to_string(&photos).unwrap();
+    fs::write(folder.path().join("kb/photos.json"), records).unwrap();
+    let mut command = command(folder.path());
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--provider", "demo"])
+        .args(["--kb", "kb", "--data", "data", "--tools"])
+        .arg(root().join("tools"));
+    let mut server = Running::start(&mut command);
+    server.address();
+    server.signal("-TERM");
+    let (_, log) = server.end();
+    let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(said("a picture cannot be shown"), 20, "{log}");
+    let rest = "more pictures cannot be shown; `windlass kb index` names them untold=5";
+    assert_eq!(said(rest), 1, "{log}");
 }

@@ -1,7 +1,7 @@
 //! Files of data: JSON, JSON Lines, YAML and CSV beside Markdown, good and bad.
 
 use crate::support::{folder, open};
-use windlass_knowledge::{AssetKind, AssetPlace, asset};
+use windlass_knowledge::{AssetKind, AssetPlace, IngestLimits, KnowledgeBase, asset};
 
 /// The ids of a file's good records, and the lines and messages of its bad ones.
 fn check(path: &str, text: &str, ids: &[&str], problems: &[(Option<usize>, &str)]) {
@@ -344,4 +344,12 @@ fn a_file_that_a_record_names_and_that_is_not_there_is_reported_and_the_record_k
         missing.to_string(),
         "photos.jsonl:2: photo:gone names the file photos/gone.png, which is not there: put it there, or name another"
     );
+    assert_eq!(report.missing_files_untold, 0);
+    let limits = IngestLimits {
+        problems_max: 0,
+        ..IngestLimits::default()
+    };
+    let (_, report) = KnowledgeBase::open(folder.path(), &limits).unwrap();
+    let counts = (report.missing_files.len(), report.missing_files_untold);
+    assert_eq!(counts, (0, 1), "what is not told is counted");
 }

@@ -141,6 +141,7 @@ fn index(arguments: &IndexArguments) -> Result<(), Failure> {
                 "changes": report.changes,
                 "problems": problems_json(&report.problems),
                 "missingFiles": problems_json(&report.missing_files),
+                "missingFilesUntold": report.missing_files_untold,
                 "problemsUntold": report.problems_untold,
                 "notices": report.notices,
                 "postgres": published.map(|(json, _)| json),

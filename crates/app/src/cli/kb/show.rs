@@ -22,6 +22,10 @@ pub(super) fn index(base: &KnowledgeBase, report: &IngestReport) {
     for missing in &report.missing_files {
         Printer.problem(&missing.to_string());
     }
+    if report.missing_files_untold > 0 {
+        let untold = report.missing_files_untold;
+        Printer.problem(&format!("and {untold} more whose file is not there"));
+    }
     for notice in &report.notices {
         Printer.problem(notice);
     }
