@@ -7,12 +7,16 @@ use crate::watch::KnowledgeChanges;
 use notify::event::ModifyKind;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::cell::Cell;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
 use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase};
 
@@ -74,15 +78,33 @@ impl Refresher {
             is_empty_said: Cell::new(false),
             changed,
         };
-        std::thread::Builder::new()
-            .name("knowledge".to_owned())
-            .spawn(move || handle.block_on(keeper.run(changes, is_incomplete)))
+        beside(handle, move || keeper.run(changes, is_incomplete))
             .map_err(|error| refuse(notify::Error::io(error)))?;
         Ok(Self::Folder {
             _watch: watch,
             _sender: sender,
         })
     }
+}
+
+/// Does work on a thread of its own that uses a runtime's timers, and no longer than the runtime lasts: they panic afterwards.
+fn beside<F: Future<Output = ()>>(
+    runtime: Handle,
+    work: impl FnOnce() -> F + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let (mut lasting, ended) = oneshot::channel::<()>();
+    // This task goes with the runtime, before the timers do, and else when the work is over.
+    runtime.spawn(async move { lasting.closed().await });
+    let work = async move || {
+        tokio::select! {
+            biased;
+            _ = ended => {}
+            () = work() => {}
+        }
+    };
+    std::thread::Builder::new()
+        .name("knowledge".to_owned())
+        .spawn(move || runtime.block_on(work()))
 }
 
 /// A folder that is watched, and watched again when it was away.
@@ -172,6 +194,8 @@ impl Keeper {
             false => Next::Wait,
         };
         loop {
+            // Reading takes its time. Whether the runtime is still there is looked at before its timers are used again.
+            yield_now().await;
             next = match next {
                 Next::Wait => match changes.recv().await {
                     Some(()) => self.after_quiet(&mut changes).await,
@@ -278,10 +302,43 @@ async fn quiet(changes: &mut Receiver<()>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::quiet;
+    use super::{beside, quiet};
+    use std::future::poll_fn;
+    use std::pin::pin;
     use std::time::Duration;
+    use tokio::runtime::Runtime;
     use tokio::sync::mpsc::channel;
     use tokio::time::{Instant, sleep};
+
+    #[test]
+    fn work_ends_with_the_runtime_that_it_uses() {
+        let runtime = Runtime::new().unwrap();
+        let (sender, mut changes) = channel(1);
+        let (begin, begun) = std::sync::mpsc::channel();
+        let thread = beside(runtime.handle().clone(), async move || {
+            let mut change = pin!(changes.recv());
+            // It is told once the work waits, so that nothing goes on in the midst of the runtime's end.
+            poll_fn(|context| {
+                let changed = change.as_mut().poll(context);
+                let _ = begin.send(());
+                changed
+            })
+            .await;
+            sleep(Duration::from_millis(1)).await;
+        });
+        begun.recv().unwrap();
+        drop(runtime);
+        // Where the work is over already, nobody takes it.
+        let _ = sender.try_send(());
+        assert!(thread.unwrap().join().is_ok());
+    }
+
+    #[test]
+    fn work_that_is_over_ends_its_thread() {
+        let runtime = Runtime::new().unwrap();
+        let thread = beside(runtime.handle().clone(), async || {});
+        assert!(thread.unwrap().join().is_ok());
+    }
 
     /// Of the second in which an edit shows, what is waited for leaves the rest to the reading. Time is virtual.
     #[tokio::test(start_paused = true)]
