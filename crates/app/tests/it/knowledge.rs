@@ -337,3 +337,42 @@ fn what_was_cut_of_a_result_is_said_to_whoever_reads_it() {
     assert_eq!(answer["data"]["id"], "doc:long");
     assert_eq!(answer["meta"]["cut"], "1 texts were cut for length");
 }
+
+/// A folder with a base of a type that no other has, beside none at the usual place.
+fn place_elsewhere() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("other")).unwrap();
+    let lamp = "{\"id\": \"gadget:lamp\", \"title\": \"Lamp\", \"body\": \"It burns oil.\"}\n";
+    fs::write(folder.path().join("other/gadgets.jsonl"), lamp).unwrap();
+    folder
+}
+
+/// What compiling the repository's tools reports.
+fn compiled(folder: &Path, arguments: &[&str]) -> Value {
+    let tools = root().join("tools");
+    json_of(&run(command(folder)
+        .args(arguments)
+        .args(["--format", "json", "--tools"])
+        .arg(tools)))
+}
+
+#[test]
+fn building_takes_up_the_types_of_the_base_that_it_is_given() {
+    let folder = place_elsewhere();
+    for (more, expected) in [(&["--kb", "other"][..], true), (&[], false)] {
+        let build = [&["build", "--out", "registry.json"], more].concat();
+        compiled(folder.path(), &build);
+        let registry = fs::read_to_string(folder.path().join("registry.json")).unwrap();
+        assert_eq!(registry.contains("gadget"), expected, "{more:?}");
+    }
+}
+
+#[test]
+fn checking_takes_up_the_types_of_the_base_that_it_is_given() {
+    let folder = place_elsewhere();
+    let version = |arguments: &[&str]| compiled(folder.path(), arguments)["version"].clone();
+    let checked = version(&["check", "--kb", "other"]);
+    assert_ne!(checked, version(&["check"]));
+    let built = version(&["build", "--out", "registry.json", "--kb", "other"]);
+    assert_eq!(checked, built);
+}
