@@ -20,7 +20,8 @@ use windlass_store::Store;
 const AUDIT_FILE: &str = "audit.jsonl";
 /// The journals' folder in the data folder.
 const JOURNAL_FOLDER: &str = "journal";
-/// Where a server writes down what sessions do.
+
+/// The ends at which it is written, open from here to the server's end.
 pub(crate) struct Records {
     pub(crate) store_thread: StoreThread,
     audit: Option<Arc<Audit>>,

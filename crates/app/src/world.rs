@@ -92,19 +92,17 @@ impl SharedWorld {
         client_id: &ClientId,
         named: Option<&str>,
     ) -> (UserId, Arc<dyn World>) {
-        // Whom the proxy has named, the client cannot rename.
-        if let Some(user) = users::user_of(client_id) {
-            return (user, Arc::new(self.clone()));
-        }
+        let own = users::of_client(client_id);
         match named {
-            Some(named) => (
+            // Whom the proxy has named, the client cannot rename.
+            Some(named) if !users::is_signed_in(&own) => (
                 users::claimed(named),
                 Arc::new(NamedUsersWorld {
                     shared: self.clone(),
                     client_id: client_id.clone(),
                 }),
             ),
-            None => (UserId::new(client_id.as_str()), Arc::new(self.clone())),
+            Some(_) | None => (own, Arc::new(self.clone())),
         }
     }
 }

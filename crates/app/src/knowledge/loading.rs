@@ -2,7 +2,7 @@
 //! do without. Knows no record.
 
 use super::machine::TokioMachine;
-use super::service::{self, NoKey};
+use super::service::{self, Opened};
 use crate::failure::Failure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,9 +75,13 @@ impl Loading {
         }
     }
 
-    fn done(service: Result<Arc<dyn Embedder>, NoKey>) -> Self {
-        let loaded = service.map(Some).map_err(|error| error.to_string());
-        Self::of(State::Done(loaded))
+    fn done(service: Opened) -> Self {
+        Self::of(State::Done(match service {
+            Opened::Service(embedder) => Ok(Some(embedder)),
+            Opened::NoKey(variable) => Err(format!(
+                "the embedding service needs a key: set {variable}, or knowledge.embedder_url to a service without one"
+            )),
+        }))
     }
 
     /// Waits until the model is there. One that is named and cannot be had is done without, and the log says why, once.

@@ -20,27 +20,24 @@ const USUAL_DIMENSION: usize = 768;
 /// From a request to the head of its answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A service that is named cannot be asked.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the embedding service needs a key: set {0}, or knowledge.embedder_url to a service without one"
-)]
-pub(super) struct NoKey(&'static str);
+/// What a named service comes to.
+pub(super) enum Opened {
+    Service(Arc<dyn Embedder>),
+    /// It cannot be asked without the key that this variable holds.
+    NoKey(&'static str),
+}
 
 /// The service that the configuration names.
-pub(super) fn open(
-    config: &Config,
-    protocol: Protocol,
-) -> Result<Result<Arc<dyn Embedder>, NoKey>, Failure> {
+pub(super) fn open(config: &Config, protocol: Protocol) -> Result<Opened, Failure> {
     let knowledge = &config.knowledge;
     let address = match (&knowledge.embedder_url, &knowledge.embedder_key) {
         (Some(address), _) => address.as_str(),
         (None, Some(_)) => protocol.usual_address(),
         (None, None) => {
-            return Ok(Err(NoKey(match protocol {
+            return Ok(Opened::NoKey(match protocol {
                 Protocol::OpenAi => "OPENAI_API_KEY",
                 Protocol::Gemini => "GEMINI_API_KEY",
-            })));
+            }));
         }
     };
     let key = knowledge.embedder_key.as_ref().map(|key| key.sensitive());
@@ -57,7 +54,8 @@ pub(super) fn open(
             .map_or(USUAL_DIMENSION, |dimension| dimension.count()),
     };
     let service = Service::new(address, protocol, key.as_ref())?;
-    Ok(Ok(Arc::new(RemoteModel::new(settings, Arc::new(service)))))
+    let model = RemoteModel::new(settings, Arc::new(service));
+    Ok(Opened::Service(Arc::new(model)))
 }
 
 struct Service(Arc<HttpClient>);

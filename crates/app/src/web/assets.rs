@@ -42,7 +42,5 @@ pub(super) async fn serve(
 /// Who asks: the user whom the proxy has named or the browser that this server knows, else somebody who may read only what
 /// everybody may.
 fn reader(state: &State, headers: &HeaderMap) -> UserId {
-    known(state, headers).map_or(UserId::new(""), |client| {
-        crate::users::user_of(&client).unwrap_or_else(|| UserId::new(client.as_str()))
-    })
+    known(state, headers).map_or(UserId::new(""), |client| crate::users::of_client(&client))
 }

@@ -126,7 +126,25 @@ fn a_log_on_the_full_disk_ends_no_server() {
     server.running.signal("-TERM");
     let (code, _) = server.running.end();
     assert_eq!(code, Some(0));
+    let log = std::fs::read_to_string(folder.path().join("server.log")).unwrap();
+    for line in log.lines() {
+        let is_known = LINES_OF_THE_LOG.iter().any(|known| line.contains(known));
+        assert!(is_known, "{line}");
+    }
+    assert!(log.ends_with(" ended\n"), "{log}");
 }
+
+/// What the start and the end say, and the store where it had something to keep meanwhile; above all, of nothing that broke.
+const LINES_OF_THE_LOG: [&str; 8] = [
+    "knowledge base read",
+    "tools built",
+    "there is no prompts folder",
+    "no provider is configured",
+    "the store's disk is full",
+    "the store is back and has what waited",
+    "shutting down",
+    " ended",
+];
 
 fn is_done(answer: &Answer) -> bool {
     chunks(answer)
