@@ -82,6 +82,24 @@ test("what others wrote is text and never markup, and only web addresses are lin
   });
 });
 
+test("a picture is shown as soon as it comes, once an answer", async () => {
+  await inSession(async (page, endpoint) => {
+    const deck = { url: "icon.svg", caption: "Deck" };
+    const hull = { url: "https://example.org/hull.png", caption: "Hull" };
+    endpoint.send({ type: "image", ...deck });
+    await page.getByText("Deck", { exact: true }).waitFor();
+    endpoint.send({ type: "transcript", role: "assistant", text: "Here they are.", final: true, images: [deck, hull, { url: "icon.svg" }] });
+    await page.getByText("Open image: Hull").waitFor();
+    assert.equal(await page.locator(".line.assistant").count(), 1);
+    assert.equal(await page.locator("main figure").count(), 2);
+    endpoint.send({ type: "turn_complete", turn: 1 });
+    endpoint.send({ type: "transcript", role: "user", text: "Once more", final: true });
+    endpoint.send({ type: "transcript", role: "assistant", text: "Again.", final: true, images: [deck] });
+    await page.locator("main figure").nth(2).waitFor();
+    assert.equal(await page.locator("main img").count(), 2);
+  });
+});
+
 test("messages that the page does not know or cannot read change nothing", async () => {
   await inSession(async (page, endpoint) => {
     for (const text of ["{", "null", "[]", '"text"', '{"type":"__proto__"}', '{"type":"constructor"}', '{"type":"novelty"}']) {

@@ -130,6 +130,7 @@ export class Chat {
     "tool-output-denied": ({ toolCallId }) => this.#finished(toolCallId, false, "CONFIRMATION_DECLINED"),
     "data-tool-progress": ({ data }) => this.#view.calls.progress({ ...data, callId: data?.toolCallId }),
     "data-confirmation-request": ({ data }) => this.#view.confirmation.request({ ...data, callId: data?.toolCallId ?? data?.callId }),
+    file: ({ url }) => this.#view.transcript.receive({ role: "assistant", text: "", final: true, images: [{ url }] }),
     "data-image": ({ data }) => this.#view.transcript.image(data),
     "data-timeout": ({ data }) => this.onTimeout(data ?? {}),
     "data-voice-session-start": () => this.onVoice(),

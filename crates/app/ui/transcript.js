@@ -16,6 +16,8 @@ export class Transcript {
   #open = { user: null, assistant: null };
   #last = { user: null, assistant: null };
   #typed = [];
+  /** Addresses of the pictures since the user spoke last: each comes at once and again with the whole answer. */
+  #shown = new Set();
 
   constructor(log, scroller) {
     this.#log = log;
@@ -44,7 +46,10 @@ export class Transcript {
     if (final !== true) line.words.data += words;
     else if (words !== "") line.words.data = words;
     if (Array.isArray(citations)) this.#cite(line, citations);
-    if (Array.isArray(images)) images.forEach((image) => this.#addImage(line, image));
+    for (const image of Array.isArray(images) ? images : []) {
+      const address = this.#newAddress(image);
+      if (address) this.#addImage(line, address, image);
+    }
     if (final === true) this.#settle(line);
     this.#follow();
     return role === "user";
@@ -52,7 +57,9 @@ export class Transcript {
 
   /** An `image` message: a line of the agent's, or part of the one that is being spoken. */
   image(image) {
-    this.#addImage(this.#open.assistant ?? this.#newLine("assistant", ""), image);
+    const address = this.#newAddress(image);
+    if (!address) return;
+    this.#addImage(this.#open.assistant ?? this.#newLine("assistant", ""), address, image);
     this.#follow();
   }
 
@@ -99,6 +106,7 @@ export class Transcript {
     this.#open = { user: null, assistant: null };
     this.#last = { user: null, assistant: null };
     this.#typed = [];
+    this.#shown.clear();
     this.save();
   }
 
@@ -152,6 +160,7 @@ export class Transcript {
     article.setAttribute("aria-hidden", "true");
     // Recognised speech often arrives when its answer has begun already; it still belongs before it.
     const answer = role === "user" ? this.#open.assistant : null;
+    if (role === "user" && !answer) this.#shown.clear();
     this.#log.insertBefore(article, answer?.article ?? null);
     this.#open[role] = line;
     while (this.#log.childElementCount > LINES_MAX) this.#log.firstElementChild.remove();
@@ -187,10 +196,16 @@ export class Transcript {
     if (list.childElementCount > 0) line.article.append(list);
   }
 
-  /** An image of this server is shown; one from elsewhere is a link, so that reading a page tells no stranger. */
-  #addImage(line, image) {
+  /** Where an image is that is not shown yet. */
+  #newAddress(image) {
     const address = webAddress(textOf(image?.url ?? image));
-    if (!address) return;
+    if (!address || this.#shown.has(address.href)) return null;
+    this.#shown.add(address.href);
+    return address;
+  }
+
+  /** An image of this server is shown; one from elsewhere is a link, so that reading a page tells no stranger. */
+  #addImage(line, address, image) {
     const caption = textOf(image?.caption);
     const figure = element("figure", "image");
     if (address.origin === location.origin) {

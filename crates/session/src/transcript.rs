@@ -1,6 +1,6 @@
 //! What was said: pieces gathered into utterances, and the bounded record of a session.
 
-use crate::client::Citation;
+use crate::client::{Citation, Image};
 use crate::model::{Role, TranscriptEntry};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
@@ -8,6 +8,9 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The longest utterance that is written down, in bytes; what is said or typed beyond it still reaches who it is for.
 const UTTERANCE_BYTES_MAX: usize = 16_384;
+/// Bytes of a picture's address and caption together. One that is longer holds the picture itself, and is too long to be said
+/// beside words.
+const IMAGE_BYTES_MAX: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
@@ -20,6 +23,7 @@ pub(crate) struct Transcript {
     citations: Vec<Citation>,
     /// Whether the citations are of records that were read in full.
     has_source: bool,
+    images: Vec<Image>,
 }
 
 /// A finished utterance.
@@ -27,6 +31,7 @@ pub(crate) struct Utterance {
     pub(crate) role: Role,
     pub(crate) text: String,
     pub(crate) citations: Vec<Citation>,
+    pub(crate) images: Vec<Image>,
 }
 
 impl Transcript {
@@ -61,7 +66,16 @@ impl Transcript {
         }
     }
 
-    /// Takes what was gathered of one speaker, if anything was. The assistant's comes with the turn's citations.
+    /// A picture that a call has brought. Each is there once, as it came first.
+    pub(crate) fn show(&mut self, image: Image, images_max: usize) {
+        let bytes = image.url.len() + image.caption.as_ref().map_or(0, String::len);
+        let is_known = self.images.iter().any(|other| other.url == image.url);
+        if !is_known && bytes <= IMAGE_BYTES_MAX && self.images.len() < images_max {
+            self.images.push(image);
+        }
+    }
+
+    /// Takes what was gathered of one speaker, if anything was. The assistant's comes with the turn's citations and pictures.
     pub(crate) fn finish(&mut self, role: Role) -> Option<Utterance> {
         let gathered = match role {
             Role::User => std::mem::take(&mut self.user),
@@ -71,24 +85,29 @@ impl Transcript {
         if text.is_empty() {
             return None;
         }
-        let citations = match role {
-            Role::User => Vec::new(),
+        let (citations, images) = match role {
+            Role::User => (Vec::new(), Vec::new()),
             Role::Assistant => {
                 self.has_source = false;
-                std::mem::take(&mut self.citations)
+                (
+                    std::mem::take(&mut self.citations),
+                    std::mem::take(&mut self.images),
+                )
             }
         };
         Some(Utterance {
             role,
             text: text.to_owned(),
             citations,
+            images,
         })
     }
 
-    /// Forgets citations that no answer used.
+    /// Forgets citations and pictures that no answer used.
     pub(crate) fn drop_citations(&mut self) {
         self.citations.clear();
         self.has_source = false;
+        self.images.clear();
     }
 
     /// Keeps an entry, and of those before it what there is room for. One that is too long is cut, so that it costs no more

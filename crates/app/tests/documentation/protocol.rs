@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_runtime::client_protocol::{ServerMessage, of_question, of_update, parse};
-use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode};
+use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_session::time::Timestamp;
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
@@ -95,6 +95,12 @@ fn session_messages() -> Vec<Value> {
         ],
     };
     let timestamp = "2026-11-20T18:25:43.511Z".to_owned();
+    let image = Image {
+        url: "/assets/photo:colin_archer".to_owned(),
+        caption: Some("Colin Archer in Larvik".to_owned()),
+    };
+    let (url, caption) = (&image.url, &image.caption);
+    let shown = ClientUpdate::Message(json!({"type": "image", "url": url, "caption": caption}));
     vec![
         written(&ServerMessage::Connected {
             client_id: "0b5fd1a2c3e4",
@@ -111,7 +117,7 @@ fn session_messages() -> Vec<Value> {
         // The driver writes these frames itself, around the audio.
         json!({"type": "audio", "data": "AAABAP//"}),
         written(&ServerMessage::ModelGenerating),
-        written(&transcript("Colin ", false, &[])),
+        written(&transcript("Colin ", false, &[], &[])),
         written(&transcript(
             "Colin Archer designed her.",
             true,
@@ -120,7 +126,9 @@ fn session_messages() -> Vec<Value> {
                 title: "Colin Archer".to_owned(),
                 url: Some("https://frammuseum.no/".to_owned()),
             }],
+            std::slice::from_ref(&image),
         )),
+        written(&of_update(&shown).unwrap()),
         written(&ServerMessage::Interrupted),
         written(&ServerMessage::TurnComplete { turn: 1 }),
         written(&ServerMessage::Timeout {
@@ -145,13 +153,18 @@ fn session_messages() -> Vec<Value> {
     ]
 }
 
-fn transcript<'a>(text: &'a str, is_final: bool, citations: &'a [Citation]) -> ServerMessage<'a> {
+fn transcript<'a>(
+    text: &'a str,
+    is_final: bool,
+    citations: &'a [Citation],
+    images: &'a [Image],
+) -> ServerMessage<'a> {
     ServerMessage::Transcript {
         role: Role::Assistant,
         text,
         is_final,
         citations,
-        images: &[],
+        images,
     }
 }
 

@@ -217,6 +217,14 @@ async fn a_photo_reaches_the_page_and_its_file_can_be_fetched() {
         (&image["url"], &image["caption"]),
         (&json!("/assets/photo:deck"), &json!("deck"))
     );
+    let said = loop {
+        let said = client.expect("transcript").await;
+        if said["role"] == "assistant" && said["final"] == true {
+            break said;
+        }
+    };
+    let shown = json!([{"url": "/assets/photo:deck", "caption": "deck"}]);
+    assert_eq!(said["images"], shown, "{said}");
     let found = get(&address, "/assets/photo:deck");
     assert_eq!((found.status, found.body.as_str()), (200, "\u{fffd}PNG"));
     for id in ["link", "gone", "record", "wages", "none", "..%2fsecret.png"] {

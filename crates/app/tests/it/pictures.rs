@@ -1,6 +1,7 @@
 //! Pictures from the user over real sockets, by text and by voice: they reach models that see, in each protocol's own form,
 //! and nothing that is written down.
 
+use crate::chat::chunks;
 use crate::support::config;
 use crate::support::http::{Answer, post};
 use crate::support::live_provider::{LiveProvider, Speaks};
@@ -147,12 +148,22 @@ async fn pictures_of_records_reach_a_model_that_sees_and_nothing_that_is_written
         let below = data.path().join("data");
         let (server, address) = served(&below, &keys).await;
         let places = [
-            ("a", "Show the deck.", PICTURE),
-            ("b", "Show the hull.", "https://example.org/hull.jpg"),
+            ("a", "Show the deck.", PICTURE, "/assets/photo:deck"),
+            (
+                "b",
+                "Show the hull.",
+                "https://example.org/hull.jpg",
+                "https://example.org/hull.jpg",
+            ),
         ];
-        for ((id, words, wanted), expected) in places.into_iter().zip(expected) {
+        for ((id, words, wanted, url), expected) in places.into_iter().zip(expected) {
             let answer = ask(&address, &message(id, words, &[]));
             assert!(answer.body.contains("Yes."), "{vision}: {}", answer.body);
+            // Whether or not the model sees, the client does.
+            let mut files = chunks(&answer);
+            files.retain(|chunk| chunk["type"] == "file");
+            let file = json!({"type": "file", "url": url, "mediaType": "image/*"});
+            assert_eq!(files, [file], "{vision}: {}", answer.body);
             let seen = model.seen();
             let last = seen.last().unwrap()["messages"].as_array().unwrap();
             let shown = last.last().unwrap();

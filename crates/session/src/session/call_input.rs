@@ -290,6 +290,7 @@ impl Session {
                         data,
                     }));
                 } else {
+                    self.note_shown(kind, &message);
                     out.push(Output::SendClient(ClientUpdate::Message(message)));
                 }
             }

@@ -62,6 +62,7 @@ impl Session {
             role,
             text,
             citations,
+            images,
         } = &utterance;
         if *role == Role::User || !self.state.get().suppress_transcript {
             out.push(Output::SendClient(ClientUpdate::Transcript {
@@ -69,7 +70,7 @@ impl Session {
                 text: Sensitive(text.clone()),
                 is_final: true,
                 citations: citations.clone(),
-                images: Vec::new(),
+                images: images.clone(),
             }));
         }
         self.record_said(*role, text, out);

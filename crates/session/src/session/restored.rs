@@ -156,6 +156,7 @@ impl Session {
             role: Role::User,
             text: words.clone(),
             citations: Vec::new(),
+            images: Vec::new(),
         };
         let characters_max = self.config.limits.transcript_characters_max;
         self.transcript

@@ -3,7 +3,7 @@
 
 use super::Session;
 use crate::calls::{Call, Concluded};
-use crate::client::Citation;
+use crate::client::{Citation, Image};
 use crate::event::{CallRecord, LatencyLimit, SessionEvent};
 use crate::facts::Slot;
 use crate::io::Output;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{self, Meta, Outcome, ToolResponse};
 use windlass_tool::error::ErrorType;
+use windlass_tool::handler::ContentPart;
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::{Category, Reach, Scheduling};
@@ -102,6 +103,7 @@ impl Session {
         self.report(&call, &settled.response, out);
         self.apply_intents(number, &settled.response.intents, out);
         self.collect_citations(call.tool(), &settled.response);
+        self.collect_images(&settled.response);
         let batch = call.delivered().batch;
         self.answer_all(call, settled, scheduling, out);
         self.hold_microphone(out);
@@ -323,6 +325,30 @@ impl Session {
             if let Some(citation) = citation_of(record) {
                 self.transcript.cite_candidate(citation, citations_max);
             }
+        }
+    }
+
+    /// The parts for the eye of a result. What the client was shown meanwhile is among them, and has its caption.
+    fn collect_images(&mut self, response: &ToolResponse) {
+        let Outcome::Success { content, .. } = &response.outcome else {
+            return;
+        };
+        for ContentPart::Image { url, .. } in content {
+            let (url, caption) = (url.clone(), None);
+            let images_max = self.config.limits.citations_max;
+            self.transcript.show(Image { url, caption }, images_max);
+        }
+    }
+
+    /// A picture that the client is shown, as the answer is to name it.
+    pub(super) fn note_shown(&mut self, kind: &str, message: &Value) {
+        let text = |name: &str| message.get(name).and_then(Value::as_str).map(str::to_owned);
+        if kind == "image"
+            && let Some(url) = text("url")
+        {
+            let caption = text("caption");
+            let images_max = self.config.limits.citations_max;
+            self.transcript.show(Image { url, caption }, images_max);
         }
     }
 

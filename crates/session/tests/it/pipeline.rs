@@ -398,3 +398,45 @@ fn a_user_is_blocked_once_a_session_and_a_failed_block_does_not_count() {
         "#]],
     );
 }
+
+#[test]
+fn an_answer_names_the_pictures_that_its_calls_brought_and_each_once() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text show
+            turn 1 started
+            to model: text "show"
+            > calls function-call-1 send_image {} + function-call-2 look {}
+            client: ModelGenerating
+            start call-1 send_image {}
+            start call-2 look {}
+            > message 1 {"type":"image","url":"/assets/photo:deck","caption":"Deck"}
+            client: message {"caption":"Deck","type":"image","url":"/assets/photo:deck"}
+            > message 1 {"type":"image","caption":"without an address"}
+            client: message {"caption":"without an address","type":"image"}
+            > returns 1 {"pictures":["/assets/photo:deck"]}
+            call-1 finished
+            > returns 2 {"pictures":["https://example.org/hull.png"]}
+            call-2 finished
+            to model: function-call-1 ok {"pictures":["/assets/photo:deck"]} + function-call-2 ok {"pictures":["https://example.org/hull.png"]}
+            client: ToolsComplete { tool_count: 2 }
+            > says Here they are.
+            client: Assistant piece "Here they are."
+            > done
+            client: Assistant said "Here they are." showing /assets/photo:deck (Deck), https://example.org/hull.png
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text thanks
+            turn 2 started
+            to model: text "thanks"
+            > says You are welcome.
+            client: ModelGenerating
+            client: Assistant piece "You are welcome."
+            > done
+            client: Assistant said "You are welcome."
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 2 }
+        "#]],
+    );
+}

@@ -15,7 +15,7 @@ use windlass_session::model::{
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Cause, Failure, Finding, HandlerMessage, HandlerResult, Report, Success,
+    Cause, ContentPart, Failure, Finding, HandlerMessage, HandlerResult, Report, Success,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::kind::Scheduling;
@@ -374,8 +374,15 @@ fn parse_result(text: &str) -> HandlerResult {
             };
             let value: Value = serde_json::from_str(json).unwrap();
             let intents = value.get("intents").cloned().unwrap_or(json!([]));
+            let addresses = value["pictures"].as_array().into_iter().flatten();
+            let pictures = addresses.map(|url| ContentPart::Image {
+                mime_type: "image/png".to_owned(),
+                url: url.as_str().unwrap().to_owned(),
+            });
+            let pictures = pictures.collect();
             let mut success = Success::new(value);
             success.intents = serde_json::from_value(intents).unwrap();
+            success.content = pictures;
             success.scheduling = scheduling;
             Ok(success)
         }

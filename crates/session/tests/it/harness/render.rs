@@ -1,6 +1,6 @@
 //! Writes outputs as the lines that scripts expect.
 
-use windlass_session::client::ClientUpdate;
+use windlass_session::client::{ClientUpdate, Image};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Output, RateCharge};
 use windlass_session::model::ModelCommand;
@@ -147,6 +147,13 @@ fn render_projection(projection: &Projection) -> String {
     }
 }
 
+fn render_image(image: &Image) -> String {
+    match &image.caption {
+        Some(caption) => format!("{} ({caption})", image.url),
+        None => image.url.clone(),
+    }
+}
+
 fn render_update(update: &ClientUpdate) -> String {
     match update {
         ClientUpdate::Transcript {
@@ -154,7 +161,7 @@ fn render_update(update: &ClientUpdate) -> String {
             text,
             is_final,
             citations,
-            ..
+            images,
         } => {
             let cited: Vec<&str> = citations.iter().map(|citation| &*citation.id).collect();
             let cited = if cited.is_empty() {
@@ -162,8 +169,13 @@ fn render_update(update: &ClientUpdate) -> String {
             } else {
                 format!(" citing {}", cited.join(", "))
             };
+            let shown: Vec<String> = images.iter().map(render_image).collect();
+            let shown = match shown.is_empty() {
+                true => String::new(),
+                false => format!(" showing {}", shown.join(", ")),
+            };
             let kind = if *is_final { "said" } else { "piece" };
-            format!("client: {role:?} {kind} {:?}{cited}", text.expose())
+            format!("client: {role:?} {kind} {:?}{cited}{shown}", text.expose())
         }
         ClientUpdate::SessionComplete { transcripts } => {
             format!(

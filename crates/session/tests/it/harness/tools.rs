@@ -155,6 +155,7 @@ fn tools() -> Vec<Tool> {
             ..make("background", Category::Utility, SideEffects::None)
         },
         make("describe_tool", Category::Utility, SideEffects::None),
+        make("send_image", Category::Utility, SideEffects::None),
     ]
 }
 
