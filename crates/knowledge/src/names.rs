@@ -22,6 +22,12 @@ const CANDIDATES_MAX: usize = 4;
 /// Words of names that are kept; a base with more of them has no misheard names among the rest.
 const WORDS_MAX: usize = 200_000;
 
+/// Unknown words of a question that names are tried for.
+const LOOKUPS_MAX: usize = 32;
+/// Names' words that are gone through for one question: each lookup goes through all of them up to three times, for a word
+/// alone and with either neighbour.
+const NAMES_READ_MAX: usize = 6_000_000;
+
 /// How surely a word stands for a name's word, by the way they are alike.
 const ONE_SLIP: f32 = 0.9;
 const TWO_SLIPS: f32 = 0.75;
@@ -156,6 +162,11 @@ impl Names {
         Some(self.words[place].candidate(1.0))
     }
 
+    /// For how many words of one question names may be looked up: for fewer where there are very many names.
+    pub(crate) fn lookups(&self) -> usize {
+        lookups_among(self.words.len())
+    }
+
     /// The words that one may stand for, the surest first.
     pub(crate) fn near(&self, plain: &str) -> Vec<Candidate<'_>> {
         let count = plain.chars().count();
@@ -233,9 +244,43 @@ impl NameWord {
     }
 }
 
-/// Which letters a word has, as a set of bits.
+fn lookups_among(words: usize) -> usize {
+    let each = 3 * words.max(1);
+    (NAMES_READ_MAX / each).clamp(1, LOOKUPS_MAX)
+}
+
+/// Which letters a word has, as a set of bits. Letters of a large alphabet share some; no slip changes more bits for that.
 fn letters(word: &str) -> u32 {
-    word.bytes()
-        .filter(u8::is_ascii_lowercase)
-        .fold(0, |set, letter| set | 1 << (letter - b'a'))
+    word.chars()
+        .filter(|letter| letter.is_alphabetic())
+        .fold(0, |set, letter| set | 1 << (u32::from(letter) % u32::BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_every_script_tell_by_their_letters_that_they_are_far_apart() {
+        for (left, right, is_near) in [
+            ("nansen", "nansne", true),
+            ("нансен", "нанссен", true),
+            ("нансен", "эйнштейн", false),
+            ("αμουνδσεν", "σκοττ", false),
+            ("アムンセン", "スコット", false),
+        ] {
+            let differing = (letters(left) ^ letters(right)).count_ones();
+            assert_eq!(differing <= 2, is_near, "{left} {right}: {differing}");
+        }
+    }
+
+    #[test]
+    fn fewer_words_of_a_question_are_looked_up_among_very_many_names() {
+        assert_eq!([0, 1, 50_000].map(lookups_among), [LOOKUPS_MAX; 3]);
+        for words in [100_000, WORDS_MAX, NAMES_READ_MAX] {
+            let lookups = lookups_among(words);
+            assert!((1..LOOKUPS_MAX).contains(&lookups), "{words}: {lookups}");
+            assert!(lookups == 1 || 3 * lookups * words <= NAMES_READ_MAX);
+        }
+    }
 }

@@ -88,6 +88,10 @@ pub(crate) fn distance(left: &str, right: &str, distance_max: usize) -> Option<u
     if left.is_ascii() && right.is_ascii() {
         return between(left.as_bytes(), right.as_bytes(), distance_max);
     }
+    let count = |text: &str| text.chars().count();
+    if count(left).abs_diff(count(right)) > distance_max {
+        return None;
+    }
     let characters = |text: &str| text.chars().collect::<Vec<char>>();
     between(&characters(left), &characters(right), distance_max)
 }

@@ -12,8 +12,6 @@ use tantivy::tokenizer::TextAnalyzer;
 const TERMS_MAX: usize = 12;
 /// Bytes of a query that are read, in whole characters. The longest spoken question is a fraction of this.
 const QUERY_BYTES_MAX: usize = 16 * 1024;
-/// Unknown words of a query that names are tried for, each against all of them.
-const NAME_LOOKUPS_MAX: usize = 32;
 /// Unknown words of a query for which similar ones are looked up in the texts.
 const TEXT_LOOKUPS_MAX: usize = 3;
 /// Words tried in place of an unknown one.
@@ -86,7 +84,7 @@ pub(crate) fn understand(
         names,
         chosen: Vec::new(),
         corrections: Vec::new(),
-        name_lookups_left: NAME_LOOKUPS_MAX,
+        name_lookups_left: names.lookups(),
         unexplained: Vec::new(),
     };
     let mut seen = HashSet::new();
