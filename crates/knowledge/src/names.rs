@@ -136,14 +136,14 @@ impl Names {
         }
     }
 
-    /// The records whose title or alias is exactly what was asked, as it is written or else by its terms in their order.
-    pub(crate) fn bearers(&self, asked: &str, terms: &[String]) -> impl Iterator<Item = Ordinal> {
-        let as_written = self.bearers_of(written_name(asked));
-        let bearers = match as_written {
-            [] => self.bearers_of(whole_name(terms.iter().map(String::as_str))),
-            _ => as_written,
-        };
-        bearers.iter().map(|(_, bearer)| *bearer)
+    /// The records whose title or alias is exactly what was asked: as it is written, and by its terms in their order. The
+    /// latter count where there are none of the former among those that may be found.
+    pub(crate) fn bearers(&self, asked: &str, terms: &[String]) -> [Vec<Ordinal>; 2] {
+        let by_terms = whole_name(terms.iter().map(String::as_str));
+        [written_name(asked), by_terms].map(|key| {
+            let bearers = self.bearers_of(key).iter();
+            bearers.map(|(_, bearer)| *bearer).collect()
+        })
     }
 
     fn bearers_of(&self, key: Option<WholeName>) -> &[(WholeName, Ordinal)] {

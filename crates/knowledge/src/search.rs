@@ -247,11 +247,19 @@ impl Base {
         count: usize,
     ) -> Result<Vec<(Ordinal, f64)>, IndexError> {
         let terms = &understanding.terms;
+        // What is hidden must not decide which way of bearing the name counts.
         let named: BTreeSet<Ordinal> = self
             .names
             .bearers(&understanding.asked, &understanding.sequence)
-            .filter(|ordinal| allowed.contains(*ordinal))
-            .collect();
+            .into_iter()
+            .map(|bearers| {
+                bearers
+                    .into_iter()
+                    .filter(|bearer| allowed.contains(*bearer))
+            })
+            .map(Iterator::collect::<BTreeSet<Ordinal>>)
+            .find(|bearers| !bearers.is_empty())
+            .unwrap_or_default();
         let closeness = match (&self.dense, vector, retrieval) {
             (Some(dense), Some(vector), Retrieval::Dense | Retrieval::Hybrid) => {
                 dense.index.closeness(vector, self.catalogue.len(), allowed)

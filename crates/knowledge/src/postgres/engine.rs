@@ -194,8 +194,9 @@ impl Engine {
         retrieval: Retrieval,
         count: usize,
     ) -> Result<Vec<(Found, f64)>, PostgresError> {
-        let is_blank =
-            question.terms.is_empty() && question.vector.is_none() && question.named.is_empty();
+        let is_blank = question.terms.is_empty()
+            && question.vector.is_none()
+            && question.named.iter().all(Vec::is_empty);
         if count == 0 || is_blank {
             return Ok(Vec::new());
         }
@@ -312,7 +313,7 @@ impl Engine {
             terms: &understanding.terms,
             vector: None,
             exact_max: None,
-            named: Vec::new(),
+            named: [Vec::new(), Vec::new()],
             namespaces: namespaces.filter(|name| is_in_reach(name)).collect(),
             record_type: None,
             tags: &[],
@@ -382,12 +383,17 @@ fn understand(lexicon: &Lexicon, query: &str) -> Result<Understanding, Knowledge
     query::understand(query, lexicon, &lexicon.names).map_err(crate::search::unavailable)
 }
 
-/// The ids of the records whose whole name was said.
-fn named<'a>(lexicon: &'a Lexicon, understanding: &Understanding) -> Vec<&'a str> {
+/// The ids of the records whose whole name was said, as it is written and by its terms.
+fn named<'a>(lexicon: &'a Lexicon, understanding: &Understanding) -> [Vec<&'a str>; 2] {
     let bearers = lexicon
         .names
         .bearers(&understanding.asked, &understanding.sequence);
-    bearers.filter_map(|ordinal| lexicon.id(ordinal)).collect()
+    bearers.map(|bearers| {
+        let ids = bearers
+            .into_iter()
+            .filter_map(|ordinal| lexicon.id(ordinal));
+        ids.collect()
+    })
 }
 
 /// What the database says is for the log of whoever called, not for a model.

@@ -26,8 +26,9 @@ pub(super) struct Question<'a> {
     pub(super) vector: Option<(&'a ModelKey, &'a [f32])>,
     /// Records that are compared one by one where the vectors have an approximate index; `None` where they have none.
     pub(super) exact_max: Option<usize>,
-    /// Ids of records whose name was said and nothing else.
-    pub(super) named: Vec<&'a str>,
+    /// Ids of records whose name was said and nothing else: as it is written, and by its terms. The latter count where the
+    /// filters let none of the former through.
+    pub(super) named: [Vec<&'a str>; 2],
     pub(super) namespaces: Vec<&'a str>,
     pub(super) record_type: Option<&'a str>,
     pub(super) tags: &'a [String],
@@ -64,7 +65,7 @@ const BM25: &str = "\
      a.tags * p.tags / (p.tags + 1.2 * (0.25 + 0.75 * r.tags_length / ($6::float8[])[3])) + \
      a.body * p.body / (p.body + 1.2 * (0.25 + 0.75 * r.body_length / ($6::float8[])[4]))";
 
-const TYPES: [Type; 16] = [
+const TYPES: [Type; 17] = [
     Type::TEXT_ARRAY,
     Type::FLOAT8_ARRAY,
     Type::FLOAT8_ARRAY,
@@ -81,6 +82,7 @@ const TYPES: [Type; 16] = [
     Type::TEXT_ARRAY,
     Type::TEXT,
     Type::FLOAT4_ARRAY,
+    Type::TEXT_ARRAY,
 ];
 
 /// The records that may be the best, in no order.
@@ -101,7 +103,8 @@ pub(super) async fn find(
     let statement = link.statement(&shape.text(), &TYPES).await?;
     let [title, aliases, tags, body] = &weights.fields;
     let averages = lexicon.average_lengths.to_vec();
-    let parameters: [&(dyn ToSql + Sync); 16] = [
+    let [as_written, by_terms] = &question.named;
+    let parameters: [&(dyn ToSql + Sync); 17] = [
         &weights.terms,
         title,
         aliases,
@@ -114,10 +117,11 @@ pub(super) async fn find(
         &question.from,
         &question.to,
         &limit,
-        &question.named,
+        as_written,
         &driving,
         &model,
         &vector,
+        by_terms,
     ];
     let rows = link.client.query(&statement, &parameters).await?;
     Ok(rows
@@ -330,11 +334,13 @@ impl Shape {
             "WITH asked AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5) AS a(term, title, aliases, tags, body)), \
              lexical AS (SELECT r.number {lexical} WHERE {filter} GROUP BY r.number \
              ORDER BY sum({BM25}) DESC, r.id LIMIT $12){dense}, \
-             named AS (SELECT r.number FROM records r WHERE r.id = ANY($13) AND {filter}), \
+             written AS (SELECT r.number FROM records r WHERE r.id = ANY($13) AND {filter}), \
+             named AS (SELECT number FROM written UNION ALL \
+             SELECT r.number FROM records r WHERE r.id = ANY($17) AND {filter} AND NOT EXISTS (SELECT FROM written)), \
              found AS (SELECT number FROM lexical {dense_too} UNION SELECT number FROM named) \
              SELECT r.number, r.id, r.generation, \
              coalesce((SELECT sum({BM25} ORDER BY a.term) FROM asked a JOIN postings p ON p.term = a.term \
-             AND p.record = r.number), 0)::float8, ({cosine})::float8, r.id = ANY($13) \
+             AND p.record = r.number), 0)::float8, ({cosine})::float8, r.number IN (SELECT number FROM named) \
              FROM found JOIN records r ON r.number = found.number"
         )
     }

@@ -61,6 +61,39 @@ fn a_user_hears_of_no_namespace_that_is_not_theirs() {
 }
 
 #[test]
+fn a_hidden_records_name_takes_nothing_from_those_that_may_be_found() {
+    let hidden = Record {
+        namespace: "ada".to_owned(),
+        ..record("doc:hidden", "C#", "A language.")
+    };
+    let owner = Readers::Owners(BTreeSet::from([UserId::new("ada")]));
+    let options = Options {
+        access: Access::new(
+            BTreeMap::from([("ada".to_owned(), owner)]),
+            Arc::new(|_: &UserId| false),
+        ),
+        ..Options::default()
+    };
+    each_engine(|engine| {
+        let seen = record("doc:c", "C", "A language.");
+        let base = engine.base_with(vec![hidden.clone(), seen], &options);
+        let answer = search(&base, request("C#")).unwrap();
+        let scores: Vec<_> = answer.hits.iter().map(|hit| hit.score).collect();
+        // What bears the name that was said is more than half sure.
+        assert!(
+            matches!(scores[..], [score] if score > 0.5),
+            "{engine:?}: {scores:?}"
+        );
+        let asks = SearchRequest {
+            user_id: UserId::new("ada"),
+            namespace: Some("ada".to_owned()),
+            ..request("C#")
+        };
+        assert_eq!(ids(&base, asks), ["doc:hidden"], "{engine:?}");
+    });
+}
+
+#[test]
 fn answers_say_that_a_model_is_missing_which_should_be_there() {
     let options = Options {
         embedder_is_missing: true,
