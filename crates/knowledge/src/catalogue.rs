@@ -202,21 +202,22 @@ pub(crate) fn namespaces_of<'a>(
         .map(String::as_str)
 }
 
-/// The namespace that is searched where a request names none, of those that its user, or everybody, may read: `public` where
-/// there is such a namespace or none at all, else the first in their order.
+/// The namespace that is searched where a request names none: of those that everybody may read, or else of those that its
+/// user may, `public` where there is such a namespace, else the first in their order. The schemas that models are shown name
+/// everybody's, so that it comes first for whoever asks without them, too.
 pub(crate) fn default_namespace<'a>(
     facets: &'a Facets,
     access: &Access,
     user: Option<&UserId>,
 ) -> &'a str {
-    let mut first = None;
-    for name in namespaces_of(facets, access, user) {
-        if name == DEFAULT_NAMESPACE {
-            return DEFAULT_NAMESPACE;
-        }
-        first = first.or(Some(name));
-    }
-    first.unwrap_or(DEFAULT_NAMESPACE)
+    let usual_of = |user| {
+        let names = || namespaces_of(facets, access, user);
+        let public = names().find(|name| *name == DEFAULT_NAMESPACE);
+        public.or_else(|| names().next())
+    };
+    usual_of(None)
+        .or_else(|| usual_of(Some(user?)))
+        .unwrap_or(DEFAULT_NAMESPACE)
 }
 
 /// The namespace of that name, or the default one. One that the user may not read is not there.
@@ -232,12 +233,10 @@ pub(crate) fn readable<'a>(
     if is_known && access.may_read(user, namespace) {
         return Ok(namespace);
     }
-    let readable = facets.namespaces.iter();
     Err(KnowledgeError::UnknownNamespace {
         name: namespace.to_owned(),
-        readable: readable
-            .filter(|name| access.may_read(user, name))
-            .cloned()
+        readable: namespaces_of(facets, access, Some(user))
+            .map(str::to_owned)
             .collect(),
     })
 }

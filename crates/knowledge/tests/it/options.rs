@@ -29,11 +29,11 @@ fn a_user_hears_of_no_namespace_that_is_not_theirs() {
         let private = engine.base_with(vec![of("ada"), of("staff")], &options);
         for (user, readable, found, found_in_private) in [
             ("nobody", vec!["talks"], "doc:talks", None),
-            ("ada", vec!["ada", "talks"], "doc:ada", Some("doc:ada")),
+            ("ada", vec!["ada", "talks"], "doc:talks", Some("doc:ada")),
             (
                 "eve",
                 vec!["staff", "talks"],
-                "doc:staff",
+                "doc:talks",
                 Some("doc:staff"),
             ),
         ] {
