@@ -272,8 +272,11 @@ fn items_of_yaml(path: &str, text: &str) -> Option<Vec<Found>> {
 fn csv(path: &str, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
     let Rows { text, faults } = csv_rows::good_rows(bytes);
     let mut faults = faults.into_iter().peekable();
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let is_header = |line: &[u8]| line.iter().any(|byte| *byte != b'\r');
+    let header = lines.position(is_header).map(|place| place + 1);
     // Without the names of its columns nothing of the file can be read.
-    if let Some(first) = faults.next_if(|fault| fault.line == Some(1)) {
+    if let Some(first) = faults.next_if(|fault| fault.line == header) {
         return Err(first);
     }
     let mut found = table(path, &text)?;

@@ -263,12 +263,12 @@ fn a_row_with_bad_quotes_or_bytes_costs_only_itself() {
         &["doc:b", "doc:c"],
         &[(Some(2), unclosed)],
     );
-    check(
-        "all.csv",
-        "id,\"title\ndoc:a,A",
-        &[],
-        &[(Some(1), unclosed)],
-    );
+    for (text, line) in [
+        ("id,\"title\ndoc:a,A", 1),
+        ("\n\r\nid,\"title\ndoc:a,A\ndoc:b,B", 3),
+    ] {
+        check("all.csv", text, &[], &[(Some(line), unclosed)]);
+    }
     for (path, bytes) in [
         (
             "all.csv",
