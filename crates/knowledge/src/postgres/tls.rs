@@ -63,8 +63,26 @@ pub(super) fn distrust(error: &tokio_postgres::Error) -> Option<String> {
     }
     let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
     let problem = inner.downcast_ref::<rustls::Error>()?;
-    let rustls::Error::InvalidCertificate(problem) = problem else {
-        return Some(problem.to_string());
+    untrusted(problem)
+}
+
+/// The same of what the handshake ended with. `None` where another try may do better, as with a connection that was lost.
+fn untrusted(problem: &rustls::Error) -> Option<String> {
+    use rustls::AlertDescription as Alert;
+    let problem = match problem {
+        rustls::Error::InvalidCertificate(problem) => problem,
+        // What servers say that demand a certificate of ours.
+        rustls::Error::AlertReceived(
+            Alert::CertificateRequired
+            | Alert::BadCertificate
+            | Alert::UnknownCA
+            | Alert::AccessDenied,
+        ) => {
+            return Some(format!(
+                "it demands a certificate of its clients, which none is sent: {problem}"
+            ));
+        }
+        _ => return None,
     };
     Some(match problem {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
@@ -155,5 +173,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secured<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::untrusted;
+    use rustls::{AlertDescription, CertificateError, Error};
+
+    #[test]
+    fn only_what_no_other_try_can_mend_is_distrust() {
+        for (error, words) in [
+            (
+                Error::InvalidCertificate(CertificateError::UnknownIssuer),
+                Some("signed by nobody"),
+            ),
+            (
+                Error::AlertReceived(AlertDescription::CertificateRequired),
+                Some("demands a certificate of its clients"),
+            ),
+            (Error::AlertReceived(AlertDescription::InternalError), None),
+            (Error::DecryptError, None),
+            (Error::General("the connection was lost".to_owned()), None),
+        ] {
+            let said = untrusted(&error);
+            let is_said = match (&said, words) {
+                (Some(said), Some(words)) => said.contains(words),
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+            assert!(is_said, "{error:?}: {said:?}");
+        }
     }
 }
