@@ -27,12 +27,9 @@ pub(crate) fn best(
     analyser: &mut TextAnalyzer,
     closest: impl FnOnce() -> Option<Range<usize>>,
 ) -> Option<Snippet> {
-    let mut text = stretch(body, terms, analyser);
-    if !has_any(text, terms, analyser)
-        && let Some(close) = closest().and_then(|range| body.get(range))
-    {
-        text = close;
-    }
+    let text = stretch(body, terms, analyser)
+        .or_else(|| closest().and_then(|range| body.get(range)))
+        .unwrap_or_else(|| beginning(body));
     let offset = text.as_ptr().addr() - body.as_ptr().addr();
     let words = analysis::word_ranges(text);
     if words.is_empty() {
@@ -56,23 +53,26 @@ pub(crate) fn best(
     })
 }
 
-/// The part of a body that is looked through: the first that has one of the terms, else its beginning.
-fn stretch<'a>(body: &'a str, terms: &[QueryTerm], analyser: &mut TextAnalyzer) -> &'a str {
-    let first = &body[..body.floor_char_boundary(STRETCH_BYTES_MAX)];
-    let mut stretch = first;
-    let mut rest = &body[first.len()..body.floor_char_boundary(BODY_BYTES_MAX)];
-    while !rest.is_empty() && !has_any(stretch, terms, analyser) {
+fn beginning(body: &str) -> &str {
+    &body[..body.floor_char_boundary(STRETCH_BYTES_MAX)]
+}
+
+/// The part of a body that is looked through: the first that has one of the terms.
+fn stretch<'a>(body: &'a str, terms: &[QueryTerm], analyser: &mut TextAnalyzer) -> Option<&'a str> {
+    let mut stretch = beginning(body);
+    let mut rest = &body[stretch.len()..body.floor_char_boundary(BODY_BYTES_MAX)];
+    while !has_any(stretch, terms, analyser) {
+        if rest.is_empty() {
+            return None;
+        }
         let end = rest.floor_char_boundary(STRETCH_BYTES_MAX);
         // A word that is torn by the end of a stretch is looked for in the next one.
         let whole = rest[..end]
             .rfind(char::is_whitespace)
             .filter(|_| end < rest.len());
         (stretch, rest) = rest.split_at(whole.filter(|at| *at > 0).unwrap_or(end));
-        if rest.is_empty() && !has_any(stretch, terms, analyser) {
-            return first;
-        }
     }
-    stretch
+    Some(stretch)
 }
 
 fn has_any(text: &str, terms: &[QueryTerm], analyser: &mut TextAnalyzer) -> bool {
