@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use windlass_knowledge::embed::{EmbedError, Embedder, LocalModel, Model, Purpose};
-use windlass_knowledge::{KnowledgeBase, Observer, Options};
+use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Observer, Options};
 use windlass_tool::handler::{CapabilityFuture, GetRequest, Knowledge, Record};
 use windlass_tool::id::UserId;
 
@@ -88,7 +88,7 @@ fn index(
     embedder: Arc<dyn Embedder>,
 ) -> Result<KnowledgeBase, Box<dyn std::error::Error>> {
     let options = Options {
-        embedder: Some(embedder),
+        embedder: EmbedderPresence::Present(embedder),
         ..Options::default()
     };
     let mut observer = Observer {

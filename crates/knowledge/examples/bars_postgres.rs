@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Runtime;
 use windlass_knowledge::postgres::{PostgresBase, PostgresSettings, publish};
-use windlass_knowledge::{KnowledgeBase, Observer, Options};
+use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Observer, Options};
 use windlass_tool::handler::{Knowledge, Record, SearchRequest};
 use windlass_tool::sensitive::Sensitive;
 
@@ -42,7 +42,7 @@ fn main() -> Outcome<()> {
     let bars = Bars {
         runtime,
         options: Options {
-            embedder: Some(Arc::new(BySubject::new())),
+            embedder: EmbedderPresence::Present(Arc::new(BySubject::new())),
             ..Options::default()
         },
         address,

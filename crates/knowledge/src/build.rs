@@ -29,16 +29,37 @@ const FOLDER: &str = "knowledge";
 pub struct Options {
     pub limits: IngestLimits,
     pub access: Access,
-    /// Without one, records are found by their words alone.
-    pub embedder: Option<Arc<dyn Embedder>>,
-    /// Whether there should be one, which every answer then says.
-    pub embedder_is_missing: bool,
+    pub embedder: EmbedderPresence,
     /// The data folder, in which vectors outlive the process; without one they are made at every start.
     pub data: Option<PathBuf>,
     /// Without one, answers wait for their vectors however long they take.
     pub machine: Option<Arc<dyn Machine>>,
     pub patience: Patience,
     pub embedding: Embedding,
+}
+
+/// Whether there is a model that makes vectors.
+#[derive(Clone, Default)]
+pub enum EmbedderPresence {
+    /// Records are found by their words alone.
+    #[default]
+    NotWanted,
+    /// The same, though there should be one, which every answer says.
+    Missing,
+    Present(Arc<dyn Embedder>),
+}
+
+impl EmbedderPresence {
+    pub(crate) fn embedder(&self) -> Option<&Arc<dyn Embedder>> {
+        match self {
+            Self::Present(embedder) => Some(embedder),
+            Self::NotWanted | Self::Missing => None,
+        }
+    }
+
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
 }
 
 /// Which passages get vectors.
@@ -189,7 +210,8 @@ impl Words {
     ) -> Result<(KnowledgeBase, IngestReport), OpenError> {
         let mut report = std::mem::take(&mut self.report);
         let data = options.data.as_ref().map(|data| data.join(FOLDER));
-        let dense = match &options.embedder {
+        let embedder = options.embedder.embedder();
+        let dense = match embedder {
             Some(embedder) => {
                 let vectors = embedding::embed_all(
                     &self.catalogue,
@@ -206,7 +228,7 @@ impl Words {
         let folder = self.folder.take();
         let base = self.with(dense, options);
         if let (Some(folder), Some(data), Embedding::All) = (&folder, &data, options.embedding) {
-            let manifest = Manifest::new(folder, &base, options.embedder.as_deref(), &report);
+            let manifest = Manifest::new(folder, &base, embedder.map(AsRef::as_ref), &report);
             report.changes = manifest::replace(data, &manifest, &mut report.notices)?;
             if base.is_empty() && report.changes.removed > 0 {
                 report.notices.push(
@@ -242,7 +264,7 @@ impl Words {
             names: self.names,
             dense,
             access: options.access.clone(),
-            embedder_is_missing: options.embedder_is_missing,
+            embedder_is_missing: options.embedder.is_missing(),
         }))
     }
 }

@@ -51,7 +51,9 @@ mod vectors;
 
 pub use access::{Access, IsSignedIn, Readers};
 pub use asset::{Asset, AssetKind, AssetPlace, asset};
-pub use build::{Embedding, Observer, OpenError, Options, Progress, RecordsError, Words};
+pub use build::{
+    EmbedderPresence, Embedding, Observer, OpenError, Options, Progress, RecordsError, Words,
+};
 pub use dense::Patience;
 pub use index::IndexError;
 pub use ingest::{FolderError, IngestLimits, IngestReport, Problem};

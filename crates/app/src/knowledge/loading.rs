@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use windlass_knowledge::Offloaded;
 use windlass_knowledge::embed::{Embedder, LocalModel, ModelError, Protocol};
+use windlass_knowledge::{EmbedderPresence, Offloaded};
 use windlass_runtime::config::{Config, EmbedderKind};
 
 /// None where records are found by their words alone.
@@ -19,13 +19,6 @@ pub(super) type Loaded = Option<Arc<dyn Embedder>>;
 pub(super) struct Loading {
     state: Mutex<State>,
     is_problem_said: AtomicBool,
-}
-
-/// What questions are asked with.
-pub(super) struct AtHand {
-    pub(super) embedder: Loaded,
-    /// Whether there should be a model.
-    pub(super) is_missing: bool,
 }
 
 enum State {
@@ -85,20 +78,15 @@ impl Loading {
     }
 
     /// Waits until the model is there. One that is named and cannot be had is done without, and the log says why, once.
-    pub(super) async fn at_hand(&self) -> AtHand {
+    pub(super) async fn at_hand(&self) -> EmbedderPresence {
         match self.loaded().await {
-            Ok(embedder) => AtHand {
-                embedder,
-                is_missing: false,
-            },
+            Ok(Some(embedder)) => EmbedderPresence::Present(embedder),
+            Ok(None) => EmbedderPresence::NotWanted,
             Err(problem) => {
                 if !self.is_problem_said.swap(true, Ordering::Relaxed) {
                     tracing::warn!(%problem, "records are found by their words alone");
                 }
-                AtHand {
-                    embedder: None,
-                    is_missing: true,
-                }
+                EmbedderPresence::Missing
             }
         }
     }

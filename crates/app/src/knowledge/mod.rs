@@ -14,15 +14,15 @@ pub(crate) use live::{LiveKnowledge, vocabularies_of_folder};
 pub(crate) use refresh::Refresher;
 
 use crate::failure::Failure;
-use loading::{AtHand, Loading};
+use loading::Loading;
 use machine::TokioMachine;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use windlass_knowledge::{
-    Access, Embedding, IngestLimits, IngestReport, KnowledgeBase, Observer, Options, Patience,
-    Progress, Readers, Words,
+    Access, EmbedderPresence, Embedding, IngestLimits, IngestReport, KnowledgeBase, Observer,
+    Options, Patience, Progress, Readers, Words,
 };
 use windlass_runtime::config::{Config, NamespaceReaders};
 use windlass_tool::id::UserId;
@@ -79,8 +79,7 @@ impl Maker {
                     Audience::Users => access(&knowledge.namespaces),
                     Audience::Operator => Access::default(),
                 },
-                embedder: None,
-                embedder_is_missing: false,
+                embedder: EmbedderPresence::NotWanted,
                 data: Some(data),
                 machine: Some(machine),
                 patience: Patience {
@@ -94,13 +93,8 @@ impl Maker {
 
     /// The options of the base with its model, for records that do not come from the folder.
     pub(crate) async fn options(&self) -> Options {
-        let AtHand {
-            embedder,
-            is_missing,
-        } = self.loading.at_hand().await;
         Options {
-            embedder,
-            embedder_is_missing: is_missing,
+            embedder: self.loading.at_hand().await,
             ..self.options.clone()
         }
     }

@@ -45,14 +45,12 @@ impl PostgresBase {
         options: &Options,
     ) -> Result<Self, PostgresError> {
         let pool = Pool::new(settings)?;
-        let model_key = options
-            .embedder
-            .as_ref()
-            .map(|embedder| ModelKey::of(embedder.model()));
+        let embedder = options.embedder.embedder();
+        let model_key = embedder.map(|embedder| ModelKey::of(embedder.model()));
         let mut link = pool.connect().await?;
         schema::prepare(&mut link.client, pool.schema()).await?;
         let lexicon = Lexicon::load(&mut link, model_key.as_ref()).await?;
-        let questions = options.embedder.as_ref().map(|embedder| {
+        let questions = embedder.map(|embedder| {
             Questions::new(embedder.clone(), options.machine.clone(), options.patience)
         });
         Ok(Self(Arc::new(Engine {
@@ -62,7 +60,7 @@ impl PostgresBase {
             model_key,
             exact_max: settings.exact_max,
             access: options.access.clone(),
-            embedder_is_missing: options.embedder_is_missing,
+            embedder_is_missing: options.embedder.is_missing(),
         })))
     }
 

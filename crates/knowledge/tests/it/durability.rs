@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use windlass_knowledge::embed::Embedder;
 use windlass_knowledge::{
-    Changes, Embedding, IngestReport, KnowledgeBase, OpenError, Options, Retrieval,
+    Changes, EmbedderPresence, Embedding, IngestReport, KnowledgeBase, OpenError, Options,
+    Retrieval,
 };
 
 /// A folder of so many records with different texts.
@@ -30,7 +31,7 @@ fn records(count: usize) -> TempDir {
 
 fn options(data: &Path, embedder: WordVectors) -> Options {
     Options {
-        embedder: Some(Arc::new(embedder)),
+        embedder: EmbedderPresence::Present(Arc::new(embedder)),
         data: Some(data.to_owned()),
         ..Options::default()
     }

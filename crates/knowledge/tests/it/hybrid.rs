@@ -10,7 +10,7 @@ use windlass_knowledge::embed::{
 };
 use windlass_knowledge::embed::{Embedder, Purpose};
 use windlass_knowledge::{
-    Access, KnowledgeBase, Machine, Observer, Options, Readers, RecordsError,
+    Access, EmbedderPresence, KnowledgeBase, Machine, Observer, Options, Readers, RecordsError,
 };
 use windlass_tool::handler::{CapabilityFuture, KnowledgeError, Record, SearchRequest};
 use windlass_tool::id::UserId;
@@ -30,7 +30,7 @@ fn records() -> Vec<Record> {
 
 fn options(embedder: impl Embedder + 'static) -> Options {
     Options {
-        embedder: Some(Arc::new(embedder)),
+        embedder: EmbedderPresence::Present(Arc::new(embedder)),
         ..Options::default()
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
-use windlass_knowledge::{Embedding, KnowledgeBase, Observer, Options};
+use windlass_knowledge::{EmbedderPresence, Embedding, KnowledgeBase, Observer, Options};
 
 /// Says to the test's own program that it is the one to be killed, and where it is to index.
 const ROLE: &str = "WINDLASS_TEST_KILLED";
@@ -19,7 +19,7 @@ const LINES: usize = RECORDS / 4 + 2;
 
 fn options(data: &Path, embedding: Embedding) -> Options {
     Options {
-        embedder: Some(Arc::new(WordVectors::new())),
+        embedder: EmbedderPresence::Present(Arc::new(WordVectors::new())),
         data: Some(data.to_owned()),
         embedding,
         ..Options::default()

@@ -4,7 +4,7 @@ use crate::engines::each_engine;
 use crate::support::{ids, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use windlass_knowledge::{Access, Options, Readers};
+use windlass_knowledge::{Access, EmbedderPresence, Options, Readers};
 use windlass_tool::handler::{KnowledgeError, Record, SearchRequest};
 use windlass_tool::id::UserId;
 
@@ -96,7 +96,7 @@ fn a_hidden_records_name_takes_nothing_from_those_that_may_be_found() {
 #[test]
 fn answers_say_that_a_model_is_missing_which_should_be_there() {
     let options = Options {
-        embedder_is_missing: true,
+        embedder: EmbedderPresence::Missing,
         ..Options::default()
     };
     each_engine(|engine| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_knowledge::embed::{EmbedError, Embedder, Model, Purpose};
 use windlass_knowledge::eval::{Collection, CollectionFiles, evaluate};
-use windlass_knowledge::{KnowledgeBase, Observer, Options};
+use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Observer, Options};
 use windlass_tool::handler::CapabilityFuture;
 
 /// The Cranfield collection, where this checkout has it beside it.
@@ -46,7 +46,7 @@ fn words_and_meaning_together_reach_their_bar_on_cranfield() {
     };
     let (records, _) = collection.records();
     let options = Options {
-        embedder: Some(Arc::new(model)),
+        embedder: EmbedderPresence::Present(Arc::new(model)),
         data: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("cranfield")),
         ..Options::default()
     };
@@ -135,7 +135,7 @@ fn the_latency_is_that_of_the_first_asking_with_the_model() {
     .unwrap();
     let clock_ms = Arc::new(AtomicU64::new(0));
     let options = Options {
-        embedder: Some(Arc::new(Slow {
+        embedder: EmbedderPresence::Present(Arc::new(Slow {
             words: WordVectors::new(),
             clock_ms: clock_ms.clone(),
         })),

@@ -6,7 +6,7 @@ use std::future::ready;
 use std::sync::Arc;
 use windlass_knowledge::embed::{EmbedError, Embedder, Model, Purpose};
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
-use windlass_knowledge::{KnowledgeBase, Options};
+use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Options};
 use windlass_tool::handler::{CapabilityFuture, Knowledge, Record, SearchRequest};
 
 const RECORDS: usize = 3_000;
@@ -23,7 +23,7 @@ struct Clustered(Model);
 impl Clustered {
     fn options(dimension: usize) -> Options {
         Options {
-            embedder: Some(Arc::new(Self(Model {
+            embedder: EmbedderPresence::Present(Arc::new(Self(Model {
                 id: "clustered".to_owned(),
                 hash: "of clustered".to_owned(),
                 dimension,

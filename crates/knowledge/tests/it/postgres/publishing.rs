@@ -4,7 +4,7 @@ use super::server::{self, Published, ask, drop_schema, execute, settings, wait, 
 use crate::support::{WordVectors, ids, index_records, now, record, request};
 use std::sync::Arc;
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
-use windlass_knowledge::{KnowledgeBase, Options};
+use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Options};
 use windlass_tool::handler::{Knowledge, Record};
 use windlass_tool::sensitive::Sensitive;
 
@@ -19,7 +19,7 @@ fn records(count: usize) -> Vec<Record> {
 
 fn with_words() -> Options {
     Options {
-        embedder: Some(Arc::new(WordVectors::new())),
+        embedder: EmbedderPresence::Present(Arc::new(WordVectors::new())),
         ..Options::default()
     }
 }
@@ -169,7 +169,7 @@ fn vectors_of_two_models_never_meet_in_the_database() {
     }
     let written = index_records(records(3), &with_words());
     let other = Options {
-        embedder: Some(Arc::new(WordVectors::of("other", 128))),
+        embedder: EmbedderPresence::Present(Arc::new(WordVectors::of("other", 128))),
         ..Options::default()
     };
     let published = Published::of(&written, &other);
@@ -219,7 +219,7 @@ fn scores_are_those_of_the_base_in_memory() {
                     "{query}: {left:?} {right:?}"
                 );
             }
-            if options.embedder.is_none() {
+            if matches!(options.embedder, EmbedderPresence::NotWanted) {
                 let of = |hits: &[windlass_tool::handler::Hit]| -> Vec<String> {
                     hits.iter().map(|hit| hit.record.id.clone()).collect()
                 };
