@@ -172,6 +172,14 @@ impl ConversationLog {
         self.bytes
     }
 
+    /// Whether the last that was said is this of the user's, which nobody has answered.
+    pub fn ends_with(&self, text: &str) -> bool {
+        let Some(Body::User(parts)) = self.messages.last().map(|message| &message.body) else {
+            return false;
+        };
+        matches!(parts.last(), Some(UserPart::Text(last)) if last.expose() == text)
+    }
+
     /// How many turns were dropped from the front because the log was full.
     pub fn turns_forgotten(&self) -> u64 {
         self.turns_forgotten
@@ -386,20 +394,10 @@ impl ConversationLog {
 
     fn result(&mut self, response: ModelToolResponse) -> Result<(), AppendError> {
         let size = entry::size_of_result(&response.projection);
-        let is_asked_for = |logged: &LoggedPiece| match &logged.piece {
-            Piece::Call(call) => {
-                logged.result.is_none()
-                    && call.id == response.id
-                    && (call.id.is_some() || *call.answer_name() == *response.name)
-            }
-            Piece::Text(_) => false,
-        };
-        if !self
-            .messages
-            .iter()
-            .flat_map(Message::pieces)
-            .any(is_asked_for)
-        {
+        let (id, name) = (response.id.as_deref(), &*response.name);
+        let is_asked_for =
+            |logged: &LoggedPiece| logged.result.is_none() && logged.piece.is_call_of(id, name);
+        if !self.has(is_asked_for) {
             return Err(AppendError::NoOpenCall);
         }
         self.make_room(size.bytes, false)?;
@@ -417,6 +415,11 @@ impl ConversationLog {
         }
         // The turn of the call was the oldest, and had to make room for its own answer.
         Err(AppendError::NoOpenCall)
+    }
+
+    fn has(&self, is_wanted: impl Fn(&LoggedPiece) -> bool) -> bool {
+        let mut pieces = self.messages.iter().flat_map(Message::pieces);
+        pieces.any(is_wanted)
     }
 
     /// Forgets the oldest turns until so much more fits. The newest turn stays, unless another begins.

@@ -299,6 +299,35 @@ async fn a_picture_that_the_provider_refuses_breaks_no_later_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_to_a_model_that_sees_is_a_refusal_laid_to_the_pictures_of_a_result() {
+    for (vision, requests) in [("true", 3), ("false", 2)] {
+        let model = ModelServer::start(|last| match last["content"].to_string() {
+            said if said.contains("the hull") => {
+                Says::Calls("kb_get", json!({"id": "photo:remote"}))
+            }
+            _ => Says::Refuses,
+        });
+        let data = tempfile::tempdir().unwrap();
+        let records = base_with_pictures(data.path());
+        let keys = [
+            ("folders.knowledge", records.as_str()),
+            ("text.provider", "openai"),
+            ("text.url", model.url.as_str()),
+            ("text.model", "seer"),
+            ("models.seer.vision", vision),
+        ];
+        let (_server, address) = served(&data.path().join("data"), &keys).await;
+        let answer = ask(&address, &message("a", "Show the hull.", &[]));
+        assert!(
+            answer.body.contains("refused the request"),
+            "{}",
+            answer.body
+        );
+        assert_eq!(model.seen().len(), requests, "{vision}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_chat_whose_model_does_not_see_says_so_and_answers_the_words() {
     let model = ModelServer::start(|_| Says::Words("Yes."));
     let data = tempfile::tempdir().unwrap();

@@ -229,6 +229,16 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
+    /// Whether it is the call that an answer of this id or, where it has none, of this name belongs to.
+    pub(super) fn is_call_of(&self, id: Option<&str>, name: &str) -> bool {
+        match self {
+            Self::Call(call) => {
+                call.id.as_deref() == id && (id.is_some() || call.answer_name() == name)
+            }
+            Self::Text(_) => false,
+        }
+    }
+
     /// A signature may come alone, with an empty text.
     pub(super) fn is_blank(&self) -> bool {
         match self {

@@ -3,8 +3,8 @@
 
 use super::entry::{self, size_of_result};
 use super::{
-    AppendError, Body, ConversationLog, ENTRY_BYTES, Image, LoggedPiece, Message, Piece, Size,
-    UserPart, check_length,
+    AppendError, Body, ConversationLog, ENTRY_BYTES, Image, LoggedPiece, Message, Size, UserPart,
+    check_length,
 };
 use std::sync::Arc;
 use windlass_tool::envelope::ProjectionBody;
@@ -25,13 +25,13 @@ impl ConversationLog {
         let mut size = image.size();
         check_length("picture", size.bytes, self.limits.image_bytes_max)?;
         size.bytes += ENTRY_BYTES;
-        self.make_room(size.bytes, false)?;
-        let is_answered = |logged: &LoggedPiece| match &logged.piece {
-            Piece::Call(call) => {
-                logged.result.is_some() && call.id == id && (id.is_some() || *call.name == *name)
-            }
-            Piece::Text(_) => false,
+        let is_answered = |logged: &LoggedPiece| {
+            logged.result.is_some() && logged.piece.is_call_of(id.as_deref(), name)
         };
+        if !self.has(is_answered) {
+            return Err(AppendError::NoOpenCall);
+        }
+        self.make_room(size.bytes, false)?;
         for message in self.messages.iter_mut().rev() {
             let mut pieces = message.pieces_mut().iter_mut().rev();
             if let Some(answered) = pieces.find(|logged| is_answered(logged)) {
@@ -41,6 +41,7 @@ impl ConversationLog {
                 return Ok(());
             }
         }
+        // The turn of the call was the oldest, and had to make room for its own picture.
         Err(AppendError::NoOpenCall)
     }
 
@@ -101,7 +102,10 @@ fn leave_out_of_results(pieces: &mut [LoggedPiece], size: &mut Size) -> bool {
         }
         has_pictures = true;
         content.clear();
-        cut.get_or_insert_with(|| RESULT_WITHOUT_PICTURE.to_owned());
+        *cut = Some(match cut.take() {
+            Some(before) => format!("{before}, and {RESULT_WITHOUT_PICTURE}"),
+            None => RESULT_WITHOUT_PICTURE.to_owned(),
+        });
         size.add(size_of_result(result));
         size.subtract(before);
         for image in piece.pictures.drain(..) {
@@ -115,8 +119,12 @@ fn leave_out_of_results(pieces: &mut [LoggedPiece], size: &mut Size) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::log::{ConversationLog, Entry, Image, Limits};
+    use super::RESULT_WITHOUT_PICTURE;
+    use crate::log::{AppendError, Call, ConversationLog, Entry, Image, Limits};
     use std::sync::Arc;
+    use windlass_session::model::{ModelToolResponse, UNNAMED};
+    use windlass_tool::envelope::{Projection, ProjectionBody};
+    use windlass_tool::handler::ContentPart;
     use windlass_tool::sensitive::Sensitive;
 
     fn picture() -> Entry {
@@ -128,6 +136,72 @@ mod tests {
 
     fn words(words: &str) -> Entry {
         Entry::UserText(Sensitive(words.to_owned()))
+    }
+
+    /// A call without an id that names no tool, and its answer, which was cut for length and has a picture elsewhere.
+    fn answered_call() -> [Entry; 2] {
+        let call = Call {
+            id: None,
+            name: Arc::from(""),
+            arguments: None,
+            opaque: None,
+        };
+        let response = ModelToolResponse {
+            id: None,
+            name: Arc::from(UNNAMED),
+            scheduling: None,
+            projection: Projection {
+                duration_ms: 1,
+                body: ProjectionBody::Success {
+                    data: None,
+                    content: vec![ContentPart::Image {
+                        mime_type: "image/png".to_owned(),
+                        url: "https://example.org/a.png".to_owned(),
+                    }],
+                    cut: Some("2 texts were cut for length".to_owned()),
+                    quoted: false,
+                },
+            },
+        };
+        [Entry::Call(call), Entry::Result(response)]
+    }
+
+    fn picture_of(name: &str) -> Entry {
+        let Entry::UserImage(image) = picture() else {
+            panic!("a picture is a picture");
+        };
+        Entry::ResultImage {
+            id: None,
+            name: Arc::from(name),
+            image,
+        }
+    }
+
+    #[test]
+    fn a_result_that_was_cut_says_of_its_picture_that_it_is_gone() {
+        let mut log = ConversationLog::new(Limits::default());
+        log.append(words("See?")).unwrap();
+        log.append_all(answered_call()).unwrap();
+        assert!(log.leave_out_newest_pictures("gone"));
+        let said = format!("{log:?}");
+        for words in ["2 texts were cut for length, and", RESULT_WITHOUT_PICTURE] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_picture_finds_its_call_as_the_result_does_and_without_one_nothing_is_forgotten() {
+        let mut log = ConversationLog::new(Limits::default());
+        log.append(words("First.")).unwrap();
+        log.append(words("See?")).unwrap();
+        log.append_all(answered_call()).unwrap();
+        log.limits.bytes_max = log.bytes();
+        let before = format!("{log:?}");
+        let of_no_call = log.append(picture_of("other"));
+        assert_eq!(of_no_call, Err(AppendError::NoOpenCall));
+        assert_eq!(format!("{log:?}"), before);
+        log.limits = Limits::default();
+        assert_eq!(log.append(picture_of(UNNAMED)), Ok(()));
     }
 
     #[test]

@@ -1,18 +1,8 @@
 //! The part of a conversation that goes to a model. Cuts between turns only, so that nothing is torn from what it belongs
 //! to.
 
-use super::{Body, ConversationLog, Message, UserPart, steps};
+use super::{Message, steps};
 use crate::log::{Sees, Step};
-
-impl ConversationLog {
-    /// Whether the last that was said is this of the user's, which nobody has answered.
-    pub fn ends_with(&self, text: &str) -> bool {
-        let Some(Body::User(parts)) = self.messages.last().map(|message| &message.body) else {
-            return false;
-        };
-        matches!(parts.last(), Some(UserPart::Text(last)) if last.expose() == text)
-    }
-}
 
 /// The newest turns of a log.
 #[derive(Clone, Copy, Debug)]

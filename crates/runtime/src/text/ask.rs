@@ -101,6 +101,7 @@ impl TextSession {
             if let Ending::Failed(failure) = &answer.ending {
                 // They may be what is wrong, and would be wrong in every later request, too.
                 if failure.class == FailureClass::InvalidRequest
+                    && model.sees()
                     && self.log.leave_out_newest_pictures(PICTURE_REFUSED)
                 {
                     is_without_pictures = true;
