@@ -136,7 +136,8 @@ fn lines<'t>(text: &'t str) -> Vec<Line<'t>> {
     // quote that it stands in.
     let mut open: Option<(u8, usize, usize)> = None;
     let line = |(index, text): (usize, &'t str)| {
-        let (depth, quoted) = unquote(text);
+        // Within a block, a mark that did not stand before its fence is a part of it.
+        let (depth, quoted) = unquote(text, open.map_or(usize::MAX, |(_, _, opened)| opened));
         open = open.filter(|(_, _, opened)| depth >= *opened);
         let trimmed = quoted.trim();
         let fence = trimmed
@@ -174,10 +175,12 @@ fn lines<'t>(text: &'t str) -> Vec<Line<'t>> {
     lines
 }
 
-/// How many marks of block quotes a line begins with, and what follows them.
-fn unquote(text: &str) -> (usize, &str) {
+/// How many marks of block quotes a line begins with, so many at most, and what follows them.
+fn unquote(text: &str, depth_max: usize) -> (usize, &str) {
     let (mut depth, mut rest) = (0, text);
-    while let Some(quoted) = rest.trim_start().strip_prefix('>') {
+    while depth < depth_max
+        && let Some(quoted) = rest.trim_start().strip_prefix('>')
+    {
         depth += 1;
         rest = quoted.strip_prefix(' ').unwrap_or(quoted);
     }
@@ -334,15 +337,22 @@ fn check_examples(
     }
 }
 
-/// The text without the examples that these parameters do not admit, and without the lines that introduce them: a schema with
-/// the words of a knowledge base may know less than the one that the guide was written for.
-pub(crate) fn without_untrue_examples(documentation: &str, parameters: &Validator) -> String {
+/// The text without the examples that the written parameters admit and the served ones do not, and without the lines that
+/// introduce them: a schema with the words of a knowledge base may know less than the one that the guide was written for.
+pub(crate) fn without_untrue_examples(
+    documentation: &str,
+    written: &Validator,
+    served: &Validator,
+) -> String {
     let lines = lines(documentation);
     let mut left_out = vec![false; lines.len() + 1];
     for block in blocks(&lines) {
-        let example = json::parse(block.text.as_bytes());
-        let is_true = example.is_ok_and(|value| parameters.violations(&value).is_empty());
-        if let (false, Some(closed)) = (is_true, block.closed) {
+        // Others are no arguments: responses, and what older documents hold besides JSON.
+        let became_untrue = json::parse(block.text.as_bytes()).is_ok_and(|value| {
+            let is_admitted = |by: &Validator| by.violations(&value).is_empty();
+            is_admitted(written) && !is_admitted(served)
+        });
+        if let (true, Some(closed)) = (became_untrue, block.closed) {
             let first = block
                 .introduction
                 .map_or(block.first_line - 1, |(at, _)| at);

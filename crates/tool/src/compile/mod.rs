@@ -181,8 +181,8 @@ fn compile_tool(
         File::Unreadable => {}
     }
     let mut words = read_guide(files, parameters.as_ref(), &mut problems);
-    if let (Some(words), Some(served)) = (&mut words, &served) {
-        words.documentation = guide::without_untrue_examples(&words.documentation, served);
+    if let (Some(words), Some(written), Some(served)) = (&mut words, &parameters, &served) {
+        words.documentation = guide::without_untrue_examples(&words.documentation, written, served);
     }
     let handler = read_handler(files, readable.tool_id.as_ref(), source, &mut problems);
     let entry = || {

@@ -497,3 +497,53 @@ fn the_programs_words_stand_in_place_of_a_schemas_own() {
         assert_eq!(guide.contains("json"), is_plain, "{guide}");
     }
 }
+
+/// What was never an example of arguments cannot become untrue by the program's words.
+#[test]
+fn responses_and_blocks_that_are_no_json_stay_whatever_the_programs_words_are() {
+    let parameters = json!({"type": "object", "additionalProperties": false, "properties": {
+        "kind": {"type": "string", "enum": ["ship", "person"]}}});
+    let blocks = [
+        ("Response:", r#"{"ok": true, "kind": "ship"}"#, true),
+        ("In short:", r#"{"kind": "ship", ...}"#, true),
+        ("Arguments:", r#"{"kind": "ship"}"#, false),
+    ];
+    let examples: String = blocks
+        .iter()
+        .map(|(words, block, _)| format!("{words}\n\n```json\n{block}\n```\n\n"))
+        .collect();
+    let sections = "## Summary\nDoes it.\n## Preconditions\n## Postconditions\n## Invariants\n## Failure Modes\n## Common Mistakes\n## Examples\n";
+    let mut folder = Folder::new();
+    folder
+        .file(
+            "some-tool/schema.json",
+            manifest_with(json!({"/parameters": parameters})).to_string(),
+        )
+        .file("some-tool/handler.js", HANDLER)
+        .file("some-tool/doc_summary.md", "Does it.\n")
+        .file(
+            "some-tool/doc.md",
+            format!("# A tool\n\n{sections}\n{examples}"),
+        );
+    folder.vocabularies = BTreeMap::from([(
+        ToolId::parse("some_tool").unwrap(),
+        vec![Vocabulary {
+            pointer: "/properties/kind",
+            values: vec!["bird".to_owned()],
+            default: None,
+        }],
+    )]);
+    let compilation = folder.compile();
+    let artifact = compilation
+        .artifact
+        .unwrap_or_else(|| panic!("{:?}", compilation.problems));
+    write_artifact(&artifact, &folder.artifact()).unwrap();
+    let written: Value =
+        serde_json::from_slice(&std::fs::read(folder.artifact()).unwrap()).unwrap();
+    let guide = written["tools"][0]["documentation"].as_str().unwrap();
+    for (words, block, stays) in blocks {
+        assert_eq!(guide.contains(words), stays, "{guide}");
+        // The arguments alone stand in no other block.
+        assert_eq!(guide.contains(&format!("\n{block}\n")), stays, "{guide}");
+    }
+}

@@ -350,6 +350,13 @@ fn a_guide_has_a_title_a_short_summary_and_true_examples() {
             format!("{GUIDE}\n## Notes\n\n```json\n{{\"titel\": 1}}\n```\n"),
             expect![""],
         ),
+        // A mark of a block quote inside a block that stands in none is a part of it.
+        (
+            example("> {\"title\": \"Tea\"}"),
+            expect![
+                "tools/some-tool/guide.md:10:1: error: the example is not valid JSON: expected value (correct it, or leave the word json off its fence)"
+            ],
+        ),
         // In a block quote, under a line, and behind a tab, too.
         (
             format!(
