@@ -234,10 +234,29 @@ fn declared_at_top<'s>(name: &str, file: &[Token<'s>]) -> Value<'s> {
 /// Whether a variable is given a value somewhere after it was declared. What it is then only running would tell.
 fn is_assigned(name: &str, file: &[Token<'_>]) -> bool {
     let mut is_other = false;
+    // How deep the brackets are, and where declarations stand open in them.
+    let (mut depth, mut declarations) = (0_usize, Vec::new());
     file.iter().enumerate().any(|(index, token)| {
         // A declaration, alone or in a list, or a member of something.
         let is_behind_other = is_other;
-        is_other = matches!(token, Word("const" | "let" | "var") | Symbol(',' | '.'));
+        is_other = match token {
+            Word("const" | "let" | "var") => {
+                declarations.push(depth);
+                true
+            }
+            Symbol(',') => declarations.last() == Some(&depth),
+            Symbol('.') => true,
+            _ => false,
+        };
+        match token {
+            Symbol('{' | '(' | '[') => depth += 1,
+            Symbol('}' | ')' | ']') => {
+                declarations.retain(|declared| *declared < depth);
+                depth = depth.saturating_sub(1);
+            }
+            Symbol(';') => declarations.retain(|declared| *declared < depth),
+            _ => {}
+        }
         let is_given = match &file[index + 1..] {
             [Symbol('='), Symbol('=' | '>'), ..] => false,
             [Symbol('='), ..]
@@ -343,6 +362,12 @@ mod tests {
                 false,
             ),
             ("const run = 3; run = 4; export { run as execute }", false),
+            ("let r,t;t=1,r=async()=>{};export{r as execute}", true),
+            (
+                "let r,t=f(()=>{let a,b=2;}),u=1;if(t){t=1,r=load()}export{r as execute}",
+                true,
+            ),
+            ("let a = [1, 2], run = 3; export { run as execute }", false),
             ("let a, run = 3; export { run as execute }", false),
             (
                 "let run; x.run = () => {}; export { run as execute }",
