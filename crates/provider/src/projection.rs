@@ -42,7 +42,7 @@ const UNANSWERED_SUGGESTION: &str =
     "Do not say that it was done. Ask the user before it is tried again.";
 
 impl<'a> Reading<'a> {
-    /// Of a call of this tool. Pictures stay with the client: not every model takes them in a result.
+    /// Of a call of this tool. Pictures are no part of it: where a model sees, they follow the result.
     pub(crate) fn of(tool: &'a str, projection: &'a Projection) -> Self {
         let body = match &projection.body {
             ProjectionBody::Success {
@@ -203,13 +203,22 @@ mod tests {
     #[test]
     fn what_a_model_is_sent_of_a_result_is_no_longer_than_its_limit() {
         const CHARACTERS_MAX: usize = 4_000;
-        for quoted in [false, true] {
-            for length in (100..9_000).step_by(113) {
+        const LEFT_MAX: usize = 400;
+        let before = "9 fields were left out and 99 list items were left out and 99 texts were cut for length";
+        for (quoted, before) in [
+            (false, None),
+            (true, None),
+            (false, Some(before)),
+            (true, Some(before)),
+        ] {
+            // Closely around the limit, too: what is just not cut has the least room beside it.
+            for length in (100..9_000).step_by(113).chain((2_100..2_300).step_by(6)) {
                 let rows: Vec<_> = (0..length / 50).map(|row| json!({"row": row})).collect();
                 let data = json!({"text": "é\n".repeat(length / 2), "rows": rows});
                 let written = data.to_string().chars().count();
                 let mut meta = meta_without_tool("a_tool_with_a_long_name", "1".into(), 0);
                 meta.duration_ms = 60_000;
+                meta.cut = before.map(Into::into);
                 let outcome = Outcome::Success {
                     data: Some(data.into()),
                     content: Vec::new(),
@@ -227,7 +236,7 @@ mod tests {
                     assert!(sent <= CHARACTERS_MAX, "{sent} of {written}");
                     // And not much shorter than it has to be.
                     assert!(
-                        sent >= written.min(CHARACTERS_MAX - 400),
+                        sent >= written.min(CHARACTERS_MAX - LEFT_MAX),
                         "{sent} of {written}"
                     );
                 }

@@ -174,12 +174,16 @@ fn written_bytes_max(value: &Value) -> usize {
     }
 }
 
+/// Whether a value takes more characters than that when written.
+pub(crate) fn is_long(value: &Value, characters_max: usize) -> bool {
+    written_bytes_max(value) > characters_max && !Cut::NOTHING.fits(value, characters_max)
+}
+
 /// Shortens a value to so many written characters, by dropping whole items from the ends of lists and by cutting the ends of
 /// strings, and where that is not enough by leaving fields out; what comes out is always a whole value, with words for what
 /// was cut. `None` where the value is short enough as it is.
 pub(crate) fn cap(value: &Value, characters_max: usize) -> Option<(Value, String)> {
-    let is_short = written_bytes_max(value) <= characters_max;
-    if is_short || Cut::NOTHING.fits(value, characters_max) {
+    if !is_long(value, characters_max) {
         return None;
     }
     let mut left_out = LeftOut::default();

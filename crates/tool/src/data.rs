@@ -56,14 +56,21 @@ impl Data {
     /// As much of it as so many characters hold, with words for what was cut: whole items of lists, then the ends of texts.
     /// `None` where it is short enough.
     pub fn shortened(&self, characters_max: usize) -> Option<(Self, String)> {
-        if self
-            .bytes()
-            .is_some_and(|bytes| bytes.len() <= characters_max)
-        {
+        if !self.may_be_longer_than(characters_max) {
             return None;
         }
         let (value, words) = crate::cap::cap(self, characters_max)?;
         Some((value.into(), words))
+    }
+
+    /// Whether it takes more characters than that when written.
+    pub fn is_longer_than(&self, characters_max: usize) -> bool {
+        self.may_be_longer_than(characters_max) && crate::cap::is_long(self, characters_max)
+    }
+
+    fn may_be_longer_than(&self, characters_max: usize) -> bool {
+        self.bytes()
+            .is_none_or(|bytes| bytes.len() > characters_max)
     }
 
     /// The text's bytes, where no name in it begins with `$`, at any depth.

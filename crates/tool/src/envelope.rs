@@ -179,6 +179,8 @@ const AROUND_DATA: usize = 128;
 /// The most that the note on what others wrote takes, and the one on what was cut.
 const QUOTED_NOTE: usize = 112;
 const CUT_NOTE: usize = 112;
+/// The most that stands around the words on what was cut before: the note's name, or what joins them to others.
+const AROUND_WORDS: usize = 32;
 
 /// Makes the projection of an answer. `characters_max` caps what is sent of it, so that `data` with everything around it is no
 /// longer, by cutting whole list items or the ends of strings.
@@ -186,13 +188,14 @@ pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> 
     let body = match &response.outcome {
         Outcome::Success { data, content } => {
             let quoted_note = if quoted { QUOTED_NOTE } else { 0 };
-            let around = AROUND_DATA + response.meta.tool_id.chars().count() + quoted_note;
+            let cut_before = response.meta.cut.as_ref();
+            let words_before = cut_before.map_or(0, |words| AROUND_WORDS + words.chars().count());
+            let around =
+                AROUND_DATA + response.meta.tool_id.chars().count() + quoted_note + words_before;
             let room = characters_max.saturating_sub(around);
-            let capped = data.as_ref().and_then(|data| {
-                data.shortened(room)?;
-                // A note says what was cut, and takes room itself.
-                data.shortened(room.saturating_sub(CUT_NOTE))
-            });
+            let long = data.as_ref().filter(|data| data.is_longer_than(room));
+            // A note says what was cut, and takes room itself.
+            let capped = long.and_then(|data| data.shortened(room.saturating_sub(CUT_NOTE)));
             let (data, cut) = match capped {
                 Some((shortened, words)) => (Some(shortened), Some(words)),
                 None => (data.clone(), None),
