@@ -8,6 +8,7 @@ use windlass_knowledge::embed::{EmbedError, Embedder, Model, Purpose};
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
 use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Options};
 use windlass_tool::handler::{CapabilityFuture, Knowledge, Record, SearchRequest};
+use windlass_tool::sensitive::Sensitive;
 
 const RECORDS: usize = 3_000;
 /// So many vectors are compared one by one in these tests.
@@ -16,6 +17,8 @@ const SUBJECTS: usize = 40;
 /// For each filter.
 const QUESTIONS: i64 = 20;
 const DIMENSION: usize = 64;
+/// The least that a server takes.
+const WORK_MEM: &str = "64kB";
 
 /// A model for which texts of one subject lie close together, as those of a language do.
 struct Clustered(Model);
@@ -93,6 +96,9 @@ fn records(count: usize) -> Vec<Record> {
                 format!("few{}", number % 50),
                 half.to_owned(),
             ];
+            if number % SUBJECTS < 3 {
+                record.tags.push("far".to_owned());
+            }
             record.last_updated = Some(format!("20{:02}-05-05", number % 20));
             if number % 4 == 0 {
                 record.record_type = "part".to_owned();
@@ -113,6 +119,12 @@ fn open(settings: &PostgresSettings, options: &Options) -> Published {
         base: wait(PostgresBase::open(settings, options)).unwrap(),
         settings: settings.clone(),
     }
+}
+
+/// The address of a server that gives each step of a statement so much memory.
+fn with_work_mem(address: &str, memory: &str) -> String {
+    let mark = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{mark}options=-c%20work_mem%3D{memory}")
 }
 
 /// The ids of what is found.
@@ -144,9 +156,9 @@ fn indexes(settings: &PostgresSettings) -> String {
 
 type Narrow = fn(&mut SearchRequest);
 
-/// Filters that let many records through, and one that lets few. The subjects of the last two are half of all: a question
+/// Filters that let many records through, and one that lets few. The subjects of the last three are some of all: a question
 /// about one of the others has to go a long way to what passes.
-const FILTERS: [(&str, bool, Narrow); 8] = [
+const FILTERS: [(&str, bool, Narrow); 9] = [
     ("none", true, |_| ()),
     ("tag", true, |request| {
         request.tags = vec!["third1".to_owned()]
@@ -169,6 +181,7 @@ const FILTERS: [(&str, bool, Narrow); 8] = [
     ("high", true, |request| {
         request.tags = vec!["high".to_owned()]
     }),
+    ("far", true, |request| request.tags = vec!["far".to_owned()]),
 ];
 
 #[test]
@@ -180,7 +193,12 @@ fn the_index_finds_what_a_comparison_one_by_one_finds() {
     let mut settings = settings(address());
     settings.exact_max = EXACT_MAX;
     assert!(write(&settings, &base).unwrap().indexed);
-    let near = open(&settings, &options);
+    // With the memory of this `work_mem` alone, a search of so few vectors gives up as one of very many does with the usual one.
+    let scarce = PostgresSettings {
+        address: Sensitive(with_work_mem(&address(), WORK_MEM)),
+        ..settings.clone()
+    };
+    let near = open(&scarce, &options);
     // The same base, asked by somebody who compares all vectors one by one.
     settings.exact_max = RECORDS;
     let exact = wait(PostgresBase::open(&settings, &options)).unwrap();
