@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -26,6 +26,8 @@ const QUIET: Duration = Duration::from_millis(300);
 const UNQUIET_MAX: Duration = Duration::from_millis(700);
 /// Between two attempts at a folder that cannot be read, or a service that does not answer.
 const PAUSE: Duration = Duration::from_secs(5);
+/// Links that are followed to the folder: as many as the system itself follows.
+const LINKS_MAX: usize = 40;
 
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -107,56 +109,140 @@ fn beside<F: Future<Output = ()>>(
         .spawn(move || runtime.block_on(work()))
 }
 
-/// A folder that is watched, and watched again when it was away.
+/// A folder that is watched, and watched again when it was away or a link on the way to it leads elsewhere.
 pub(crate) struct FolderWatch {
+    place: Arc<Place>,
+    watched: Mutex<Watched>,
+}
+
+/// Where a folder is, as whoever watches it saw it last.
+struct Place {
     folder: PathBuf,
-    watcher: Mutex<RecommendedWatcher>,
+    /// What the links on the way to it lead to; `None` where that is nothing.
+    real: Mutex<Option<PathBuf>>,
     /// Whether what was watched is gone: a folder of the same name would be another one.
-    is_gone: Arc<AtomicBool>,
+    is_gone: AtomicBool,
+}
+
+struct Watched {
+    watcher: RecommendedWatcher,
+    /// The folders that hold the links on the way.
+    holders: Vec<PathBuf>,
 }
 
 impl FolderWatch {
     fn start(folder: &Path, sender: Sender<()>) -> notify::Result<Self> {
         let folder = std::path::absolute(folder).map_err(notify::Error::io)?;
-        let is_gone = Arc::new(AtomicBool::new(false));
-        let (watched, gone) = (folder.clone(), is_gone.clone());
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            let kind = event.as_ref().map(|event| event.kind);
-            if matches!(kind, Ok(EventKind::Access(_))) {
-                return;
-            }
-            let may_end_it = matches!(
-                kind,
-                Ok(EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
-            );
-            if may_end_it && event.is_ok_and(|event| event.paths.contains(&watched)) {
-                gone.store(true, Ordering::Release);
-            }
-            // Where it is full, a note waits already; without a receiver the server is gone, and so will be the watch.
-            let _ = sender.try_send(());
-        })?;
-        watcher.watch(&folder, RecursiveMode::Recursive)?;
-        Ok(Self {
+        let place = Arc::new(Place {
+            real: Mutex::new(folder.canonicalize().ok()),
             folder,
-            watcher: Mutex::new(watcher),
-            is_gone,
+            is_gone: AtomicBool::new(false),
+        });
+        let of_events = place.clone();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            let is_access =
+                matches!(&event, Ok(event) if matches!(event.kind, EventKind::Access(_)));
+            if !is_access && of_events.is_concerned(&event) {
+                // Where it is full, a note waits already; without a receiver the server is gone, and so will be the watch.
+                let _ = sender.try_send(());
+            }
+        })?;
+        let mut watched = Watched {
+            watcher,
+            holders: Vec::new(),
+        };
+        watched.watch(&place.folder)?;
+        Ok(Self {
+            place,
+            watched: Mutex::new(watched),
         })
     }
 
     /// Watches the folder that is there now, where the one before is gone.
     fn renew(&self) {
-        if self.is_gone.swap(false, Ordering::AcqRel) {
-            let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-            // What is gone may not be watched any more as it is.
-            let _ = watcher.unwatch(&self.folder);
-            if watcher
-                .watch(&self.folder, RecursiveMode::Recursive)
-                .is_err()
-            {
-                self.is_gone.store(true, Ordering::Release);
+        if self.place.is_gone.swap(false, Ordering::AcqRel) {
+            // Looked at first, so that whatever changes meanwhile is an event.
+            self.place.look_again();
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            if watched.watch(&self.place.folder).is_err() {
+                self.place.is_gone.store(true, Ordering::Release);
             }
         }
     }
+}
+
+impl Place {
+    /// Whether something happened to the folder or in it, and not only beside a link on the way.
+    fn is_concerned(&self, event: &notify::Result<Event>) -> bool {
+        let (kind, paths) = match event {
+            Ok(event) => (event.kind, event.paths.as_slice()),
+            Err(_) => (EventKind::Other, &[][..]),
+        };
+        let known = self.known();
+        let leads_elsewhere = self.folder.canonicalize().ok() != *known;
+        let may_end_it = matches!(
+            kind,
+            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+        );
+        if leads_elsewhere || may_end_it && paths.contains(&self.folder) {
+            self.is_gone.store(true, Ordering::Release);
+        }
+        let is_within = |path: &PathBuf| {
+            let real = known.as_ref();
+            path.starts_with(&self.folder) || real.is_some_and(|real| path.starts_with(real))
+        };
+        leads_elsewhere || paths.is_empty() || paths.iter().any(is_within)
+    }
+
+    fn look_again(&self) {
+        *self.known() = self.folder.canonicalize().ok();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.real.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    /// Watches a folder, and in place of what was watched before where that was something. Of the folders that hold links to
+    /// it their own entries alone: a link that is pointed elsewhere is a change of none but them.
+    fn watch(&mut self, folder: &Path) -> notify::Result<()> {
+        // What is gone may not be watched any more as it is.
+        let _ = self.watcher.unwatch(folder);
+        for holder in std::mem::take(&mut self.holders) {
+            let _ = self.watcher.unwatch(&holder);
+        }
+        for holder in holders_of_links(folder) {
+            match self.watcher.watch(&holder, RecursiveMode::NonRecursive) {
+                Ok(()) => self.holders.push(holder),
+                // Everything else can be watched without it.
+                Err(error) => tracing::warn!(
+                    folder = %holder.display(),
+                    %error,
+                    "a link there to the knowledge base is not watched"
+                ),
+            }
+        }
+        self.watcher.watch(folder, RecursiveMode::Recursive)
+    }
+}
+
+/// The folders that hold the symbolic links on the way to another, those that links lead to among them.
+fn holders_of_links(folder: &Path) -> Vec<PathBuf> {
+    let mut holders = Vec::new();
+    let mut ways = vec![folder.to_owned()];
+    for _ in 0..LINKS_MAX {
+        let Some(way) = ways.pop() else { break };
+        for link in way.ancestors() {
+            if let (Ok(target), Some(holder)) = (link.read_link(), link.parent()) {
+                ways.push(holder.join(target));
+                if !holders.iter().any(|known| known == holder) {
+                    holders.push(holder.to_owned());
+                }
+            }
+        }
+    }
+    holders
 }
 
 struct Keeper {
@@ -266,7 +352,7 @@ impl Keeper {
 
     fn failed(&self, failure: &Failure) -> Next {
         if let Some(watch) = self.watch.upgrade() {
-            watch.is_gone.store(true, Ordering::Release);
+            watch.place.is_gone.store(true, Ordering::Release);
         }
         let error = failure.line();
         tracing::error!(error, "the knowledge base stays as it was");

@@ -8,6 +8,7 @@ use crate::support::voice_client::VoiceClient;
 use crate::support::{config, root};
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 use windlass_app::server::{Setup, start};
 
@@ -129,6 +130,40 @@ fn a_folder_that_is_away_leaves_the_base_as_it_was_until_it_is_back() {
     server.expect_log("knowledge base read records=2");
 }
 
+/// As releases are put in place: by one link that is pointed at the next.
+#[test]
+fn a_link_to_the_folder_that_is_pointed_elsewhere_is_followed() {
+    let folder = place(None);
+    let path = |name: &str| folder.path().join(name);
+    let write = |base: &str, title: &str| {
+        let records = path(base).join("public/doc");
+        fs::create_dir_all(&records).unwrap();
+        let text = HULL.replace("The hull", title);
+        fs::write(records.join(format!("{title}.md")), text).unwrap();
+    };
+    fs::create_dir(path("first")).unwrap();
+    fs::rename(path("kb"), path("first/base")).unwrap();
+    write("second/base", "Sails");
+    write("second/base", "Masts");
+    symlink("first", path("current")).unwrap();
+    symlink("current/base", path("kb")).unwrap();
+    let mut server = serve(folder.path());
+    server.expect_log("knowledge base read records=1");
+    server.address();
+
+    symlink("second", path("next")).unwrap();
+    fs::rename(path("next"), path("current")).unwrap();
+    server.expect_log("knowledge base read records=2");
+    write("second/base", "Decks");
+    server.expect_log("knowledge base read records=3");
+
+    fs::remove_file(path("kb")).unwrap();
+    symlink("first/base", path("kb")).unwrap();
+    server.expect_log("knowledge base read records=1");
+    write("first/base", "Keels");
+    server.expect_log("knowledge base read records=2");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_for_signed_in_users_is_there_for_whom_the_proxy_names() {
     let folder = place(None);
@@ -184,7 +219,7 @@ async fn a_photo_reaches_the_page_and_its_file_can_be_fetched() {
     fs::create_dir_all(path("photos")).unwrap();
     fs::write(path("photos/deck.png"), b"\x89PNG").unwrap();
     fs::write(folder.path().join("secret.png"), b"secret").unwrap();
-    std::os::unix::fs::symlink(folder.path().join("secret.png"), path("photos/link.png")).unwrap();
+    symlink(folder.path().join("secret.png"), path("photos/link.png")).unwrap();
     let photo = |id: &str, namespace: &str, file: &str| json!({"id": format!("photo:{id}"), "namespace": namespace, "title": id, "file": file, "body": "In winter."});
     let photos = json!([
         photo("deck", "public", "photos/deck.png"),
