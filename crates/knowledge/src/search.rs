@@ -237,6 +237,20 @@ impl Base {
         passage::place(self.catalogue.record(ordinal)?, nth, passages, &count)
     }
 
+    /// The records whose whole name was said. What is hidden must not decide which way of bearing it counts.
+    fn bearers(&self, understanding: &Understanding, allowed: &Allowed) -> BTreeSet<Ordinal> {
+        self.names
+            .bearers(&understanding.asked, &understanding.sequence)
+            .into_iter()
+            .map(|bearers| {
+                let bearers = bearers.into_iter();
+                bearers.filter(|bearer| allowed.contains(*bearer))
+            })
+            .map(Iterator::collect::<BTreeSet<Ordinal>>)
+            .find(|bearers| !bearers.is_empty())
+            .unwrap_or_default()
+    }
+
     /// The best records with their scores, the best first and equals by their ids.
     fn rank(
         &self,
@@ -247,19 +261,7 @@ impl Base {
         count: usize,
     ) -> Result<Vec<(Ordinal, f64)>, IndexError> {
         let terms = &understanding.terms;
-        // What is hidden must not decide which way of bearing the name counts.
-        let named: BTreeSet<Ordinal> = self
-            .names
-            .bearers(&understanding.asked, &understanding.sequence)
-            .into_iter()
-            .map(|bearers| {
-                bearers
-                    .into_iter()
-                    .filter(|bearer| allowed.contains(*bearer))
-            })
-            .map(Iterator::collect::<BTreeSet<Ordinal>>)
-            .find(|bearers| !bearers.is_empty())
-            .unwrap_or_default();
+        let named = self.bearers(understanding, allowed);
         let closeness = match (&self.dense, vector, retrieval) {
             (Some(dense), Some(vector), Retrieval::Dense | Retrieval::Hybrid) => {
                 dense.index.closeness(vector, self.catalogue.len(), allowed)

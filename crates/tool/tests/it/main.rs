@@ -12,3 +12,5 @@ mod fixture;
 mod lints;
 #[cfg(test)]
 mod manifests;
+#[cfg(test)]
+mod vocabularies;
