@@ -2,14 +2,16 @@
 //! only passed on to a model, for which text does. Knows no tool and no provider.
 
 mod names;
+mod writing;
 
 use crate::json::plain_length;
-use names::{Names, Noting};
+use names::Names;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
+use writing::Writer;
 
 /// Bytes that most results are shorter than.
 const ROOM: usize = 1_000;
@@ -31,12 +33,9 @@ impl Data {
     /// Writes a value down. Fails where JSON cannot hold it, as with maps whose keys are no texts.
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         // Written where there is room for most results and copied once, which costs less than growing and shrinking.
-        let mut bytes = Vec::with_capacity(ROOM);
-        let mut names = Names::default();
-        value.serialize(&mut serde_json::Serializer::with_formatter(
-            &mut bytes,
-            Noting::into(&mut names),
-        ))?;
+        let mut writer = Writer::with_room(ROOM);
+        value.serialize(&mut writer)?;
+        let Writer { bytes, names, .. } = writer;
         Ok(Self(Arc::new(Forms {
             bytes: Some(bytes.as_slice().into()),
             names,
@@ -275,6 +274,89 @@ mod tests {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             serializer.collect_str(&format_args!("{}{}", "re", "sults"))
         }
+    }
+
+    #[derive(Serialize, PartialEq, Eq, PartialOrd, Ord)]
+    enum Variants {
+        Unit,
+        Newtype(Option<bool>),
+        Tuple(u8, char),
+        Struct { name: String, empty: [u8; 0] },
+    }
+
+    #[derive(Serialize)]
+    struct Newtype<T>(T);
+
+    #[derive(Serialize)]
+    struct Tuple(i128, u128, ());
+
+    #[derive(Serialize)]
+    struct Empty {}
+
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct All {
+        variants: Vec<Variants>,
+        #[serde(rename = "a \"b\"\n")]
+        texts: [&'static str; 5],
+        floats: (f32, f64, f64, f64),
+        wrapped_up: Newtype<Tuple>,
+        empty: Empty,
+        nothing: Vec<u8>,
+        numbers: std::collections::BTreeMap<i8, bool>,
+        truths: std::collections::BTreeMap<bool, u64>,
+        letters: std::collections::BTreeMap<char, i64>,
+        named: std::collections::BTreeMap<Variants, Newtype<()>>,
+        optional: std::collections::BTreeMap<Option<&'static str>, u16>,
+        escaped: std::collections::BTreeMap<&'static str, i32>,
+    }
+
+    #[test]
+    fn what_is_written_here_is_what_serde_json_writes() {
+        let all = All {
+            variants: vec![
+                Variants::Unit,
+                Variants::Newtype(None),
+                Variants::Newtype(Some(true)),
+                Variants::Tuple(255, 'ß'),
+                Variants::Struct {
+                    name: "\u{1}".repeat(9),
+                    empty: [],
+                },
+            ],
+            texts: [
+                "",
+                "a",
+                "\"",
+                "long enough to be looked at in pieces\\",
+                "日本\u{7f}",
+            ],
+            floats: (1.5, -0.0, f64::NAN, 1e300),
+            wrapped_up: Newtype(Tuple(i128::MIN, u128::MAX, ())),
+            empty: Empty {},
+            nothing: Vec::new(),
+            numbers: [(-1, true), (7, false)].into(),
+            truths: [(false, u64::MAX), (true, 0)].into(),
+            letters: [('"', i64::MIN), ('x', 1)].into(),
+            named: [(Variants::Unit, Newtype(()))].into(),
+            optional: [(Some("x"), 1)].into(),
+            escaped: [("", 1), ("\n", 2), ("$ref", i32::MIN)].into(),
+        };
+        let written = Data::of(&all).unwrap();
+        assert_eq!(written.text(), serde_json::to_string(&all).ok().as_deref());
+        assert!(written.has_any(&["a \"b\"\n"]) && written.has_any(&["wrappedUp"]));
+        assert!(!written.has_any(&["x"]) && !written.is_surely_full());
+        let escaped = Data::of(&all.escaped).unwrap();
+        assert!(escaped.has_any(&["\n"]) && escaped.bytes_without_dollars().is_none());
+    }
+
+    #[test]
+    fn a_key_is_none_that_serde_json_takes_for_none() {
+        use std::collections::BTreeMap;
+        let no_text = BTreeMap::from([(Variants::Newtype(None), 1)]);
+        assert!(Data::of(&no_text).is_err() && serde_json::to_string(&no_text).is_err());
+        let nothing = BTreeMap::from([(None::<u8>, 1)]);
+        assert!(Data::of(&nothing).is_err() && serde_json::to_string(&nothing).is_err());
     }
 
     #[test]

@@ -296,6 +296,14 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
             _ => bytes.len() - CHUNK + special.trailing_zeros() as usize / 8,
         };
     }
+    // Shorter ones are looked at from both ends.
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let both =
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+        if special_bytes(both) == 0 {
+            return bytes.len();
+        }
+    }
     bytes
         .iter()
         .position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\'))
