@@ -20,6 +20,11 @@ pub(crate) trait View<'v>: Copy {
     type Members: Iterator<Item = (&'v str, Self)> + Clone;
 
     fn see(self) -> Seen<'v, Self>;
+
+    /// The next member, with its name as bytes: for comparisons, which need not know where characters begin.
+    fn next_member(members: &mut Self::Members) -> Option<(&'v [u8], Self)> {
+        members.next().map(|(name, value)| (name.as_bytes(), value))
+    }
 }
 
 /// The members of a map, with names as plain text.
@@ -57,27 +62,14 @@ impl<'v> View<'v> for &'v Value {
 }
 
 /// Whether two values are the same, numbers by their spelling: `1` is not `1.0`.
-pub(crate) fn is_same<'l, 'r>(left: impl View<'l>, right: impl View<'r>) -> bool {
+pub(crate) fn is_same<'l, 'r, L: View<'l>, R: View<'r>>(left: L, right: R) -> bool {
     match (left.see(), right.see()) {
         (Seen::Null, Seen::Null) => true,
         (Seen::Bool(left), Seen::Bool(right)) => left == right,
         (Seen::Number(left), Seen::Number(right)) => left == right,
         (Seen::Text(left), Seen::Text(right)) => is_same_name(left.as_bytes(), right.as_bytes()),
-        (Seen::Array(mut left), Seen::Array(mut right)) => loop {
-            match (left.next(), right.next()) {
-                (None, None) => break true,
-                (Some(left), Some(right)) if is_same(left, right) => {}
-                (Some(_) | None, _) => break false,
-            }
-        },
-        (Seen::Object(mut left), Seen::Object(mut right)) => loop {
-            match (left.next(), right.next()) {
-                (None, None) => break true,
-                (Some((name, left)), Some((other, right)))
-                    if name == other && is_same(left, right) => {}
-                (Some(_) | None, _) => break false,
-            }
-        },
+        (Seen::Array(left), Seen::Array(right)) => are_same_items(left, right),
+        (Seen::Object(left), Seen::Object(right)) => are_same_members::<L, R>(left, right),
         (
             Seen::Null
             | Seen::Bool(_)
@@ -87,5 +79,32 @@ pub(crate) fn is_same<'l, 'r>(left: impl View<'l>, right: impl View<'r>) -> bool
             | Seen::Object(_),
             _,
         ) => false,
+    }
+}
+
+fn are_same_items<'l, 'r>(
+    mut left: impl Iterator<Item = impl View<'l>>,
+    mut right: impl Iterator<Item = impl View<'r>>,
+) -> bool {
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => break true,
+            (Some(left), Some(right)) if is_same(left, right) => {}
+            (Some(_) | None, _) => break false,
+        }
+    }
+}
+
+pub(crate) fn are_same_members<'l, 'r, L: View<'l>, R: View<'r>>(
+    mut left: L::Members,
+    mut right: R::Members,
+) -> bool {
+    loop {
+        match (L::next_member(&mut left), R::next_member(&mut right)) {
+            (None, None) => break true,
+            (Some((name, left)), Some((other, right)))
+                if is_same_name(name, other) && is_same(left, right) => {}
+            (Some(_) | None, _) => break false,
+        }
     }
 }

@@ -5,10 +5,10 @@
 mod form;
 mod reading;
 
-pub(crate) use reading::{Kind, order};
+pub(crate) use reading::Kind;
 
 use crate::json::{is_same_name, whole_number};
-use crate::json_view::{Seen, View, is_same};
+use crate::json_view::{Seen, View, are_same_members};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 use std::fmt;
@@ -110,16 +110,13 @@ impl Arguments {
         Value::Object(self.to_map())
     }
 
-    /// Feeds a hasher with what stands at the top, where calls differ most. Equal arguments feed it the same.
+    /// Feeds a hasher with the texts and numbers at the top, where calls differ most. Equal arguments feed it the same.
     pub fn hash_top(&self, hasher: &mut impl Hasher) {
-        for (_, part) in self.members() {
-            match part.see() {
-                Seen::Null => {}
-                Seen::Bool(flag) => flag.hash(hasher),
-                Seen::Number(number) => number.hash(hasher),
-                Seen::Text(text) => text.hash(hasher),
-                Seen::Array(items) => items.count().hash(hasher),
-                Seen::Object(members) => members.count().hash(hasher),
+        for node in self.parts(self.first_of(None)) {
+            match &node.content {
+                Content::Number(number) => number.hash(hasher),
+                Content::Text(span) => hasher.write(self.bytes(*span)),
+                Content::Null | Content::Bool(_) | Content::Array(_) | Content::Object(_) => {}
             }
         }
     }
@@ -143,9 +140,16 @@ impl Arguments {
 
     /// One argument, to be looked at.
     pub(crate) fn part(&self, name: &str) -> Option<Part<'_>> {
-        self.members()
-            .find(|(found, _)| is_same_name(found.as_bytes(), name.as_bytes()))
-            .map(|(_, part)| part)
+        self.parts(self.first_of(None))
+            .find(|node| is_same_name(self.bytes(node.name), name.as_bytes()))
+            .map(|node| self.part_at(node))
+    }
+
+    fn part_at<'a>(&'a self, node: &'a Node) -> Part<'a> {
+        Part {
+            arguments: self,
+            content: &node.content,
+        }
     }
 
     fn parts(&self, next: Option<Place>) -> Parts<'_> {
@@ -200,6 +204,12 @@ impl<'a> View<'a> for Part<'a> {
             Content::Object(first) => Seen::Object(Members(self.arguments.parts(*first))),
         }
     }
+
+    fn next_member(members: &mut Members<'a>) -> Option<(&'a [u8], Self)> {
+        let arguments = members.0.arguments;
+        let node = members.0.next()?;
+        Some((arguments.bytes(node.name), arguments.part_at(node)))
+    }
 }
 
 impl Part<'_> {
@@ -243,10 +253,7 @@ impl<'a> Iterator for Items<'a> {
     type Item = Part<'a>;
 
     fn next(&mut self) -> Option<Part<'a>> {
-        self.0.next().map(|node| Part {
-            arguments: self.0.arguments,
-            content: &node.content,
-        })
+        self.0.next().map(|node| self.0.arguments.part_at(node))
     }
 }
 
@@ -258,10 +265,9 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<(&'a str, Part<'a>)> {
         let arguments = self.0.arguments;
-        self.0.next().map(|node| {
-            let content = &node.content;
-            (arguments.str(node.name), Part { arguments, content })
-        })
+        self.0
+            .next()
+            .map(|node| (arguments.str(node.name), arguments.part_at(node)))
     }
 }
 
@@ -273,15 +279,7 @@ impl Default for Arguments {
 
 impl PartialEq for Arguments {
     fn eq(&self, other: &Self) -> bool {
-        let (mut own, mut others) = (self.members(), other.members());
-        loop {
-            match (own.next(), others.next()) {
-                (None, None) => break true,
-                (Some((name, own)), Some((other, others)))
-                    if name == other && is_same(own, others) => {}
-                (Some(_) | None, _) => break false,
-            }
-        }
+        are_same_members::<Part<'_>, Part<'_>>(self.members(), other.members())
     }
 }
 

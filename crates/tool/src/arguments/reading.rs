@@ -20,6 +20,8 @@ impl Arguments {
     /// The object that a reader stands before. `None` says only that the general parser has to look.
     pub fn read_from(reader: &mut Reader<'_>) -> Option<Self> {
         let source = reader.rest();
+        // Spans reach no further.
+        u32::try_from(source.len()).ok()?;
         let start = reader.position();
         let mut arguments = Self::none();
         let mut reading = Reading {
@@ -30,7 +32,7 @@ impl Arguments {
         };
         reading.members(None, 0)?;
         let length = reader.position() - start;
-        arguments.text.reserve_exact(length + TEXT_ROOM);
+        arguments.text = String::with_capacity(length + TEXT_ROOM);
         arguments.text.push_str(&source[..length]);
         Some(arguments)
     }
@@ -64,12 +66,7 @@ impl Arguments {
     #[inline(always)]
     fn add(&mut self, name: Span, content: Content) -> Result<Place, TooLarge> {
         if self.nodes.is_empty() {
-            self.nodes.reserve_exact(NODES_ROOM);
-            self.nodes.push(Node {
-                name: Span::default(),
-                next: None,
-                content: Content::Object(None),
-            });
+            self.begin();
         }
         let place = u32::try_from(self.nodes.len())
             .ok()
@@ -81,6 +78,16 @@ impl Arguments {
             content,
         });
         Ok(place)
+    }
+
+    /// Makes room, and puts the object itself into it.
+    fn begin(&mut self) {
+        self.nodes = Vec::with_capacity(NODES_ROOM);
+        self.nodes.push(Node {
+            name: Span::default(),
+            next: None,
+            content: Content::Object(None),
+        });
     }
 
     fn add_text(&mut self, text: &str) -> Result<Span, TooLarge> {
@@ -132,7 +139,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Goes through the members of an object, those at the top where `parent` is `None`, to add some of them.
+    /// Goes through the members of an object, those at the top where `parent` is `None`.
     pub(crate) fn gaps(&mut self, parent: Option<Place>) -> Gaps<'_> {
         let behind = self.first_of(parent);
         Gaps {
@@ -143,10 +150,9 @@ impl Arguments {
         }
     }
 
-    /// The name of a member, empty for an item, and what is behind it.
-    pub(crate) fn member(&self, place: Place) -> (&[u8], Option<Place>) {
-        let node = self.node(place);
-        (self.bytes(node.name), node.next)
+    /// The member or item behind another one.
+    pub(crate) fn behind(&self, place: Place) -> Option<Place> {
+        self.node(place).next
     }
 
     pub(crate) fn kind(&self, place: Place) -> Kind {
@@ -161,7 +167,7 @@ impl Arguments {
 }
 
 /// How two names are sorted. Most differ in their first byte, and need no look at the rest.
-pub(crate) fn order(one: &[u8], other: &[u8]) -> Ordering {
+fn order(one: &[u8], other: &[u8]) -> Ordering {
     match (one.first(), other.first()) {
         (Some(first), Some(other_first)) if first != other_first => first.cmp(other_first),
         (_, _) if is_same_name(one, other) => Ordering::Equal,
@@ -186,9 +192,9 @@ struct Reading<'a, 'r, 't> {
     start: usize,
 }
 
-impl Reading<'_, '_, '_> {
+impl<'t> Reading<'_, '_, 't> {
     fn members(&mut self, parent: Option<Place>, depth: usize) -> Option<()> {
-        let mut last: Option<(Place, Span)> = None;
+        let mut last: Option<(Place, &[u8])> = None;
         let mut count = 0;
         self.reader.token(b'{')?;
         while self.reader.goes_on(b'}', count > 0)? {
@@ -199,10 +205,10 @@ impl Reading<'_, '_, '_> {
                 .then(|| self.value(name, depth + 1))
                 .flatten()?;
             // Most come sorted, or few enough that looking for their place from the first costs little.
-            let is_sorted = last
-                .is_none_or(|(_, largest)| order(self.bytes(largest), self.bytes(name)).is_lt());
+            let spelt = self.bytes(name);
+            let is_sorted = last.is_none_or(|(_, largest)| order(largest, spelt).is_lt());
             if is_sorted {
-                let before = last.replace((place, name)).map(|(before, _)| before);
+                let before = last.replace((place, spelt)).map(|(before, _)| before);
                 self.arguments.link(parent, before, place);
             } else {
                 self.link_sorted(parent, place, name)?;
@@ -249,13 +255,18 @@ impl Reading<'_, '_, '_> {
 
     fn text(&mut self) -> Option<Span> {
         let found = self.reader.span()?;
-        Some(Span {
-            start: u32::try_from(found.start - self.start).ok()?,
-            end: u32::try_from(found.end - self.start).ok()?,
-        })
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the source is no longer than spans reach"
+        )]
+        let span = Span {
+            start: (found.start - self.start) as u32,
+            end: (found.end - self.start) as u32,
+        };
+        Some(span)
     }
 
-    fn bytes(&self, span: Span) -> &[u8] {
+    fn bytes(&self, span: Span) -> &'t [u8] {
         &self.source.as_bytes()[span.start as usize..span.end as usize]
     }
 
@@ -278,22 +289,30 @@ impl Reading<'_, '_, '_> {
 
 /// One way through the members of an object, in the order of their names.
 pub(crate) struct Gaps<'a> {
-    arguments: &'a mut Arguments,
+    pub(crate) arguments: &'a mut Arguments,
     parent: Option<Place>,
     before: Option<Place>,
     behind: Option<Place>,
 }
 
 impl Gaps<'_> {
-    /// Adds a member unless one of this name is there; true where it was added. Names have to come sorted.
-    pub(crate) fn fill(&mut self, name: &str, value: &Value) -> bool {
+    /// The member of this name. Names have to come sorted.
+    pub(crate) fn find(&mut self, name: &str) -> Option<Place> {
         while let Some(at) = self.behind {
             let node = self.arguments.node(at);
             match order(self.arguments.bytes(node.name), name.as_bytes()) {
                 Ordering::Less => (self.before, self.behind) = (self.behind, node.next),
-                Ordering::Equal => return false,
+                Ordering::Equal => return Some(at),
                 Ordering::Greater => break,
             }
+        }
+        None
+    }
+
+    /// Adds a member unless one of this name is there; true where it was added. Names have to come sorted.
+    pub(crate) fn fill(&mut self, name: &str, value: &Value) -> bool {
+        if self.find(name).is_some() {
+            return false;
         }
         let Ok(place) = self
             .arguments

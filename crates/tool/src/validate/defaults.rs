@@ -1,7 +1,6 @@
 //! The defaults that a schema declares, and putting them where a value leaves them out. Knows no other keyword.
 
-use crate::arguments::{Arguments, Kind, Place, order};
-use crate::json::is_same_name;
+use crate::arguments::{Arguments, Kind, Place};
 use crate::manifest::reference;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -158,20 +157,11 @@ impl Defaults {
                 applied.push(pointer);
             }
         }
-        let mut inner = self.inner.iter().peekable();
-        let mut next = arguments.first_of(object);
-        while let Some(place) = next {
-            let (name, behind) = arguments.member(place);
-            while inner
-                .next_if(|(inside, _)| order(inside.as_bytes(), name).is_lt())
-                .is_some()
-            {}
-            if let Some((_, inside)) =
-                inner.next_if(|(inside, _)| is_same_name(inside.as_bytes(), name))
-            {
-                inside.apply_to(arguments, place, applied);
+        let mut gaps = arguments.gaps(object);
+        for (name, inside) in &self.inner {
+            if let Some(place) = gaps.find(name) {
+                inside.apply_to(gaps.arguments, place, applied);
             }
-            next = behind;
         }
     }
 
@@ -186,7 +176,7 @@ impl Defaults {
                 let mut next = arguments.first_of(Some(place));
                 while let Some(item) = next {
                     inner.apply_to(arguments, item, applied);
-                    next = arguments.member(item).1;
+                    next = arguments.behind(item);
                     if let Some((_, index)) = applied.within.last_mut() {
                         *index += 1;
                     }

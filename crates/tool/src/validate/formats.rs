@@ -83,23 +83,29 @@ fn is_email(text: &str) -> bool {
     };
     let (local, domain) = (&bytes[..at], &bytes[at + 1..]);
     at <= 64
-        && are_parts(local, |byte| matches!(byte, b'_' | b'+' | b'-'))
-        && domain.contains(&b'.')
-        && is_plain_host(domain)
+        && parts(local, |byte| matches!(byte, b'_' | b'+' | b'-')).is_some()
+        && plain_host(domain).is_some_and(|parts| parts > 1)
 }
 
-fn is_plain_host(host: &[u8]) -> bool {
-    host.len() <= 200 && are_parts(host, |_| false)
+/// How many parts the name of a host has.
+fn plain_host(host: &[u8]) -> Option<usize> {
+    parts(host, |_| false).filter(|_| host.len() <= 200)
 }
 
-/// Whether points divide it into letters, digits and what else is allowed, 63 of them at most and one at least.
-fn are_parts(bytes: &[u8], allows: impl Fn(u8) -> bool) -> bool {
-    bytes.split(|byte| *byte == b'.').all(|part| {
-        (1..=63).contains(&part.len())
-            && part
-                .iter()
-                .all(|byte| ALPHANUMERIC[usize::from(*byte)] || allows(*byte))
-    })
+/// How many parts points divide it into. `None` unless each is letters, digits and what else is allowed, 63 of them at most
+/// and one at least.
+fn parts(bytes: &[u8], allows: impl Fn(u8) -> bool) -> Option<usize> {
+    let is_part = |length: usize| (1..=63).contains(&length);
+    let (mut parts, mut start) = (1, 0);
+    for (at, byte) in bytes.iter().enumerate() {
+        if *byte == b'.' {
+            is_part(at - start).then_some(())?;
+            (parts, start) = (parts + 1, at + 1);
+        } else if !ALPHANUMERIC[usize::from(*byte)] && !allows(*byte) {
+            return None;
+        }
+    }
+    is_part(bytes.len() - start).then_some(parts)
 }
 
 /// Letters and digits, looked up because texts are long.
@@ -186,7 +192,7 @@ fn is_web_address(text: &str) -> bool {
         return false;
     };
     let end = rest.find('/').unwrap_or(rest.len());
-    is_plain_host(&rest.as_bytes()[..end])
+    plain_host(&rest.as_bytes()[..end]).is_some()
         && rest[end..]
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-._~/?=&".contains(&byte))

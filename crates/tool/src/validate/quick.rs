@@ -4,7 +4,7 @@
 
 use super::formats;
 use super::pattern::Pattern;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Part};
 use crate::json::is_same_name;
 use crate::json_view::{Seen, View, is_same};
 use serde_json::{Number, Value};
@@ -209,7 +209,7 @@ impl Quick {
     /// Whether the value is plainly valid. `false` means only that somebody else has to look.
     pub(super) fn surely_allows<'v, V: View<'v>>(&self, value: V) -> bool {
         let right_kind = match value.see() {
-            Seen::Object(members) => return self.surely_allows_object(members),
+            Seen::Object(members) => return self.surely_allows_object::<V>(members),
             Seen::Null => self.types.allow(Types::NULL),
             Seen::Bool(_) => self.types.allow(Types::BOOLEAN),
             Seen::Number(number) => {
@@ -246,21 +246,18 @@ impl Quick {
 
     /// [`Self::surely_allows`] for the arguments of a call.
     pub(super) fn surely_allows_arguments(&self, arguments: &Arguments) -> bool {
-        self.surely_allows_object(arguments.members())
+        self.surely_allows_object::<Part<'_>>(arguments.members())
     }
 
     /// Where objects are listed one by one, with `enum` or `const`, the validator crate has to look.
-    fn surely_allows_object<'v, V: View<'v, Members = M>, M>(&self, members: M) -> bool
-    where
-        M: Iterator<Item = (&'v str, V)> + Clone,
-    {
+    fn surely_allows_object<'v, V: View<'v>>(&self, members: V::Members) -> bool {
         self.types.allow(Types::OBJECT)
             && self.choices.is_none()
             && self
                 .object
                 .as_ref()
-                .is_none_or(|rules| rules.surely_allows(members.clone()))
-            && self.branches_allow(|branch| branch.surely_allows_object(members.clone()))
+                .is_none_or(|rules| rules.surely_allows::<V>(members.clone()))
+            && self.branches_allow(|branch| branch.surely_allows_object::<V>(members.clone()))
     }
 
     fn branches_allow(&self, allows: impl Fn(&Self) -> bool) -> bool {
@@ -270,9 +267,14 @@ impl Quick {
     }
 
     fn choices_have<'v>(&self, value: impl View<'v>) -> bool {
-        self.choices
-            .as_ref()
-            .is_none_or(|choices| choices.iter().any(|choice| is_same(choice, value)))
+        let Some(choices) = &self.choices else {
+            return true;
+        };
+        if let Seen::Text(text) = value.see() {
+            let mut texts = choices.iter().filter_map(Value::as_str);
+            return texts.any(|choice| is_same_name(choice.as_bytes(), text.as_bytes()));
+        }
+        choices.iter().any(|choice| is_same(choice, value))
     }
 }
 
@@ -351,16 +353,16 @@ impl Object {
             .ok()
     }
 
-    fn surely_allows<'v, V: View<'v>>(&self, members: impl Iterator<Item = (&'v str, V)>) -> bool {
+    fn surely_allows<'v, V: View<'v>>(&self, mut members: V::Members) -> bool {
         let mut required_missing = self.required_count;
         let mut count = 0;
         // Members come in the order of the properties, so each is looked for right behind the one before.
         let mut next = 0;
-        for (name, value) in members {
+        while let Some((name, value)) = V::next_member(&mut members) {
             count += 1;
             let found = self.properties[next..]
                 .iter()
-                .position(|property| is_same_name(property.name.as_bytes(), name.as_bytes()))
+                .position(|property| is_same_name(property.name.as_bytes(), name))
                 .map(|offset| next + offset);
             match (found, &self.others) {
                 (Some(index), _) => {
