@@ -42,6 +42,8 @@ pub(super) struct DecoderState {
     in_audio_run: bool,
     /// Ids of calls that came in a `toolCall`, oldest first.
     call_ids: VecDeque<Arc<str>>,
+    /// The name that was called last.
+    last_name: Option<Arc<str>>,
     /// Names of calls without ids that came in a `toolCall` of this turn.
     names_called: Vec<Arc<str>>,
     /// Calls that came only as parts of an answer so far.
@@ -69,7 +71,7 @@ impl DecoderState {
             });
             return;
         };
-        if let Some(calls) = only_calls(frame) {
+        if let Some(calls) = only_calls(frame, &mut self.last_name) {
             self.calls(calls, sink);
             return;
         }
