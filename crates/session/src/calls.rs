@@ -183,7 +183,11 @@ pub(crate) struct Released {
 
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    open: Vec<Call>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a call is handed from gate to gate, and what is handed on is a pointer"
+    )]
+    open: Vec<Box<Call>>,
     batches: Vec<Batch>,
     last_number: u64,
     last_batch: u64,
@@ -218,7 +222,7 @@ impl Calls {
         CallNumber(self.last_number)
     }
 
-    pub(crate) fn open(&mut self, call: Call) {
+    pub(crate) fn open(&mut self, call: Box<Call>) {
         self.open.push(call);
     }
 
@@ -227,20 +231,21 @@ impl Calls {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Call> {
-        self.open.iter()
+        self.open.iter().map(Box::as_ref)
     }
 
     /// How many questions to the user are being stored.
     pub(crate) fn proposing(&self) -> usize {
         let proposing = |call: &&Call| call.phase == Phase::Proposing;
-        self.open.iter().filter(proposing).count()
+        self.iter().filter(proposing).count()
     }
 
     pub(crate) fn get_mut(&mut self, number: CallNumber) -> Option<&mut Call> {
-        self.open.iter_mut().find(|call| call.number() == number)
+        let mut open = self.open.iter_mut().map(Box::as_mut);
+        open.find(|call| call.number() == number)
     }
 
-    pub(crate) fn take(&mut self, number: CallNumber) -> Option<Call> {
+    pub(crate) fn take(&mut self, number: CallNumber) -> Option<Box<Call>> {
         let index = self.open.iter().position(|call| call.number() == number)?;
         Some(self.open.remove(index))
     }
@@ -250,7 +255,7 @@ impl Calls {
         self.open
             .iter()
             .filter(|call| call.delivered().is_under(id, generation))
-            .map(Call::number)
+            .map(|call| call.number())
             .collect()
     }
 
@@ -260,7 +265,7 @@ impl Calls {
         let joined = attached.map(|(slot, _)| &**slot);
         self.open
             .iter()
-            .map(Call::delivered)
+            .map(|call| call.delivered())
             .chain(joined)
             .filter(|delivered| delivered.is_under(id, generation))
             .map(|delivered| delivered.key.clone())
@@ -272,7 +277,7 @@ impl Calls {
     }
 
     /// The first call that waits for the ledger.
-    pub(crate) fn take_remembering(&mut self) -> Option<Call> {
+    pub(crate) fn take_remembering(&mut self) -> Option<Box<Call>> {
         let index = self
             .open
             .iter()
@@ -281,7 +286,7 @@ impl Calls {
     }
 
     /// The call whose outcome is being stored.
-    pub(crate) fn take_recording(&mut self, effect: &EffectId) -> Option<Call> {
+    pub(crate) fn take_recording(&mut self, effect: &EffectId) -> Option<Box<Call>> {
         let index = self.open.iter().position(|call| {
             call.phase == Phase::Recording && call.effect_id.as_ref() == Some(effect)
         })?;
@@ -289,7 +294,7 @@ impl Calls {
     }
 
     /// Takes a call out if it is in this phase.
-    pub(crate) fn take_in(&mut self, number: CallNumber, phase: Phase) -> Option<Call> {
+    pub(crate) fn take_in(&mut self, number: CallNumber, phase: Phase) -> Option<Box<Call>> {
         let is_in_phase = self.get_mut(number).is_some_and(|call| call.phase == phase);
         is_in_phase.then(|| self.take(number)).flatten()
     }
@@ -378,7 +383,7 @@ impl Calls {
         let is_last = entry.unsettled == 0;
         let answers = if is_last && entry.ready.is_empty() {
             // Most messages have one call, whose answer waits for no other.
-            answer.into_iter().collect()
+            answer.map(|answer| vec![answer]).unwrap_or_default()
         } else {
             entry.ready.extend(answer.map(|answer| (number, answer)));
             if is_last || !together {

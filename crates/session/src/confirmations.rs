@@ -157,14 +157,14 @@ impl Confirmations {
     }
 
     /// Takes a question out that waits for the user: its call, and what it is known by.
-    pub(crate) fn take_open(&mut self, call: CallNumber) -> Option<(Call, Question)> {
+    pub(crate) fn take_open(&mut self, call: CallNumber) -> Option<(Box<Call>, Question)> {
         let index = self
             .0
             .iter()
             .position(|entry| entry.question.call == call && entry.is_open())?;
         let entry = self.0.remove(index);
         match entry.state {
-            ConfirmationState::Open(call) => Some((*call, entry.question)),
+            ConfirmationState::Open(call) => Some((call, entry.question)),
             ConfirmationState::Running { .. }
             | ConfirmationState::Elsewhere { .. }
             | ConfirmationState::Resolved(_) => None,

@@ -30,7 +30,8 @@ pub enum Outcome {
         data: Option<Data>,
         content: Vec<ContentPart>,
     },
-    Failure(CallError),
+    /// Rarer and larger than a success.
+    Failure(Box<CallError>),
 }
 
 impl ToolResponse {
@@ -190,8 +191,7 @@ pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> 
             let quoted_note = if quoted { QUOTED_NOTE } else { 0 };
             let cut_before = response.meta.cut.as_ref();
             let words_before = cut_before.map_or(0, |words| AROUND_WORDS + words.chars().count());
-            let around =
-                AROUND_DATA + response.meta.tool_id.chars().count() + quoted_note + words_before;
+            let around = AROUND_DATA + response.meta.tool_id.len() + quoted_note + words_before;
             let room = characters_max.saturating_sub(around);
             let long = data.as_ref().filter(|data| data.is_longer_than(room));
             // A note says what was cut, and takes room itself.
@@ -345,11 +345,16 @@ mod tests {
     }
 
     #[test]
+    fn an_outcome_is_small_enough_to_be_moved_often() {
+        assert!(size_of::<Outcome>() <= 32, "{} bytes", size_of::<Outcome>());
+    }
+
+    #[test]
     fn a_response_serializes_to_the_contract_form() {
         let mut meta = meta_without_tool("kb_get", "1.0.00000000".into(), 0);
         meta.clamped.insert("top_k".into(), [10, 3]);
         let response = ToolResponse {
-            outcome: Outcome::Failure(CallError::new(ErrorType::NotFound, "no such record")),
+            outcome: Outcome::Failure(CallError::new(ErrorType::NotFound, "no such record").into()),
             intents: vec![Intent::SuppressAudio { value: true }],
             meta,
         };

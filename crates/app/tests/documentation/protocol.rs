@@ -235,7 +235,7 @@ fn refused_token() -> ClientUpdate {
     ClientUpdate::ConfirmationResult {
         call: None,
         response: Sensitive(Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error),
+            outcome: Outcome::Failure(error.into()),
             intents: Vec::new(),
             meta: meta_without_tool("confirm", "1.0.5d0c8a13".into(), NOW_UNIX_MS),
         })),

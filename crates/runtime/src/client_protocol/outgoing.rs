@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn a_refused_call_is_told_with_its_error_type_and_without_its_text() {
         let response = ToolResponse {
-            outcome: Outcome::Failure(CallError::new(ErrorType::NotFound, "no such tool")),
+            outcome: Outcome::Failure(CallError::new(ErrorType::NotFound, "no such tool").into()),
             intents: vec![],
             meta: Meta {
                 tool_id: "fly".into(),

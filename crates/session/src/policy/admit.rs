@@ -71,7 +71,7 @@ impl Session {
                 return self.refuse(slot, error, Charge::Now, out);
             }
         };
-        let mut call = Call::new(facts, false);
+        let mut call = Box::new(Call::new(facts, false));
         call.blocks = self.blocks(call.tool());
         if call.tool().writes() || call.tool().requires_confirmation {
             let user = &self.config.user_id;
@@ -85,7 +85,7 @@ impl Session {
     }
 
     /// Step 7 on: whether the same was wished before, and what follows.
-    pub(crate) fn recall(&mut self, mut call: Call, out: &mut Vec<Output>) {
+    pub(crate) fn recall(&mut self, mut call: Box<Call>, out: &mut Vec<Output>) {
         // What had joined it while it waited for the ledger shares its fate.
         let attached = std::mem::take(&mut call.attached);
         let (number, fingerprint) = (call.number(), call.fingerprint);
@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// Step 8: budgets, then the limits that sessions share.
-    pub(crate) fn charge(&mut self, call: Call, out: &mut Vec<Output>) {
+    pub(crate) fn charge(&mut self, call: Box<Call>, out: &mut Vec<Output>) {
         if let Err(error) = self.spend(call.turn(), call.tool()) {
             return self.refuse_call(call, error, Charge::Now, out);
         }
@@ -126,7 +126,12 @@ impl Session {
     }
 
     /// Asks the limits that sessions share, where the tool has one.
-    pub(crate) fn check_rate(&mut self, mut call: Call, charge: RateCharge, out: &mut Vec<Output>) {
+    pub(crate) fn check_rate(
+        &mut self,
+        mut call: Box<Call>,
+        charge: RateCharge,
+        out: &mut Vec<Output>,
+    ) {
         let Some(limit) = call.tool().rate_limit else {
             return self.pass_rate(call, out);
         };
@@ -142,7 +147,7 @@ impl Session {
     }
 
     /// The shared limits allow the call. One that the user has approved passed the other gates before.
-    pub(crate) fn pass_rate(&mut self, call: Call, out: &mut Vec<Output>) {
+    pub(crate) fn pass_rate(&mut self, call: Box<Call>, out: &mut Vec<Output>) {
         if call.grant.is_some() {
             self.reserve(call, out);
         } else {
@@ -151,7 +156,7 @@ impl Session {
     }
 
     /// Steps 9 to 11: loops, consent, and the reservation of an effect.
-    fn pass_gates(&mut self, mut call: Call, out: &mut Vec<Output>) {
+    fn pass_gates(&mut self, mut call: Box<Call>, out: &mut Vec<Output>) {
         let seen = Seen::of(&call.facts);
         let history = self.turns.get_mut(call.turn()).map(|turn| &turn.history);
         let looped = history.map_or(Ok(()), |history| history.check(&seen));
@@ -181,7 +186,7 @@ impl Session {
         }
     }
 
-    pub(crate) fn reserve(&mut self, mut call: Call, out: &mut Vec<Output>) {
+    pub(crate) fn reserve(&mut self, mut call: Box<Call>, out: &mut Vec<Output>) {
         if self.has_unrecorded_outcomes() && !has_bug!(self, IgnoresUnrecordedOutcomes) {
             return self.refuse_without_store(call, out);
         }
@@ -212,7 +217,7 @@ impl Session {
     }
 
     /// Step 11: the attempt begins.
-    pub(crate) fn start(&mut self, mut call: Call, out: &mut Vec<Output>) {
+    pub(crate) fn start(&mut self, mut call: Box<Call>, out: &mut Vec<Output>) {
         let timeout = Duration::from_millis(call.tool().timeout_ms);
         call.phase = Phase::Running;
         call.started.get_or_insert(self.now);
@@ -245,7 +250,7 @@ impl Session {
     /// Rule D6: what nobody knows is looked up before anything is said or done about it.
     pub(crate) fn look_up_effect(
         &mut self,
-        mut call: Call,
+        mut call: Box<Call>,
         effect_id: EffectId,
         out: &mut Vec<Output>,
     ) {

@@ -29,7 +29,7 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usi
                 Cause::Broken(problem) => (broken(tool), Some(problem)),
             };
             Judged {
-                outcome: Outcome::Failure(error),
+                outcome: Outcome::Failure(error.into()),
                 intents,
                 scheduling: None,
                 cut: None,
@@ -84,7 +84,7 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
             content: Vec::new(),
         }
     } else {
-        Outcome::Failure(broken(tool))
+        Outcome::Failure(broken(tool).into())
     };
     Judged {
         outcome,

@@ -101,9 +101,9 @@ impl Session {
     /// Rules D3 to D6. Gives the call back where it goes on as a wish of its own.
     pub(crate) fn recognise_effect(
         &mut self,
-        mut call: Call,
+        mut call: Box<Call>,
         out: &mut Vec<Output>,
-    ) -> Option<Call> {
+    ) -> Option<Box<Call>> {
         let wish = self.turns.wish();
         let forgets = has_bug!(self, ForgetsWishes);
         let effect = call
@@ -166,11 +166,11 @@ impl Session {
     /// Rules D4 to D6: what becomes of a wish that came to an end before.
     fn recognise_settled(
         &mut self,
-        mut call: Call,
+        mut call: Box<Call>,
         earlier: Earlier,
         was_answered: bool,
         out: &mut Vec<Output>,
-    ) -> Option<Call> {
+    ) -> Option<Box<Call>> {
         let effect_id = earlier.effect_id.clone();
         if let (true, Some(effect_id)) = (earlier.is_unknown(), effect_id.clone()) {
             call.earlier = Some(Box::new(earlier));

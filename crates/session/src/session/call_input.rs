@@ -115,7 +115,7 @@ impl Session {
     }
 
     /// A failed attempt is repeated where that is safe and worth while.
-    fn settle_or_retry(&mut self, mut call: Call, judged: Judged, out: &mut Vec<Output>) {
+    fn settle_or_retry(&mut self, mut call: Box<Call>, judged: Judged, out: &mut Vec<Output>) {
         let Some(delay) = self.delay_before_retry(&call, &judged) else {
             return self.settle(call, judged, out);
         };
@@ -250,7 +250,7 @@ impl Session {
     }
 
     /// Ends a call that changed nothing.
-    pub(super) fn cancel_unstarted(&mut self, call: Call, out: &mut Vec<Output>) {
+    pub(super) fn cancel_unstarted(&mut self, call: Box<Call>, out: &mut Vec<Output>) {
         let error = CallError::new(
             ErrorType::Cancelled,
             format!("{} was taken back", call.tool().id),
@@ -326,7 +326,7 @@ impl Session {
 
 pub(super) fn failure(error: CallError, problem: Option<String>) -> Judged {
     Judged {
-        outcome: Outcome::Failure(error),
+        outcome: Outcome::Failure(error.into()),
         intents: Vec::new(),
         scheduling: None,
         cut: None,

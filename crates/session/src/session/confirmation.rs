@@ -23,7 +23,7 @@ use windlass_tool::template;
 
 impl Session {
     /// Step 10: has the question stored. The call is answered when it is.
-    pub(crate) fn ask(&mut self, mut call: Call, out: &mut Vec<Output>) {
+    pub(crate) fn ask(&mut self, mut call: Box<Call>, out: &mut Vec<Output>) {
         // One that was approved in vain is put anew, under a new token in place of its own.
         let replaced = call
             .fingerprint
@@ -77,7 +77,7 @@ impl Session {
             self.drop_replaced(&call, out);
         }
         match outcome {
-            Ok(proposed) if !call.is_taken_back => self.asked(call, proposed, out),
+            Ok(proposed) if !call.is_taken_back => self.asked(*call, proposed, out),
             Ok(Proposed { token_hash, .. }) => {
                 out.push(Output::WithdrawConfirmation { token_hash });
                 self.cancel_unstarted(call, out);
@@ -253,10 +253,10 @@ impl Session {
             return;
         };
         let running = ConfirmationState::Running { askers: 1 };
-        let ConfirmationState::Open(call) = std::mem::replace(&mut entry.state, running) else {
+        let state = std::mem::replace(&mut entry.state, running);
+        let ConfirmationState::Open(mut call) = state else {
             return;
         };
-        let mut call = *call;
         call.grant = Some(entry.question.token_hash);
         call.kept_effect = Some(entry.question.effect_id.clone());
         out.push(Output::Event(SessionEvent::ConfirmationResolved {
@@ -328,7 +328,7 @@ impl Session {
             return;
         };
         let response = Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error),
+            outcome: Outcome::Failure(error.into()),
             intents: Vec::new(),
             meta: self.meta_of(call.tool()),
         });

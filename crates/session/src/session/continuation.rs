@@ -178,7 +178,7 @@ impl Session {
     fn answered_meanwhile(&self, tool: &Arc<Tool>) -> Settled {
         Settled {
             response: Arc::new(ToolResponse {
-                outcome: Outcome::Failure(confirm::required(tool)),
+                outcome: Outcome::Failure(confirm::required(tool).into()),
                 intents: Vec::new(),
                 meta: self.meta_of(tool),
             }),

@@ -47,7 +47,7 @@ impl Session {
             }
         };
         let response = Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error),
+            outcome: Outcome::Failure(error.into()),
             intents: Vec::new(),
             meta,
         });
@@ -90,14 +90,14 @@ impl Session {
     /// Ends a call whose tool and arguments were good, and that does not run; and what had joined it.
     pub(crate) fn refuse_call(
         &mut self,
-        call: Call,
+        call: Box<Call>,
         error: CallError,
         charge: Charge,
         out: &mut Vec<Output>,
     ) {
         self.restore_effect(&call);
         let batch = call.delivered().batch;
-        self.refuse_all(call, error, charge, out);
+        self.refuse_all(*call, error, charge, out);
         self.reserve_next(batch, out);
     }
 

@@ -108,7 +108,7 @@ impl Session {
 
     pub(super) fn on_reservation_refused(
         &mut self,
-        call: Call,
+        call: Box<Call>,
         refusal: ReservationRefusal,
         out: &mut Vec<Output>,
     ) {
@@ -154,7 +154,7 @@ impl Session {
 
     /// Another session has begun the same since the ledger was read. Nobody knows how that ended, so that it is looked up when
     /// it is wished again.
-    fn refuse_begun(&mut self, call: Call, effect_id: EffectId, out: &mut Vec<Output>) {
+    fn refuse_begun(&mut self, call: Box<Call>, effect_id: EffectId, out: &mut Vec<Output>) {
         let error = outcome_unknown(call.tool());
         let (tool, fingerprint) = (call.tool().clone(), call.fingerprint);
         self.settle(call, failure(error, None), out);
@@ -180,7 +180,7 @@ impl Session {
     }
 
     /// The answer that the effect had before is the answer of this call, too.
-    fn adopt(&mut self, call: Call, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
+    fn adopt(&mut self, call: Box<Call>, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
         let mut response = (*response).clone();
         response.meta.idempotent_cache_hit = true;
         let concluded = Concluded {
@@ -192,7 +192,7 @@ impl Session {
     }
 
     /// No change starts without a store.
-    pub(crate) fn refuse_without_store(&mut self, call: Call, out: &mut Vec<Output>) {
+    pub(crate) fn refuse_without_store(&mut self, call: Box<Call>, out: &mut Vec<Output>) {
         let message = format!(
             "{} was not started: the store does not answer",
             call.tool().id
@@ -206,7 +206,7 @@ impl Session {
     }
 
     /// Keeps a change back until it is known what was done before.
-    pub(crate) fn await_ledger(&mut self, mut call: Call) {
+    pub(crate) fn await_ledger(&mut self, mut call: Box<Call>) {
         call.phase = Phase::Remembering;
         let number = call.number();
         self.deliveries
@@ -224,7 +224,7 @@ impl Session {
     /// Has an outcome stored. The answer waits for it, but not for long.
     pub(super) fn record_outcome(
         &mut self,
-        mut call: Call,
+        mut call: Box<Call>,
         concluded: Concluded,
         out: &mut Vec<Output>,
     ) {
@@ -266,7 +266,7 @@ impl Session {
         }
     }
 
-    fn recorded(&mut self, mut call: Call, stored: bool, out: &mut Vec<Output>) {
+    fn recorded(&mut self, mut call: Box<Call>, stored: bool, out: &mut Vec<Output>) {
         let Some(mut concluded) = call.concluded.take() else {
             return;
         };

@@ -114,7 +114,7 @@ impl Session {
     }
 
     /// The change is still being made: it is neither to be made once more, nor is it a question for the user yet.
-    fn stay_under_way(&mut self, call: Call, out: &mut Vec<Output>) {
+    fn stay_under_way(&mut self, call: Box<Call>, out: &mut Vec<Output>) {
         self.restore_effect(&call);
         let Some(earlier) = &call.earlier else {
             return self.refuse_without_store(call, out);
@@ -128,17 +128,17 @@ impl Session {
         );
         let settled = Settled {
             response: Arc::new(ToolResponse {
-                outcome: Outcome::Failure(error),
+                outcome: Outcome::Failure(error.into()),
                 intents: Vec::new(),
                 meta: self.meta_of(call.tool()),
             }),
             ..earlier.settled.clone()
         };
-        self.answer_with(call, &settled, out);
+        self.answer_with(&call, &settled, out);
     }
 
     /// The lookup has settled nothing: a second wish may run with the user's consent, a repeat is answered as before.
-    fn stay_unknown(&mut self, call: Call, out: &mut Vec<Output>) {
+    fn stay_unknown(&mut self, call: Box<Call>, out: &mut Vec<Output>) {
         let earlier = call.earlier.as_ref();
         if earlier.is_some_and(|earlier| earlier.is_second_wish) {
             self.charge(call, out);
@@ -158,7 +158,7 @@ impl Session {
     }
 
     /// Answers a call, and what joined it, from what is known of its effect.
-    fn answer_repeat(&mut self, call: Call, out: &mut Vec<Output>) {
+    fn answer_repeat(&mut self, call: Box<Call>, out: &mut Vec<Output>) {
         let known = call
             .fingerprint
             .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
@@ -171,10 +171,10 @@ impl Session {
         };
         *answer_reached_model = true;
         let settled = settled.clone();
-        self.answer_with(call, &settled, out);
+        self.answer_with(&call, &settled, out);
     }
 
-    fn answer_with(&mut self, call: Call, settled: &Settled, out: &mut Vec<Output>) {
+    fn answer_with(&mut self, call: &Call, settled: &Settled, out: &mut Vec<Output>) {
         let rule = DuplicateRule::SameEffectFinished;
         self.replay(&call.slot(), settled, true, rule, out);
         for (slot, rule) in &call.attached {

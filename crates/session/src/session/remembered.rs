@@ -72,7 +72,7 @@ impl Session {
     }
 
     /// The first change that waits to learn what was done before.
-    fn take_remembering(&mut self) -> Option<Call> {
+    fn take_remembering(&mut self) -> Option<Box<Call>> {
         let call = self.calls.take_remembering()?;
         self.deadlines.clear(Deadline::Store(call.number()));
         Some(call)
@@ -121,7 +121,7 @@ impl Session {
             format!("{tool} was started, and how it ended is not known"),
         );
         Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error),
+            outcome: Outcome::Failure(error.into()),
             intents: Vec::new(),
             meta: envelope::meta_without_tool(tool.as_str(), version, self.unix_ms()),
         })

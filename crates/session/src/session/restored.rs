@@ -322,7 +322,7 @@ impl Session {
     pub(super) fn response_without_tool(&self, name: &str, error: CallError) -> Arc<ToolResponse> {
         let version = self.config.registry.version().clone();
         Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error),
+            outcome: Outcome::Failure(error.into()),
             intents: Vec::new(),
             meta: envelope::meta_without_tool(name, version, self.unix_ms()),
         })

@@ -26,7 +26,7 @@ const CITING_MEMBERS: [&str; 4] = ["id", "record", "results", "items"];
 
 impl Session {
     /// Ends a call that was admitted. Where something was reserved for it, its outcome is stored before anybody hears of it.
-    pub(super) fn settle(&mut self, call: Call, judged: Judged, out: &mut Vec<Output>) {
+    pub(super) fn settle(&mut self, call: Box<Call>, judged: Judged, out: &mut Vec<Output>) {
         let concluded = self.concluded(&call, judged);
         if call.effect_id.is_some() {
             self.record_outcome(call, concluded, out);
@@ -67,7 +67,12 @@ impl Session {
     }
 
     /// Step 13, once the outcome is stored.
-    pub(super) fn conclude(&mut self, call: Call, concluded: Concluded, out: &mut Vec<Output>) {
+    pub(super) fn conclude(
+        &mut self,
+        call: Box<Call>,
+        concluded: Concluded,
+        out: &mut Vec<Output>,
+    ) {
         let Concluded {
             response,
             scheduling,
@@ -114,7 +119,7 @@ impl Session {
     /// Answers every delivery of a call, and the user who approved it.
     fn answer_all(
         &mut self,
-        call: Call,
+        call: Box<Call>,
         settled: Settled,
         scheduling: Option<Scheduling>,
         out: &mut Vec<Output>,

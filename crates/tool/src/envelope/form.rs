@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for ToolResponse {
                 data: form.data,
                 content: form.content,
             },
-            (false, Some(error)) if form.data.is_none() => Outcome::Failure(error),
+            (false, Some(error)) if form.data.is_none() => Outcome::Failure(error.into()),
             (true, Some(_)) | (false, _) => {
                 return Err(D::Error::custom(
                     "a response is either a success or an error",
@@ -162,7 +162,9 @@ mod tests {
             success(Some(Value::Null)),
             success(Some(json!({"n": 1, "list": [0.1, "x"]}))),
             Outcome::Failure(
-                CallError::new(ErrorType::RateLimit, "slow down").with_details(json!(["d"])),
+                CallError::new(ErrorType::RateLimit, "slow down")
+                    .with_details(json!(["d"]))
+                    .into(),
             ),
         ] {
             let response = ToolResponse {
