@@ -80,9 +80,11 @@ pub struct Server {
 pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
-    let store = open_store(&config)?;
+    SqliteStore::make_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
+    // Before the store, because making an index leaves a megabyte of the heap free, which whatever comes after it fills.
     let tools = LiveTools::open(&config, setup.handlers).await?;
+    let store = open_store(&config)?;
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
     let port = Port::take(config.server.listen.get())?;

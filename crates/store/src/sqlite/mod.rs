@@ -95,13 +95,18 @@ impl SqliteStore {
         Self::open_with(folder, StoreLimits::default())
     }
 
-    /// Opens the store of a data folder. Makes the folder and the file where they are missing, and brings an older file
-    /// up to date.
-    pub fn open_with(folder: &Path, limits: StoreLimits) -> Result<Self, OpenError> {
+    /// Makes a data folder where it is missing, so that one that cannot be is known before anything else is done.
+    pub fn make_folder(folder: &Path) -> Result<(), OpenError> {
         std::fs::create_dir_all(folder).map_err(|error| OpenError::NotWritable {
             folder: folder.to_owned(),
             cause: error.to_string(),
-        })?;
+        })
+    }
+
+    /// Opens the store of a data folder. Makes the folder and the file where they are missing, and brings an older file
+    /// up to date.
+    pub fn open_with(folder: &Path, limits: StoreLimits) -> Result<Self, OpenError> {
+        Self::make_folder(folder)?;
         let path = folder.join(DATABASE_FILE);
         let explain = |error| explain(error, folder, &path);
         let mut connection = connect(&path).map_err(explain)?;
