@@ -76,10 +76,12 @@ pub enum PlantedBug {
     StaysToTheEnd,
     /// Lets sessions at an effect, or keeps them from it, as chance will have it.
     ClaimsByChance,
+    /// Has the model speak of every result at once.
+    InterruptsForResults,
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -115,6 +117,7 @@ impl PlantedBug {
         Self::TellsLateResultsTwice,
         Self::StaysToTheEnd,
         Self::ClaimsByChance,
+        Self::InterruptsForResults,
     ];
 }
 

@@ -372,6 +372,7 @@ impl Session {
         }
         let is_silent_tool = tool.scheduling == Scheduling::Silent;
         Some(match by_result {
+            _ if has_bug!(self, InterruptsForResults) => Scheduling::Interrupt,
             Some(scheduling) => scheduling,
             None if !is_ok && !is_silent_tool => Scheduling::WhenIdle,
             None => tool.scheduling,

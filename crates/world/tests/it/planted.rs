@@ -23,7 +23,8 @@ fn rule_of(bug: PlantedBug) -> Rule {
         PlantedBug::StartsUnreserved => Rule::ADurableReservationBeforeAStart,
         PlantedBug::ForgetsWishes => Rule::OneEffectPerWish,
         PlantedBug::RecordsUnknownAsFailed => Rule::TheLedgerTellsTheTruth,
-        PlantedBug::ForgetsOutcomes | PlantedBug::EndsBeforeChangesAreDone => Rule::OneEndPerStart,
+        PlantedBug::ForgetsOutcomes => Rule::OneEndPerStart,
+        PlantedBug::EndsBeforeChangesAreDone => Rule::EveryCallEndsBeforeItsSession,
         PlantedBug::IgnoresUnrecordedOutcomes => Rule::NoChangeStartsWhileOutcomesAreUnrecorded,
         PlantedBug::AppliesIntentsTwice => Rule::AnIntentIsAppliedOnce,
         PlantedBug::IgnoresTheEnd => Rule::NothingLivesAfterTheEnd,
@@ -43,6 +44,7 @@ fn rule_of(bug: PlantedBug) -> Rule {
             Rule::ALateResultIsToldOnce
         }
         PlantedBug::StaysToTheEnd => Rule::AGoAwayIsHeeded,
+        PlantedBug::InterruptsForResults => Rule::AnAnswerIsSpokenOfWhenItsToolHasIt,
         PlantedBug::ClaimsByChance => Rule::SameSeedSameOutputs,
     }
 }
