@@ -146,6 +146,9 @@ pub struct Continued {
     pub questions: Vec<OpenQuestion>,
     /// What the user has approved, for answers that come once more.
     pub approved: Vec<ApprovedQuestion>,
+    /// What the user has declined, for the same; nothing came of it.
+    #[serde(default)]
+    pub declined: Vec<ApprovedQuestion>,
     /// Whether the model has read there what others wrote: what it said of it is in its history still.
     #[serde(default)]
     pub external_in_context: bool,

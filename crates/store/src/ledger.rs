@@ -245,7 +245,9 @@ pub(crate) fn decide(request: &Reserve, found: Found, effects_max: usize) -> Res
         }
         Some(effect) => match effect.state {
             EffectState::Failed => {}
-            EffectState::Unknown if is_granted => {}
+            // Nobody is at it any more: whoever is, the process that reserves knows. Its process was killed, and how it ended
+            // is as little known as of an effect that is recorded so.
+            EffectState::Unknown | EffectState::Reserved if is_granted => {}
             EffectState::Unknown | EffectState::Reserved => {
                 return refused(ReserveRefusal::Open(Box::new(effect)));
             }

@@ -125,6 +125,7 @@ impl World {
             last_call: ended.last_call,
             questions: Vec::new(),
             approved: Vec::new(),
+            declined: Vec::new(),
             external_in_context: ended.external_in_context,
         };
         for grant in grants.into_iter().filter(|grant| grant.user_id == user) {
@@ -150,7 +151,15 @@ impl World {
                         expires_at_unix_ms: grant.expires_at_unix_ms,
                     });
                 }
-                (GrantState::Consumed, None) | (GrantState::Declined, _) => {}
+                (GrantState::Declined, call) => continued.declined.push(ApprovedQuestion {
+                    call,
+                    token_hash: grant.token_hash,
+                    response: None,
+                    effect_id: grant.effect_id,
+                    tool: grant.tool,
+                    expires_at_unix_ms: grant.expires_at_unix_ms,
+                }),
+                (GrantState::Consumed, None) => {}
             }
         }
         Some((ledger, continued))

@@ -68,6 +68,8 @@ pub enum Fault {
         before: u64,
         found: u64,
     },
+    #[error("the record of session {session} has no number")]
+    Unnumbered { session: String },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -174,14 +176,47 @@ impl Chain {
     /// Notes the session's number. It begins at 1, and again at 1 where the session went on in another process.
     fn gap(&mut self, record: &Record) -> Option<Fault> {
         let session = record.fields.get("sessionId")?.as_str()?;
-        let found = record.fields.get("sequence")?.as_u64()?;
-        let before = self.sequences.insert(session.to_owned(), found);
+        let session = session.to_owned();
+        let number = record
+            .fields
+            .get("sequence")
+            .and_then(serde_json::Value::as_u64);
+        let Some(found) = number else {
+            return Some(Fault::Unnumbered { session });
+        };
+        let before = self.sequences.insert(session.clone(), found);
         // What comes first in these files may have predecessors in files that were put away.
         let before = before?;
         (found != before + 1 && found != 1).then(|| Fault::Gap {
-            session: session.to_owned(),
+            session,
             before,
             found,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::chain::append;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_session_counts_each_of_its_records() {
+        for number in [Value::Null, json!("2"), json!(2.5), json!(-2)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("audit.jsonl");
+            let (mut text, mut last) = (Vec::new(), Link::genesis());
+            for sequence in [json!(1), number.clone()] {
+                let body = json!({ "sessionId": "s-1", "sequence": sequence });
+                last = append(&mut text, &body, &last);
+            }
+            std::fs::write(&path, text).expect("written");
+            let Err(VerifyError::Bad(bad)) = verify(std::slice::from_ref(&path)) else {
+                panic!("{number} is no number of a record");
+            };
+            let session = "s-1".to_owned();
+            assert_eq!((bad.line, bad.fault), (2, Fault::Unnumbered { session }));
+        }
     }
 }

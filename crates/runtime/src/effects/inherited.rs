@@ -36,6 +36,7 @@ pub fn inherited(
         last_call: ended.last_call,
         questions: Vec::new(),
         approved: Vec::new(),
+        declined: Vec::new(),
         external_in_context: ended.external_in_context,
     };
     for grant in grants {
@@ -62,7 +63,15 @@ pub fn inherited(
                     expires_at_unix_ms: grant.expires_at_unix_ms,
                 });
             }
-            (GrantState::Consumed, None) | (GrantState::Declined, _) => {}
+            (GrantState::Declined, call) => continued.declined.push(ApprovedQuestion {
+                call,
+                token_hash: grant.token_hash,
+                response: None,
+                effect_id: grant.effect_id,
+                tool: grant.tool,
+                expires_at_unix_ms: grant.expires_at_unix_ms,
+            }),
+            (GrantState::Consumed, None) => {}
         }
     }
     Ok(vec![known(effects), Input::Continued(continued)])

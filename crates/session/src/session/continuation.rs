@@ -26,8 +26,16 @@ impl Session {
             self.calls.number_after(question.call);
             self.take_up(question, out);
         }
-        for call in continued.approved.iter().filter_map(|known| known.call) {
+        let known = continued.approved.iter().chain(&continued.declined);
+        for call in known.filter_map(|known| known.call) {
             self.calls.number_after(call);
+        }
+        for question in continued.declined {
+            let response = self.declined(question.tool.as_str());
+            self.remember_approved(ApprovedQuestion {
+                response: Some(response),
+                ..question
+            });
         }
         for question in continued.approved {
             self.remember_approved(question);

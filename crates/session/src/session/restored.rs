@@ -246,11 +246,7 @@ impl Session {
 
     /// The user said no: a model that asks again gets that, and the user no question.
     fn take_up_refusal(&mut self, question: &KnownQuestion) -> Arc<ToolResponse> {
-        let error = CallError::new(
-            ErrorType::ConfirmationDeclined,
-            "the user was asked and said no",
-        );
-        let response = self.response_without_tool(question.tool.as_str(), error);
+        let response = self.declined(question.tool.as_str());
         if self.deliveries.effect(&question.fingerprint).is_none() {
             let effect = Effect {
                 effect_id: None,
@@ -264,6 +260,15 @@ impl Session {
                 .remember_effect(question.fingerprint, effect);
         }
         response
+    }
+
+    /// What whoever answers a question once more is told that the user has declined.
+    pub(super) fn declined(&self, tool: &str) -> Arc<ToolResponse> {
+        let error = CallError::new(
+            ErrorType::ConfirmationDeclined,
+            "the user was asked and said no",
+        );
+        self.response_without_tool(tool, error)
     }
 
     pub(super) fn answer_in_ledger(&self, entry: &LedgerEntry) -> Arc<ToolResponse> {

@@ -39,6 +39,20 @@ fn a_question_of_an_earlier_session_runs_once_when_it_is_approved() {
 }
 
 #[test]
+fn a_no_of_an_earlier_session_is_a_no_whatever_is_clicked_now() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > declined 7 60 effect-9 pay
+            > confirm token-7
+            client: confirmation result call-3 CONFIRMATION_DECLINED the user was asked and said no
+            > decline token-7
+            client: confirmation result call-3 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
 fn what_others_wrote_in_an_earlier_session_asks_for_consent_in_this_one() {
     check(
         Mode::Text,

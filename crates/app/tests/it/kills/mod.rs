@@ -97,6 +97,50 @@ async fn what_can_be_looked_up_is_known_after_every_kill() {
     assert_eq!(tally.unknown, 0, "{tally:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_knows_after_a_kill_is_done_again_with_the_users_word_alone() {
+    for tool in [PLAIN, CONFIRMED] {
+        let folder = tempfile::tempdir().unwrap();
+        let shop = Shop::open();
+        let mut models = Models::open().await;
+        let mut process = Process::start(folder.path(), &models.url, &shop.address);
+        let known = interrupted(
+            &process.address,
+            &mut models,
+            &shop,
+            &mut Seeded(7),
+            (tool, Moment::Ordered, "tea"),
+        )
+        .await;
+        process.kill();
+        shop.be(Patience::Answers);
+        let mut process = Process::start(folder.path(), &models.url, &shop.address);
+        let mut client = connect(&process.address).await;
+        client
+            .send(json!({ "type": "start", "conversationId": known.conversation }))
+            .await;
+        client.expect("started").await;
+        let mut model = models.next().await;
+        let item = json!({ "item": known.conversation });
+        model.call("call-0002", tool, item.clone()).await;
+        let told = model.answer("call-0002").await;
+        assert_eq!(told["error"]["type"], "OUTCOME_UNKNOWN", "{told}");
+        client
+            .send(json!({ "type": "text", "text": "Try again." }))
+            .await;
+        model.call("call-0003", tool, item).await;
+        let question = client.expect("confirmation_request").await;
+        assert!(question["warning"].is_string(), "{question}");
+        assert_eq!(shop.orders("tea"), 1);
+        let confirm = json!({ "type": "confirm", "token": question["token"], "approved": true });
+        client.send(confirm).await;
+        let result = client.expect("confirmation_result").await;
+        assert_eq!(result["ok"], true, "{result}");
+        assert_eq!(shop.orders("tea"), 2);
+        process.kill();
+    }
+}
+
 async fn kill_again_and_again(tool: &'static str) -> Tally {
     let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().unwrap());
     let kills = kills.div_ceil(TESTS);

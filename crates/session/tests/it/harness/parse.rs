@@ -158,10 +158,18 @@ fn parse_other(word: &str, rest: &str) -> Input {
         "ledger" => Input::Ledger(Ok(vec![ledger_entry(rest)])),
         "continued" => Input::Continued(continued(rest)),
         "approved" => Input::Continued(approved(rest)),
+        "declined" => Input::Continued(Continued {
+            last_call: CallNumber(9),
+            questions: Vec::new(),
+            approved: Vec::new(),
+            declined: vec![parse_approval(rest, Some(CallNumber(3)))],
+            external_in_context: false,
+        }),
         "external" => Input::Continued(Continued {
             last_call: CallNumber(rest.parse().unwrap()),
             questions: Vec::new(),
             approved: Vec::new(),
+            declined: Vec::new(),
             external_in_context: true,
         }),
         "shutdown" => Input::Shutdown,
@@ -279,6 +287,7 @@ fn continued(text: &str) -> Continued {
             expires_at_unix_ms: 1_795_000_000_000 + seconds * 1_000,
         }],
         approved: Vec::new(),
+        declined: Vec::new(),
         external_in_context: false,
     }
 }
@@ -291,6 +300,7 @@ fn approved(text: &str) -> Continued {
         last_call: call,
         questions: Vec::new(),
         approved: vec![parse_approval(rest, Some(call))],
+        declined: Vec::new(),
         external_in_context: false,
     }
 }

@@ -289,6 +289,29 @@ fn a_grant_lets_an_unknown_wish_run_again_and_no_done_effect() {
 }
 
 #[test]
+fn what_a_killed_process_had_reserved_begins_again_with_a_grant_alone() {
+    check(|store| {
+        let first = Reserve {
+            grant: Some(hash("first")),
+            ..reserve("effect", "wish", 1_000)
+        };
+        ask(store, |tables| tables.propose(&proposal("first", &first)));
+        assert_eq!(try_reserve(store, &first), Reserved::Reserved);
+        let open = ("open", Some(EffectState::Reserved));
+        let plain = reserve("effect", "wish", 2_000);
+        assert_eq!(refusal(try_reserve(store, &plain)), open);
+        let granted = Reserve {
+            grant: Some(hash("again")),
+            ..plain
+        };
+        ask(store, |tables| tables.propose(&proposal("again", &granted)));
+        assert_eq!(try_reserve(store, &granted), Reserved::Reserved);
+        let used = ("consumed", Some(EffectState::Reserved));
+        assert_eq!(refusal(try_reserve(store, &granted)), used);
+    });
+}
+
+#[test]
 fn a_conversation_has_its_effects_in_order_and_within_a_bound() {
     let limits = StoreLimits {
         effects_max: 3,
