@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use loading::Loading;
 use machine::TokioMachine;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use windlass_knowledge::{
@@ -26,6 +26,9 @@ use windlass_knowledge::{
 };
 use windlass_runtime::config::{Config, NamespaceReaders};
 use windlass_tool::id::UserId;
+
+/// The default of `folders.knowledge`.
+const USUAL_FOLDER: &str = "kb";
 
 /// Problems of records that the log tells one by one.
 const PROBLEMS_LOGGED_MAX: usize = 20;
@@ -44,6 +47,14 @@ pub(crate) struct Maker {
     postgres_root_certificate: Option<PathBuf>,
 }
 
+/// Whoever has no records yet is served all the same, where no other folder is named: the usual one is made, empty.
+fn make_usual_folder(folder: &Path) {
+    if folder == Path::new(USUAL_FOLDER) && std::fs::create_dir(folder).is_ok() {
+        let folder = folder.display();
+        tracing::warn!(%folder, "there was no folder of records, so that an empty one was made");
+    }
+}
+
 /// Whose questions the base answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
@@ -60,6 +71,9 @@ impl Maker {
         let knowledge = &config.knowledge;
         let limits = &knowledge.limits;
         let data = config.folders.data.clone();
+        if audience == Audience::Users {
+            make_usual_folder(&config.folders.knowledge);
+        }
         Ok(Self {
             loading: Arc::new(Loading::begin(config, &machine)?),
             #[cfg(feature = "postgres")]
