@@ -69,10 +69,12 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
         knowledge.search(request),
         move |found| match found {
             Ok(found) => {
+                let hits = shape.listed(&found.hits);
                 // Pictures that come first are what was asked for; those among other records are not.
-                let first = found.hits.iter().map(|hit| &*hit.record);
+                let first = hits.iter().map(|hit| &*hit.record);
                 show_pictures(&context, first.take_while(|record| is_picture(record)));
-                Ok(Success::new(shape.data(found)))
+                let results = hits.iter().map(|hit| shape.result(hit)).collect();
+                Ok(Success::new(shape.data(results, &found)))
             }
             Err(error) => Err(knowledge_report(error, &context)),
         },
@@ -110,35 +112,38 @@ impl Shape {
         }
     }
 
-    fn data(&self, found: SearchAnswer) -> Value {
-        let mut hits = found.hits;
-        for hit in &mut hits {
-            hit.score = shown_score(hit.score);
-        }
-        // The order and the absence of repeats are promised by this tool, whatever engine stands behind it.
-        hits.sort_by(|left, right| {
-            (right.score.total_cmp(&left.score)).then_with(|| left.record.id.cmp(&right.record.id))
+    /// The hits that the answer lists, the best first: by the scores as they are, of which rounding makes equals that are
+    /// none. The order and the absence of repeats are promised by this tool, whatever engine stands behind it.
+    fn listed<'a>(&self, hits: &'a [Hit]) -> Vec<&'a Hit> {
+        let mut sorted: Vec<&Hit> = hits.iter().collect();
+        sorted.sort_by(|left, right| {
+            (rank(right.score).total_cmp(&rank(left.score)))
+                .then_with(|| left.record.id.cmp(&right.record.id))
         });
-        let mut results: Vec<Value> = Vec::with_capacity(hits.len().min(self.results_max));
-        for (index, hit) in hits.iter().enumerate() {
-            if results.len() == self.results_max {
+        let mut listed: Vec<&Hit> = Vec::with_capacity(hits.len().min(self.results_max));
+        for hit in sorted {
+            if listed.len() == self.results_max {
                 break;
             }
-            let is_repeat = hits[..index]
+            let is_repeat = listed
                 .iter()
                 .any(|earlier| earlier.record.id == hit.record.id);
             if !is_repeat {
-                results.push(self.result(hit));
+                listed.push(hit);
             }
         }
+        listed
+    }
+
+    fn data(&self, results: Vec<Value>, found: &SearchAnswer) -> Value {
         let mut data = Map::new();
         data.insert("results".into(), Value::Array(results));
-        data.insert("retrieval".into(), found.retrieval.into());
-        if let Some(model) = found.model {
-            data.insert("model".into(), model.into());
+        data.insert("retrieval".into(), found.retrieval.as_str().into());
+        if let Some(model) = &found.model {
+            data.insert("model".into(), model.as_str().into());
         }
-        if let Some(reason) = found.degraded {
-            data.insert("degraded".into(), reason.into());
+        if let Some(reason) = &found.degraded {
+            data.insert("degraded".into(), reason.as_str().into());
         }
         if let Some(note) = self.note {
             data.insert("note".into(), note.into());
@@ -149,7 +154,7 @@ impl Shape {
     fn result(&self, hit: &Hit) -> Value {
         let record = &*hit.record;
         let mut object = citation(record);
-        object.insert("score".into(), hit.score.into());
+        object.insert("score".into(), shown_score(hit.score).into());
         for field in &self.fields {
             match field {
                 Field::Snippet => {
@@ -168,10 +173,12 @@ impl Shape {
     }
 }
 
-/// A score between 0 and 1 in three digits, which is all that a reader can use. What is no number ranks last.
+/// What a score counts in the order of the results: what is no number counts nothing.
+fn rank(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// A score between 0 and 1 in three digits, which is all that a reader can use.
 fn shown_score(score: f64) -> f64 {
-    if score.is_nan() {
-        return 0.0;
-    }
-    (score.clamp(0.0, 1.0) * 1000.0).round() / 1000.0
+    (rank(score).clamp(0.0, 1.0) * 1000.0).round() / 1000.0
 }

@@ -187,6 +187,24 @@ fn results_are_sorted_by_score_without_repeats_and_at_most_top_k() {
 }
 
 #[test]
+fn scores_that_look_the_same_when_rounded_keep_the_order_of_the_base() {
+    let scored = [
+        ("person:z", 0.000_44),
+        ("person:m", 0.000_43),
+        ("person:a", 0.000_01),
+    ];
+    let records = scored.map(|(id, score)| (record(id), score)).into();
+    let bench = Bench::new(Mode::Text).with_records(records);
+    let data = bench.data("kb_search", json!({"query": "a"}));
+    assert_eq!(ids(&data), ["person:z", "person:m", "person:a"]);
+    for result in data["results"].as_array().unwrap() {
+        assert_eq!(result["score"], 0.0);
+    }
+    let data = bench.data("kb_search", json!({"query": "a", "top_k": 1}));
+    assert_eq!(ids(&data), ["person:z"]);
+}
+
+#[test]
 fn an_empty_result_is_an_answer_and_not_an_error() {
     let data = Bench::new(Mode::Voice).data("kb_search", json!({"query": "zeppelin"}));
     assert_eq!(data, json!({"results": [], "retrieval": "lexical"}));
@@ -324,4 +342,23 @@ fn pictures_are_shown_where_they_come_first() {
         bench.succeed("kb_search", json!({"query": "deck"}));
         assert_eq!(bench.fakes.messages.lock().unwrap().len(), shown);
     }
+}
+
+#[test]
+fn pictures_are_shown_in_the_order_of_the_results_and_none_that_is_not_among_them() {
+    let photo = |id: &str| windlass_tool::handler::Record {
+        record_type: "photo".into(),
+        ..record(id)
+    };
+    let bench = Bench::new(Mode::Text).with_records(vec![
+        (photo("photo:a"), 0.000_2),
+        (photo("photo:z"), 0.000_3),
+        (photo("photo:z"), 0.000_3),
+        (photo("photo:b"), 0.000_1),
+    ]);
+    let data = bench.data("kb_search", json!({"query": "deck", "top_k": 2}));
+    assert_eq!(ids(&data), ["photo:z", "photo:a"]);
+    let messages = bench.client_messages();
+    let captions: Vec<&Value> = messages.iter().map(|message| &message["caption"]).collect();
+    assert_eq!(captions, ["Title of photo:z", "Title of photo:a"]);
 }
