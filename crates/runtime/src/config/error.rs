@@ -40,6 +40,11 @@ pub enum ConfigError {
         "{key} names no tool; ids have small letters, digits and underscores, as in tools.kb_search"
     )]
     BadTool { key: String },
+    #[error(
+        "{key} names no namespace that a record can have; names have at most {bytes_max} small letters, digits and \
+         underscores and begin with a letter, as in knowledge.namespaces.staff"
+    )]
+    BadNamespace { key: String, bytes_max: usize },
     #[error("{key} is half a limit; set both calls and window_ms in it")]
     HalfRateLimit { key: String },
 }

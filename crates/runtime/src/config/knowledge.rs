@@ -132,10 +132,29 @@ pub(super) fn knowledge(values: &mut Values) -> Result<Knowledge, ConfigError> {
     })
 }
 
+/// Bytes of a namespace's name, at most, as in records.
+const NAMESPACE_BYTES_MAX: usize = 63;
+
+/// Whether a record can be in a namespace of that name: the rule of the knowledge base.
+fn is_namespace(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        && name.len() <= NAMESPACE_BYTES_MAX
+}
+
 fn namespaces(values: &Values) -> Result<BTreeMap<String, NamespaceReaders>, ConfigError> {
     let mut namespaces = BTreeMap::new();
     for name in values.names("knowledge.namespaces") {
         let section = KeyPath::from("knowledge.namespaces").child(&name);
+        // It would protect nothing, least of all what whoever wrote it had in mind.
+        if !is_namespace(&name) {
+            return Err(ConfigError::BadNamespace {
+                key: section.to_string(),
+                bytes_max: NAMESPACE_BYTES_MAX,
+            });
+        }
         let (kind_path, owners_path) = (section.child("readers"), section.child("owners"));
         let kind: Option<ReadersKind> = values.get(&kind_path)?;
         let owners: Option<BTreeSet<String>> = values.get(&owners_path)?;
@@ -163,4 +182,36 @@ fn namespaces(values: &Values) -> Result<BTreeMap<String, NamespaceReaders>, Con
         namespaces.insert(name, readers);
     }
     Ok(namespaces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Case, NOTHING, load};
+
+    fn refusal_of(name: &str) -> Option<String> {
+        let file = format!("[knowledge.namespaces.{name}]\nreaders = \"signed_in\"");
+        let file = file.as_str();
+        let loaded = load(&Case { file, ..NOTHING });
+        loaded.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_rule_for_a_namespace_that_no_record_can_have_is_refused() {
+        assert_eq!(
+            refusal_of("Staff").unwrap(),
+            "knowledge.namespaces.Staff names no namespace that a record can have; names have at most 63 small letters, \
+             digits and underscores and begin with a letter, as in knowledge.namespaces.staff"
+        );
+        let (longest, longer) = ("a".repeat(63), "a".repeat(64));
+        for name in [
+            "my-staff", "7up", "_a", "\"a b\"", "\"a.b\"", "\"é\"", &longer,
+        ] {
+            let said = refusal_of(name).unwrap_or_default();
+            assert!(said.starts_with("knowledge.namespaces."), "{name}: {said}");
+            assert!(said.contains(" names no namespace"), "{name}: {said}");
+        }
+        for name in ["staff", "a", "a_7", &longest] {
+            assert_eq!(refusal_of(name), None, "{name}");
+        }
+    }
 }

@@ -4,19 +4,19 @@ use super::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-struct Case<'a> {
-    file: &'a str,
-    environment: &'a [(&'a str, &'a str)],
-    flags: &'a [(&'static str, &'static str, &'a str)],
+pub(super) struct Case<'a> {
+    pub(super) file: &'a str,
+    pub(super) environment: &'a [(&'a str, &'a str)],
+    pub(super) flags: &'a [(&'static str, &'static str, &'a str)],
 }
 
-const NOTHING: Case<'static> = Case {
+pub(super) const NOTHING: Case<'static> = Case {
     file: "",
     environment: &[],
     flags: &[],
 };
 
-fn load(case: &Case<'_>) -> Result<Loaded, ConfigError> {
+pub(super) fn load(case: &Case<'_>) -> Result<Loaded, ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(FILE_NAME), case.file).unwrap();
     Loaded::load(&Sources {
