@@ -85,7 +85,7 @@ fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     printer.problem("Run it? Type yes to run it, anything else to leave it.");
     let mut answer = String::new();
     let is_read = std::io::stdin().lock().read_line(&mut answer).is_ok();
-    is_read && matches!(answer.trim(), "y" | "yes")
+    is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
 /// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.

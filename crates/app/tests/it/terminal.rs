@@ -95,11 +95,13 @@ fn only_a_plain_yes_runs_a_call_that_needs_consent() {
     for (input, runs) in [
         (Input::Typed("yes\n"), true),
         (Input::Typed("y\n"), true),
+        (Input::Typed("YES\n"), true),
         (Input::Typed("no\n"), false),
         (Input::Typed("yes please\n"), false),
         (Input::Typed("\n"), false),
         (Input::Typed(END), false),
         (Input::Piped("yes\n"), true),
+        (Input::Piped(" Y \n"), true),
         (Input::Piped("no\n"), false),
         (Input::Piped(""), false),
         (Input::Piped("\u{fffd}\n"), false),
