@@ -57,28 +57,6 @@ fn asking_wrongly_ends_with_2_and_says_what_is_wrong() {
 }
 
 #[test]
-fn whoever_has_no_records_is_served_all_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let tools = root().join("tools").display().to_string();
-    let arguments = [
-        "call",
-        "kb_search",
-        "{\"query\":\"Fram\"}",
-        "--tools",
-        &tools,
-    ];
-    let run = windlass(folder.path(), &arguments);
-    let response: Value = serde_json::from_str(&run.output).unwrap();
-    assert_eq!(run.code, 0, "{:?}", run.problems);
-    assert_eq!(
-        response["data"]["results"],
-        serde_json::json!([]),
-        "{response}"
-    );
-    assert!(folder.path().join("kb").is_dir());
-}
-
-#[test]
 fn what_cannot_be_done_ends_with_1_and_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

@@ -376,3 +376,21 @@ fn checking_takes_up_the_types_of_the_base_that_it_is_given() {
     let built = version(&["build", "--out", "registry.json", "--kb", "other"]);
     assert_eq!(checked, built);
 }
+
+#[test]
+fn whoever_has_no_records_is_served_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = root().join("tools").display().to_string();
+    let arguments = [
+        "call",
+        "kb_search",
+        r#"{"query":"Fram"}"#,
+        "--tools",
+        &tools,
+    ];
+    let run = run(command(folder.path()).args(arguments));
+    let response: Value = serde_json::from_str(&run.output).unwrap();
+    assert_eq!(run.code, 0, "{:?}", run.problems);
+    assert_eq!(response["data"]["results"], json!([]), "{response}");
+    assert!(folder.path().join("kb").is_dir());
+}

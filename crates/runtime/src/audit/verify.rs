@@ -187,7 +187,7 @@ impl Chain {
         let before = self.sequences.insert(session.clone(), found);
         // What comes first in these files may have predecessors in files that were put away.
         let before = before?;
-        (found != before + 1 && found != 1).then(|| Fault::Gap {
+        (found != before + 1 && found != 1).then_some(Fault::Gap {
             session,
             before,
             found,
