@@ -12,7 +12,9 @@ use tantivy::query::{BooleanQuery, BoostQuery, EnableScoring, Query, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 use tantivy::store::Compressor;
 use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
-use tantivy::{Index, IndexSettings, ReloadPolicy, Score, Searcher, TantivyDocument, Term};
+use tantivy::{
+    DocSet, Index, IndexSettings, ReloadPolicy, Score, Searcher, TERMINATED, TantivyDocument, Term,
+};
 use windlass_tool::handler::Record;
 
 /// Bytes with which the writer sizes its first table; it grows by what is added. Small, because most bases are.
@@ -189,6 +191,30 @@ impl LexicalIndex {
             }
         }
         Ok(scores)
+    }
+
+    /// Whether an allowed record has a term. Reads what is kept of that term, up to the first such record.
+    pub(crate) fn occurs(&self, text: &str, allowed: &Allowed) -> Result<bool, IndexError> {
+        if matches!(allowed, Allowed::All) {
+            return Ok(self.document_frequency(text)? > 0);
+        }
+        for segment in self.searcher.segment_readers() {
+            for (field, _) in self.fields.weighted() {
+                let term = Term::from_field_text(field, text);
+                let inverted = segment.inverted_index(field)?;
+                let Some(mut postings) = inverted.read_postings(&term, IndexRecordOption::Basic)?
+                else {
+                    continue;
+                };
+                while postings.doc() != TERMINATED {
+                    if allowed.contains(postings.doc()) {
+                        return Ok(true);
+                    }
+                    postings.advance();
+                }
+            }
+        }
+        Ok(false)
     }
 
     fn query(&self, terms: &[QueryTerm]) -> BooleanQuery {

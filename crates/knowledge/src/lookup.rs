@@ -60,8 +60,8 @@ impl Base {
             .records()
             .filter(|record| is_in_reach(record));
         let mut ids = wanted.spelt_almost_so(reachable.map(|record| record.id.as_str()));
-        let terms = self.understand(&wanted.words())?.terms;
         let allowed: Allowed = self.catalogue.allowed_where(is_in_reach);
+        let terms = self.understand(&wanted.words(), &allowed)?.terms;
         for ranked in self.index.rank(&terms, &allowed, NEAR_IDS_MAX)? {
             if let Some(record) = self.catalogue.record(ranked.ordinal) {
                 add_near(&mut ids, &record.id);

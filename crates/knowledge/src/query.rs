@@ -67,18 +67,39 @@ pub(crate) trait Vocabulary {
     }
 }
 
-/// Reads a query, whatever is in it.
+/// The words of a query, whatever is in it.
+pub(crate) struct Asked<'a> {
+    query: &'a str,
+    words: Vec<Word>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(query: &'a str, index: &dyn Vocabulary) -> Self {
+        let query = &query[..query.floor_char_boundary(QUERY_BYTES_MAX)];
+        let words = analysis::words(
+            query,
+            &mut index.plain().clone(),
+            &mut index.analyser().clone(),
+        );
+        Self { query, words }
+    }
+
+    /// Each of its terms once.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn terms(&self) -> std::collections::BTreeSet<&str> {
+        self.words.iter().map(|word| word.term.as_str()).collect()
+    }
+}
+
+/// Reads a query. `is_known` tells of a term that the base has whether any of the records has it that may be found; of the
+/// others not even their words may show, so that a word which only they have is read as one that is not there.
 pub(crate) fn understand(
-    query: &str,
+    asked: Asked<'_>,
     index: &dyn Vocabulary,
     names: &Names,
+    is_known: &dyn Fn(&str) -> Result<bool, IndexError>,
 ) -> Result<Understanding, IndexError> {
-    let query = &query[..query.floor_char_boundary(QUERY_BYTES_MAX)];
-    let words = analysis::words(
-        query,
-        &mut index.plain().clone(),
-        &mut index.analyser().clone(),
-    );
+    let Asked { query, words } = asked;
     let mut reader = Reader {
         index,
         names,
@@ -91,7 +112,10 @@ pub(crate) fn understand(
     let mut frequencies = Vec::with_capacity(words.len());
     for word in &words {
         let frequency = match seen.insert(word.term.as_str()) {
-            true => Some(index.document_frequency(&word.term)?),
+            true => match index.document_frequency(&word.term)? {
+                frequency @ 1.. if is_known(&word.term)? => Some(frequency),
+                _ => Some(0),
+            },
             false => None,
         };
         if let Some(frequency @ 1..) = frequency {

@@ -8,7 +8,7 @@ use crate::fusion::{CANDIDATES_MIN, Evidence, HITS_MAX};
 use crate::index::{IndexError, LexicalIndex};
 use crate::names::Names;
 use crate::passage;
-use crate::query::{self, Understanding, Vocabulary};
+use crate::query::{self, Asked, Understanding, Vocabulary};
 use crate::snippet;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -106,7 +106,7 @@ impl KnowledgeBase {
         count: usize,
     ) -> Result<Vec<String>, KnowledgeError> {
         let base = &self.0;
-        let understanding = base.understand(query).map_err(unavailable)?;
+        let understanding = base.understand(query, &Allowed::All).map_err(unavailable)?;
         let vector = match (&base.dense, retrieval) {
             (None, _) | (_, Retrieval::Lexical) => None,
             (Some(dense), Retrieval::Dense | Retrieval::Hybrid) => {
@@ -161,14 +161,24 @@ impl Knowledge for KnowledgeBase {
 }
 
 impl Base {
-    pub(crate) fn understand(&self, query: &str) -> Result<Understanding, IndexError> {
-        query::understand(query, &self.index, &self.names)
+    /// Reads a question as a base would that had the allowed records' words alone.
+    pub(crate) fn understand(
+        &self,
+        query: &str,
+        allowed: &Allowed,
+    ) -> Result<Understanding, IndexError> {
+        let asked = Asked::of(query, &self.index);
+        query::understand(asked, &self.index, &self.names, &|term| {
+            self.index.occurs(term, allowed)
+        })
     }
 
     async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, KnowledgeError> {
         let namespace = self.readable(request.namespace.as_deref(), &request.user_id)?;
         let allowed = self.catalogue.allowed(request, namespace)?;
-        let understanding = self.understand(&request.query).map_err(unavailable)?;
+        let understanding = self
+            .understand(&request.query, &allowed)
+            .map_err(unavailable)?;
         let (vector, degraded) = match &self.dense {
             // Where there is nothing to find, no model needs to be asked.
             Some(dense) if !allowed.is_none() && !request.query.trim().is_empty() => {

@@ -4,7 +4,7 @@
 use super::connection::{Link, Pool, PostgresSettings};
 use super::error::PostgresError;
 use super::lexicon::{self, Lexicon};
-use super::statement::{self, Found, Question};
+use super::statement::{self, Found, Question, Scope};
 use super::{ModelKey, schema};
 use crate::access::Access;
 use crate::build::Options;
@@ -12,11 +12,11 @@ use crate::catalogue::{self, Filter};
 use crate::dense::Questions;
 use crate::fusion::{CANDIDATES_MIN, HITS_MAX};
 use crate::lookup::{NEAR_IDS_MAX, WantedId, add_near};
-use crate::query::{self, Understanding, Vocabulary};
+use crate::query::{self, Asked, Understanding, Vocabulary};
 use crate::search::{Retrieval, without_model};
 use crate::snippet;
 use crate::stats::Stats;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use windlass_tool::handler::{
     CapabilityFuture, Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer,
@@ -136,7 +136,17 @@ impl Engine {
             &request.user_id,
         )?;
         let filter = Filter::of(request, namespace)?;
-        let understanding = understand(&lexicon, &request.query)?;
+        let scope = Scope {
+            namespaces: vec![filter.namespace],
+            // The database takes no zero byte in a text, and no type has one.
+            record_type: filter
+                .record_type
+                .map(|name| if name.contains('\0') { "" } else { name }),
+            tags: &filter.tags,
+            from: filter.from,
+            to: filter.to,
+        };
+        let understanding = self.understand(&lexicon, &request.query, &scope).await?;
         let questions = self.questions.as_ref().filter(|_| lexicon.has_vectors);
         let (vector, degraded) = match questions {
             Some(questions) if !request.query.trim().is_empty() => {
@@ -158,14 +168,7 @@ impl Engine {
             vector: self.model_key.as_ref().zip(vector.as_deref()),
             exact_max: lexicon.has_index.then_some(self.exact_max),
             named: named(&lexicon, &understanding),
-            namespaces: vec![filter.namespace],
-            // The database takes no zero byte in a text, and no type has one.
-            record_type: filter
-                .record_type
-                .map(|name| if name.contains('\0') { "" } else { name }),
-            tags: &filter.tags,
-            from: filter.from,
-            to: filter.to,
+            scope,
             candidates: count.max(CANDIDATES_MIN),
         };
         let ranked = self
@@ -182,6 +185,45 @@ impl Engine {
             model: vector.and_then(|_| Some(questions?.model().id.clone())),
             degraded,
         })
+    }
+
+    /// Reads a question as a base would that had the words alone of the records that may be found.
+    async fn understand(
+        &self,
+        lexicon: &Lexicon,
+        query: &str,
+        scope: &Scope<'_>,
+    ) -> Result<Understanding, KnowledgeError> {
+        let asked = Asked::of(query, lexicon);
+        let hidden: HashSet<String> = match scope.is_everything(lexicon) {
+            true => HashSet::new(),
+            false => {
+                let terms = statement::few_of(lexicon, asked.terms());
+                self.hidden(&terms, scope).await.map_err(unavailable)?
+            }
+        };
+        let is_known = |term: &str| Ok(!hidden.contains(term));
+        query::understand(asked, lexicon, &lexicon.names, &is_known)
+            .map_err(crate::search::unavailable)
+    }
+
+    /// Those of the terms that no record has which may be found.
+    async fn hidden(
+        &self,
+        terms: &[&str],
+        scope: &Scope<'_>,
+    ) -> Result<HashSet<String>, PostgresError> {
+        if terms.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut attempts = self.pool.attempts().await?;
+        loop {
+            let hidden = statement::hidden(attempts.link(), terms, scope).await;
+            match attempts.settle(hidden).await? {
+                Ok(hidden) => return Ok(hidden),
+                Err(again) => attempts = again,
+            }
+        }
     }
 
     /// The best records with their scores, the best first and equals by their ids.
@@ -305,18 +347,21 @@ impl Engine {
     ) -> Result<Vec<String>, KnowledgeError> {
         let wanted = WantedId::of(id);
         let mut ids = wanted.spelt_almost_so(lexicon.ids(is_in_reach));
-        let understanding = understand(lexicon, &wanted.words())?;
         let namespaces = lexicon.facets.namespaces.iter().map(String::as_str);
-        let question = Question {
-            terms: &understanding.terms,
-            vector: None,
-            exact_max: None,
-            named: [Vec::new(), Vec::new()],
+        let scope = Scope {
             namespaces: namespaces.filter(|name| is_in_reach(name)).collect(),
             record_type: None,
             tags: &[],
             from: None,
             to: None,
+        };
+        let understanding = self.understand(lexicon, &wanted.words(), &scope).await?;
+        let question = Question {
+            terms: &understanding.terms,
+            vector: None,
+            exact_max: None,
+            named: [Vec::new(), Vec::new()],
+            scope,
             candidates: NEAR_IDS_MAX,
         };
         let ranked = self
@@ -375,10 +420,6 @@ async fn newer(
         generation if generation == known => Ok(None),
         _ => Lexicon::load(link, model).await.map(Some),
     }
-}
-
-fn understand(lexicon: &Lexicon, query: &str) -> Result<Understanding, KnowledgeError> {
-    query::understand(query, lexicon, &lexicon.names).map_err(crate::search::unavailable)
 }
 
 /// The ids of the records whose whole name was said, as it is written and by its terms.

@@ -9,7 +9,7 @@ use super::{ModelKey, near};
 use crate::date::Microseconds;
 use crate::fusion::Evidence;
 use crate::index::QueryTerm;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tokio_postgres::types::{ToSql, Type};
 use windlass_tool::handler::Record;
 
@@ -29,13 +29,40 @@ pub(super) struct Question<'a> {
     /// Ids of records whose name was said and nothing else: as it is written, and by its terms. The latter count where the
     /// filters let none of the former through.
     pub(super) named: [Vec<&'a str>; 2],
+    pub(super) scope: Scope<'a>,
+    /// How many each way of finding brings.
+    pub(super) candidates: usize,
+}
+
+/// Which records may be found.
+pub(super) struct Scope<'a> {
     pub(super) namespaces: Vec<&'a str>,
     pub(super) record_type: Option<&'a str>,
     pub(super) tags: &'a [String],
     pub(super) from: Option<Microseconds>,
     pub(super) to: Option<Microseconds>,
-    /// How many each way of finding brings.
-    pub(super) candidates: usize,
+}
+
+impl Scope<'_> {
+    /// Whether no record is left out.
+    pub(super) fn is_everything(&self, lexicon: &Lexicon) -> bool {
+        self.namespaces.len() >= lexicon.facets.namespaces.len()
+            && self.record_type.is_none()
+            && self.tags.is_empty()
+            && self.from.is_none()
+            && self.to.is_none()
+    }
+
+    /// What `filter` asks for, in its order.
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 5] {
+        [
+            &self.namespaces,
+            &self.record_type,
+            &self.tags,
+            &self.from,
+            &self.to,
+        ]
+    }
 }
 
 /// A record that was found.
@@ -104,6 +131,7 @@ pub(super) async fn find(
     let [title, aliases, tags, body] = &weights.fields;
     let averages = lexicon.average_lengths.to_vec();
     let [as_written, by_terms] = &question.named;
+    let [namespaces, record_type, tagged, from, to] = question.scope.parameters();
     let parameters: [&(dyn ToSql + Sync); 17] = [
         &weights.terms,
         title,
@@ -111,11 +139,11 @@ pub(super) async fn find(
         tags,
         body,
         &averages,
-        &question.namespaces,
-        &question.record_type,
-        &question.tags,
-        &question.from,
-        &question.to,
+        namespaces,
+        record_type,
+        tagged,
+        from,
+        to,
         &limit,
         as_written,
         &driving,
@@ -139,6 +167,60 @@ pub(super) async fn find(
         .collect())
 }
 
+/// Those of the terms for which it is looked up whether a record that may be found has them: the rarest, as many as have
+/// few enough records together. What very many records have is no slip of the tongue.
+pub(super) fn few_of<'a>(lexicon: &Lexicon, terms: BTreeSet<&'a str>) -> Vec<&'a str> {
+    let most = |term: &str| lexicon.frequencies(term).into_iter().max();
+    let mut few: Vec<(u64, &str)> = terms
+        .into_iter()
+        .map(|term| (most(term).unwrap_or_default(), term))
+        .filter(|(records, _)| *records > 0)
+        .collect();
+    few.sort_unstable();
+    let mut postings = 0;
+    few.into_iter()
+        .take_while(|(records, _)| {
+            postings += records;
+            postings <= POSTINGS_MAX
+        })
+        .map(|(_, term)| term)
+        .collect()
+}
+
+/// Those of the terms that no record has which may be found.
+pub(super) async fn hidden(
+    link: &mut Link,
+    terms: &[&str],
+    scope: &Scope<'_>,
+) -> Result<HashSet<String>, PostgresError> {
+    const TYPES: [Type; 6] = [
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT,
+        Type::TEXT_ARRAY,
+        Type::INT8,
+        Type::INT8,
+    ];
+    // The limit keeps the search term by term, each up to the first record.
+    let text = format!(
+        "SELECT a.term FROM unnest($1) AS a(term) WHERE (SELECT 1 FROM postings p \
+         JOIN records r ON r.number = p.record WHERE p.term = a.term AND {} LIMIT 1) IS NULL",
+        filter(2)
+    );
+    let statement = link.statement(&text, &TYPES).await?;
+    let [namespaces, record_type, tags, from, to] = scope.parameters();
+    let parameters = [
+        &terms as &(dyn ToSql + Sync),
+        namespaces,
+        record_type,
+        tags,
+        from,
+        to,
+    ];
+    let rows = link.client.query(&statement, &parameters).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
 /// How the closest records are found.
 async fn dense_leg(link: &mut Link, question: &Question<'_>) -> Result<DenseLeg, PostgresError> {
     let Some((model, _)) = question.vector else {
@@ -147,13 +229,7 @@ async fn dense_leg(link: &mut Link, question: &Question<'_>) -> Result<DenseLeg,
     let Some(exact_max) = question.exact_max else {
         return Ok(DenseLeg::Exact);
     };
-    let filters: [&(dyn ToSql + Sync); 5] = [
-        &question.namespaces,
-        &question.record_type,
-        &question.tags,
-        &question.from,
-        &question.to,
-    ];
+    let filters = question.scope.parameters();
     if !near::is_wide(link, filters, &model.text, exact_max).await? {
         return Ok(DenseLeg::Exact);
     }

@@ -28,10 +28,12 @@
 
 use crate::engines::{Base, each_engine};
 use crate::support::{ids, record, request};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use windlass_knowledge::{IngestLimits, KnowledgeBase};
-use windlass_tool::handler::Record;
+use std::sync::Arc;
+use windlass_knowledge::{Access, IngestLimits, KnowledgeBase, Options, Readers};
+use windlass_tool::handler::{Record, SearchRequest};
+use windlass_tool::id::UserId;
 
 const QUESTIONS: [&str; 2] = ["Who was {}?", "tell me about {} please"];
 
@@ -247,5 +249,67 @@ fn a_name_is_found_behind_other_words_that_nobody_knows_and_in_other_scripts() {
             let found = ids(&base, request(query));
             assert_eq!(found, [id], "{engine:?} {query}");
         }
+    });
+}
+
+#[test]
+fn a_misheard_name_is_put_right_though_records_that_are_not_searched_are_spelt_so() {
+    let ada = UserId::new("ada");
+    let owners = Readers::Owners(BTreeSet::from([ada.clone()]));
+    let options = Options {
+        access: Access::new(
+            BTreeMap::from([("ada".to_owned(), owners)]),
+            Arc::new(|_| true),
+        ),
+        ..Options::default()
+    };
+    let adas = |title: &str, body: &str| Record {
+        namespace: "ada".to_owned(),
+        ..record("diary:monday", title, body)
+    };
+    let whoever = |query: &str| SearchRequest {
+        user_id: UserId::new("eve"),
+        ..request(query)
+    };
+    let person = |query: &str| SearchRequest {
+        record_type: Some("person".to_owned()),
+        ..whoever(query)
+    };
+    each_engine(|engine| {
+        for hidden in [
+            adas("Monday", "Met Nanson at the quay."),
+            adas("Nanson", "Met him at the quay."),
+        ] {
+            let base = engine.base_with(
+                vec![
+                    record("person:nansen", "Fridtjof Nansen", "He drifted north."),
+                    record("ship:fram", "Fram", "A ship."),
+                    hidden,
+                ],
+                &options,
+            );
+            for query in ["Nanson", "Who was Nanson?"] {
+                for request in [whoever(query), person(query)] {
+                    let found = ids(&base, request);
+                    assert_eq!(found, ["person:nansen"], "{engine:?} {query}");
+                }
+            }
+            let hers = SearchRequest {
+                namespace: Some("ada".to_owned()),
+                user_id: ada.clone(),
+                ..request("Nanson")
+            };
+            assert_eq!(ids(&base, hers), ["diary:monday"], "{engine:?}");
+        }
+        // In the only namespace, where the filters alone leave something out.
+        let base = engine.base(vec![
+            record("person:nansen", "Fridtjof Nansen", "He drifted north."),
+            record("doc:list", "Passengers", "Nanson, two trunks."),
+        ]);
+        assert_eq!(
+            ids(&base, person("Nanson")),
+            ["person:nansen"],
+            "{engine:?}"
+        );
     });
 }
