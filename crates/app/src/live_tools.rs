@@ -2,7 +2,7 @@
 //! while it runs. Knows no session.
 
 use crate::failure::Failure;
-use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report, open_database};
+use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, open_database};
 use crate::provider;
 use crate::server::report;
 use crate::toolbox::{Handlers, Toolbox, Workshop};
@@ -10,7 +10,6 @@ use crate::voice_host::VoiceHost;
 use crate::watch::{Changes, KnowledgeChanges, Watch};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
-use windlass_knowledge::Embedding;
 use windlass_runtime::config::Config;
 use windlass_tool::compile::Vocabularies;
 
@@ -69,8 +68,7 @@ async fn serve_knowledge(
         let (live, refresher) = open_database(address.sensitive(), &maker, changes).await?;
         return Ok((Arc::new(live), refresher));
     }
-    let (base, report) = maker.make(Embedding::AtHand, &mut |_| ()).await?;
-    log_report(&maker, &base, &report);
+    let (base, report) = maker.make_for_users().await?;
     if report.missing > 0 {
         tracing::info!(
             missing = report.missing,

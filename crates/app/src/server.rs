@@ -6,7 +6,7 @@ use crate::chat::archive::Archive;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
 use crate::failure::Failure;
-use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, log_report, open_database};
+use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, open_database};
 use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::records::Records;
@@ -32,7 +32,6 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, watch as channel};
 use tokio::task::JoinHandle;
-use windlass_knowledge::Embedding;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key::ClientKey;
 use windlass_runtime::config::Config;
@@ -303,8 +302,7 @@ pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Fai
         let (live, _) = open_database(address.sensitive(), &maker, changes).await?;
         return Ok(live);
     }
-    let (base, report) = maker.make(Embedding::AtHand, &mut |_| ()).await?;
-    log_report(&maker, &base, &report);
+    let (base, _) = maker.make_for_users().await?;
     Ok(LiveKnowledge::new(base))
 }
 

@@ -66,7 +66,7 @@ pub enum Input {
     /// The answer to [`Output::FindApproval`]: the approval, where one was used with this token and its time is not up.
     ApprovalFound {
         token_hash: TokenHash,
-        found: Result<Option<Box<ApprovedQuestion>>, ReservationError>,
+        found: Result<Option<Box<AnsweredQuestion>>, ReservationError>,
     },
     /// The answer to [`Output::CheckRate`].
     RateChecked {
@@ -145,24 +145,24 @@ pub struct Continued {
     /// What the user may still answer.
     pub questions: Vec<OpenQuestion>,
     /// What the user has approved, for answers that come once more.
-    pub approved: Vec<ApprovedQuestion>,
+    pub approved: Vec<AnsweredQuestion>,
     /// What the user has declined, for the same; nothing came of it.
     #[serde(default)]
-    pub declined: Vec<ApprovedQuestion>,
+    pub declined: Vec<AnsweredQuestion>,
     /// Whether the model has read there what others wrote: what it said of it is in its history still.
     #[serde(default)]
     pub external_in_context: bool,
 }
 
-/// A question whose approval has been used.
+/// A question that the user has answered: its approval has been used, or it was declined.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ApprovedQuestion {
+pub struct AnsweredQuestion {
     /// The number by which the client knows the call; `None` where that is not known, and a new one is given.
     pub call: Option<CallNumber>,
     pub token_hash: TokenHash,
     pub effect_id: EffectId,
     pub tool: ToolId,
-    /// What came of it; `None` where nobody knows.
+    /// What came of it; `None` where nobody knows, and where nothing did because it was declined.
     pub response: Option<Arc<ToolResponse>>,
     pub expires_at_unix_ms: u64,
 }

@@ -8,7 +8,7 @@ use crate::world::{Past, World};
 use serde_json::Value;
 use std::sync::Arc;
 use windlass_session::io::{
-    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, TokenHash,
+    AnsweredQuestion, Continued, Input, LedgerEntry, OpenQuestion, TokenHash,
 };
 use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored};
 use windlass_store::{Grant, GrantState, Store};
@@ -142,7 +142,7 @@ impl World {
                 (GrantState::Consumed, Some(call)) => {
                     let of_it = |entry: &&LedgerEntry| entry.effect_id == grant.effect_id;
                     let entry = ledger.iter().find(of_it);
-                    continued.approved.push(ApprovedQuestion {
+                    continued.approved.push(AnsweredQuestion {
                         call: Some(call),
                         token_hash: grant.token_hash,
                         response: entry.and_then(|entry| entry.response.clone()),
@@ -151,7 +151,7 @@ impl World {
                         expires_at_unix_ms: grant.expires_at_unix_ms,
                     });
                 }
-                (GrantState::Declined, call) => continued.declined.push(ApprovedQuestion {
+                (GrantState::Declined, call) => continued.declined.push(AnsweredQuestion {
                     call,
                     token_hash: grant.token_hash,
                     response: None,
@@ -212,7 +212,7 @@ impl World {
         let found = found.map(|found| {
             let (grant, effect) = found?;
             let entry = self.ledger_of(effect.into_iter().collect()).pop();
-            Some(Box::new(ApprovedQuestion {
+            Some(Box::new(AnsweredQuestion {
                 call: None,
                 token_hash,
                 effect_id: grant.effect_id,

@@ -71,9 +71,6 @@ impl Maker {
         let knowledge = &config.knowledge;
         let limits = &knowledge.limits;
         let data = config.folders.data.clone();
-        if audience == Audience::Users {
-            make_usual_folder(&config.folders.knowledge);
-        }
         Ok(Self {
             loading: Arc::new(Loading::begin(config, &machine)?),
             #[cfg(feature = "postgres")]
@@ -118,6 +115,14 @@ impl Maker {
         self.loading.embedder().await.map(drop)
     }
 
+    /// Makes the base that users are served from, and says in the log what it holds.
+    pub(crate) async fn make_for_users(&self) -> Result<(KnowledgeBase, IngestReport), Failure> {
+        make_usual_folder(&self.folder);
+        let (base, report) = self.make(Embedding::AtHand, &mut |_| ()).await?;
+        log_report(self, &base, &report);
+        Ok((base, report))
+    }
+
     /// Makes the base. Reads files and computes on this thread, at first beside the loading of the model.
     pub(crate) async fn make(
         &self,
@@ -158,7 +163,7 @@ fn access(namespaces: &BTreeMap<String, NamespaceReaders>) -> Access {
 }
 
 /// Says in the log what became of the folder.
-pub(crate) fn log_report(maker: &Maker, base: &KnowledgeBase, report: &IngestReport) {
+fn log_report(maker: &Maker, base: &KnowledgeBase, report: &IngestReport) {
     for problem in report.problems.iter().take(PROBLEMS_LOGGED_MAX) {
         tracing::warn!(%problem, "a record was left out");
     }

@@ -5,7 +5,7 @@ use super::{Left, Work, known, response_of, unavailable};
 use crate::subscriber::SessionIdentity;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use windlass_session::io::{ApprovedQuestion, Continued, Input, OpenQuestion, TokenHash};
+use windlass_session::io::{AnsweredQuestion, Continued, Input, OpenQuestion, TokenHash};
 use windlass_store::{Effect, Grant, GrantState, StoreUnavailable, Transaction};
 use windlass_tool::id::{CallNumber, ConversationId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -54,7 +54,7 @@ pub fn inherited(
             // Whoever sends its token again hears what came of it.
             (GrantState::Consumed, Some(call)) => {
                 let of_it = |effect: &&Effect| effect.effect_id == grant.effect_id;
-                continued.approved.push(ApprovedQuestion {
+                continued.approved.push(AnsweredQuestion {
                     call: Some(call),
                     token_hash: grant.token_hash,
                     response: effects.iter().find(of_it).and_then(response_of),
@@ -63,7 +63,7 @@ pub fn inherited(
                     expires_at_unix_ms: grant.expires_at_unix_ms,
                 });
             }
-            (GrantState::Declined, call) => continued.declined.push(ApprovedQuestion {
+            (GrantState::Declined, call) => continued.declined.push(AnsweredQuestion {
                 call,
                 token_hash: grant.token_hash,
                 response: None,
@@ -90,7 +90,7 @@ pub(crate) fn approval(session: &SessionIdentity, token_hash: TokenHash, now_uni
         });
         let found = match grant {
             None => None,
-            Some(grant) => Some(Box::new(ApprovedQuestion {
+            Some(grant) => Some(Box::new(AnsweredQuestion {
                 call: None,
                 token_hash,
                 response: transaction

@@ -7,7 +7,7 @@ use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey};
-use crate::io::{ApprovedQuestion, Continued, OpenQuestion, Output};
+use crate::io::{AnsweredQuestion, Continued, OpenQuestion, Output};
 use crate::policy::{Completed, Effect, EffectState, Settled, confirm};
 use crate::time::Timestamp;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ impl Session {
         }
         for question in continued.declined {
             let response = self.declined(question.tool.as_str());
-            self.remember_approved(ApprovedQuestion {
+            self.remember_answered(AnsweredQuestion {
                 response: Some(response),
                 ..question
             });
         }
         for question in continued.approved {
-            self.remember_approved(question);
+            self.remember_answered(question);
         }
     }
 
@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// Whoever sends the token again hears what came of it, for as long as it is valid.
-    pub(super) fn remember_approved(&mut self, question: ApprovedQuestion) {
+    pub(super) fn remember_answered(&mut self, question: AnsweredQuestion) {
         let left_ms = self.left_ms(question.expires_at_unix_ms);
         let mut known = question.call.into_iter();
         if left_ms == 0 || known.any(|call| self.confirmations.by_call(call).is_some()) {

@@ -5,7 +5,7 @@ use super::Session;
 use super::restored::tell_client;
 use crate::confirmations::ConfirmationState;
 use crate::deadlines::Deadline;
-use crate::io::{ApprovedQuestion, LedgerEntry, OutcomeState, Output, ReservationError, TokenHash};
+use crate::io::{AnsweredQuestion, LedgerEntry, OutcomeState, Output, ReservationError, TokenHash};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::ToolResponse;
@@ -43,7 +43,7 @@ impl Session {
     pub(super) fn on_approval_found(
         &mut self,
         token_hash: TokenHash,
-        found: Result<Option<Box<ApprovedQuestion>>, ReservationError>,
+        found: Result<Option<Box<AnsweredQuestion>>, ReservationError>,
         out: &mut Vec<Output>,
     ) {
         let is_its = |(sought, _): &mut (TokenHash, bool)| *sought == token_hash;
@@ -53,7 +53,7 @@ impl Session {
         }
         match found {
             _ if answers.is_empty() => return,
-            Ok(Some(question)) => self.remember_approved(*question),
+            Ok(Some(question)) => self.remember_answered(*question),
             Ok(None) => {}
             Err(_) => return self.cannot_tell(answers.len(), out),
         }

@@ -5,9 +5,10 @@ use super::{Lifecycle, Session};
 use crate::calls::Call;
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
-use crate::io::Output;
+use crate::io::{Output, TokenHash};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::CallNumber;
 
 impl Session {
     /// Whether the user may approve once more: nothing was begun, it may work later, and the token is still good.
@@ -45,11 +46,7 @@ impl Session {
     /// A question that was to be put anew, and of which the store has said nothing in time: the token that the user has may be
     /// dead by now, so that it is not waited for.
     pub(super) fn close_replaced(&mut self, call: &Call, out: &mut Vec<Output>) {
-        let like = call
-            .fingerprint
-            .and_then(|fingerprint| self.confirmations.open_like(&fingerprint));
-        let Some((number, token_hash)) = like.map(|question| (question.call, question.token_hash))
-        else {
+        let Some((number, token_hash)) = self.replaced_by(call) else {
             return;
         };
         out.push(Output::WithdrawConfirmation { token_hash });
@@ -62,10 +59,7 @@ impl Session {
 
     /// The question about the same wish that was open before: its token is dead, and another has taken its place.
     pub(super) fn drop_replaced(&mut self, call: &Call, out: &mut Vec<Output>) {
-        let like = call
-            .fingerprint
-            .and_then(|fingerprint| self.confirmations.open_like(&fingerprint));
-        let Some(replaced) = like.map(|question| question.call) else {
+        let Some((replaced, _)) = self.replaced_by(call) else {
             return;
         };
         self.confirmations.take_open(replaced);
@@ -74,5 +68,11 @@ impl Session {
             call: Some(replaced),
             resolution: Resolution::Withdrawn,
         }));
+    }
+
+    /// The question about the same wish that is open, and its token.
+    fn replaced_by(&self, call: &Call) -> Option<(CallNumber, TokenHash)> {
+        let question = self.confirmations.open_like(&call.fingerprint?)?;
+        Some((question.call, question.token_hash))
     }
 }

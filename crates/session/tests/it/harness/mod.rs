@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tools::{changed_registry, profile, registry};
 use windlass_session::io::{
-    ApprovedQuestion, Input, Output, Proposed, RateDecision, Reservation, ReservationError,
+    AnsweredQuestion, Input, Output, Proposed, RateDecision, Reservation, ReservationError,
     ReservationRefusal,
 };
 use windlass_session::limits::Limits;
@@ -47,7 +47,7 @@ pub(crate) struct Bench {
     /// What another session has reserved of the next wish.
     begun_elsewhere: Option<EffectId>,
     /// What the store has of an approval that was used in another session.
-    approval: Option<ApprovedQuestion>,
+    approval: Option<AnsweredQuestion>,
     finding_hangs: bool,
     rate: Option<Duration>,
     books: Books,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
-    ApprovedQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Reservation,
+    AnsweredQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Reservation,
     Spared, Wish,
 };
 use windlass_session::model::{
@@ -306,11 +306,11 @@ fn approved(text: &str) -> Continued {
 }
 
 /// `TOKEN SECONDS EFFECT TOOL [kept]`
-pub(crate) fn parse_approval(text: &str, call: Option<CallNumber>) -> ApprovedQuestion {
+pub(crate) fn parse_approval(text: &str, call: Option<CallNumber>) -> AnsweredQuestion {
     let words: Vec<&str> = text.split(' ').collect();
     let seconds: u64 = words[1].parse().unwrap();
     let tool = words[3];
-    ApprovedQuestion {
+    AnsweredQuestion {
         call,
         token_hash: [words[0].parse().unwrap(); 32],
         effect_id: EffectId::new(words[2]),
