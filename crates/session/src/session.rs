@@ -240,6 +240,11 @@ impl Session {
         self.calls.last_number()
     }
 
+    /// Whether a call that changes something has been begun and has not ended.
+    pub fn is_changing(&self) -> bool {
+        self.calls.iter().any(|call| call.tool().writes())
+    }
+
     /// Whether the model has read what others wrote, here or in the session that this one goes on from.
     pub fn has_read_external(&self) -> bool {
         self.external_in_context

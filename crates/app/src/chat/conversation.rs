@@ -3,6 +3,7 @@
 
 use super::archive::{Archive, Entry, Kept};
 use super::record::{TurnReader, TurnRecord, TurnWriter};
+use super::said::Said;
 use crate::clock;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -15,15 +16,10 @@ use windlass_session::io::TokenHash;
 use windlass_session::model::HistoryEntry;
 use windlass_tool::id::{ClientId, ConversationId, UserId};
 use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// Turns of one conversation that can be heard again, and their bytes.
 const RECORDS_MAX: usize = 8;
 const RECORDED_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of what was said that a conversation hands to its next session, and of what waits to be stored.
-const SAID_BYTES_MAX: usize = 32 * 1024;
-/// Bytes of one entry of it: a long one leaves room for what was said before.
-const ENTRY_BYTES_MAX: usize = SAID_BYTES_MAX / 2;
 /// Questions to the user whose tokens speak for whoever shows them.
 const ASKED_MAX: usize = 64;
 
@@ -67,16 +63,11 @@ pub(crate) struct Asked {
     pub(crate) client_id: Option<ClientId>,
 }
 
-/// What was said, within its bound; the oldest goes first.
-#[derive(Default)]
-struct Said {
-    entries: VecDeque<HistoryEntry>,
-    bytes: usize,
-}
-
 struct KnownTurn {
     message: Option<Message>,
     record: Arc<TurnRecord>,
+    /// It was broken off: its message has no answer, and is taken up again when it comes again.
+    is_broken_off: bool,
 }
 
 /// A message of the client's, as far as it is told from others.
@@ -233,10 +224,10 @@ impl Conversation {
     pub(crate) fn claim(&self, mut delivery: Delivery) -> Claim {
         let mut state = self.lock();
         if let Some(message) = delivery.message.as_ref().filter(|_| !delivery.again)
-            && let Some(record) = state.turn_of(message)
+            && let Some(reader) = state.turn_of(message).and_then(|record| record.join())
         {
             if !delivery.waits {
-                return Claim::Known(record.reader());
+                return Claim::Known(reader);
             }
             // Whoever brings the message once more is to hear that turn, and not what comes of this one.
             delivery.message = None;
@@ -268,9 +259,19 @@ impl Conversation {
             .retain(|turn| !Arc::ptr_eq(&turn.record, record));
     }
 
+    /// A turn that was broken off before its answer was complete: its message is answered when it comes again, and what is
+    /// told of it until then is that it was said.
+    pub(crate) fn break_off(&self, record: &Arc<TurnRecord>) {
+        let mut state = self.lock();
+        let mut turns = state.turns.iter_mut();
+        if let Some(turn) = turns.find(|turn| Arc::ptr_eq(&turn.record, record)) {
+            turn.is_broken_off = true;
+        }
+    }
+
     /// What a session that begins is told of the conversation.
     pub(crate) fn said(&self) -> Vec<HistoryEntry> {
-        self.lock().said.entries.iter().cloned().collect()
+        self.lock().said.all()
     }
 
     /// What was said by voice since the last time.
@@ -323,6 +324,10 @@ impl Conversation {
     pub(crate) fn hear(&self, mode: Mode, entry: HistoryEntry) {
         self.touch();
         let mut state = self.lock();
+        // One that is sent again after its answer was broken off has been said once.
+        if mode == Mode::Text && state.said.ends_with(&entry) {
+            return;
+        }
         if mode == Mode::Voice {
             let entries = state.heard_by_voice.len();
             // What goes past the bound is in the transcript of the voice session alone.
@@ -349,7 +354,7 @@ impl Conversation {
     pub(crate) fn keep_turn(&self, record: &Arc<TurnRecord>, ended: (UserId, Ended)) {
         let mut state = self.lock();
         let said = state.unsaved.take();
-        let known = |turn: &&KnownTurn| Arc::ptr_eq(&turn.record, record);
+        let known = |turn: &&KnownTurn| Arc::ptr_eq(&turn.record, record) && !turn.is_broken_off;
         let turn = state.turns.iter().find(known);
         let message = turn.and_then(|turn| turn.message.clone());
         drop(state);
@@ -410,13 +415,13 @@ impl State {
 
     /// The turn that answers, or has answered, a message of the client's: the newest of its id, where that said the same.
     fn turn_of(&self, message: &Message) -> Option<Arc<TurnRecord>> {
-        let (known, record) = self.newest_of(message)?;
-        known.says_what(message).then(|| record.clone())
+        let (known, turn) = self.newest_of(message)?;
+        (known.says_what(message) && !turn.is_broken_off).then(|| turn.record.clone())
     }
 
-    fn newest_of(&self, message: &Message) -> Option<(&Message, &Arc<TurnRecord>)> {
+    fn newest_of(&self, message: &Message) -> Option<(&Message, &KnownTurn)> {
         let turns = self.turns.iter().rev();
-        let mut known = turns.filter_map(|turn| Some((turn.message.as_ref()?, &turn.record)));
+        let mut known = turns.filter_map(|turn| Some((turn.message.as_ref()?, turn)));
         known.find(|(known, _)| known.id == message.id)
     }
 
@@ -440,7 +445,11 @@ impl State {
             .count();
         let forgotten = self.turns.len() - kept;
         self.turns.drain(..forgotten);
-        self.turns.push_back(KnownTurn { message, record });
+        self.turns.push_back(KnownTurn {
+            message,
+            record,
+            is_broken_off: false,
+        });
     }
 }
 
@@ -448,29 +457,6 @@ impl Message {
     /// Whether it says what another one of its id does, as far as both are known.
     fn says_what(&self, other: &Self) -> bool {
         self.content.is_none() || other.content.is_none() || self.content == other.content
-    }
-}
-
-impl Said {
-    fn remember(&mut self, mut entry: HistoryEntry) {
-        let text = entry.text.expose();
-        if text.len() > ENTRY_BYTES_MAX {
-            let end = text.floor_char_boundary(ENTRY_BYTES_MAX);
-            entry.text = Sensitive(text[..end].to_owned());
-        }
-        self.bytes += entry.text.expose().len();
-        self.entries.push_back(entry);
-        while self.bytes > SAID_BYTES_MAX {
-            let Some(oldest) = self.entries.pop_front() else {
-                break;
-            };
-            self.bytes -= oldest.text.expose().len();
-        }
-    }
-
-    fn take(&mut self) -> Vec<HistoryEntry> {
-        self.bytes = 0;
-        std::mem::take(&mut self.entries).into()
     }
 }
 

@@ -8,6 +8,7 @@ mod delivery;
 pub(crate) mod picture;
 pub(crate) mod record;
 pub(crate) mod request;
+mod said;
 pub(crate) mod single;
 mod sink;
 
@@ -228,6 +229,8 @@ impl ChatHost {
             client_id: maker.client_id.clone(),
             stream: UiStream::new(writer, message_id, continues),
             answer,
+            is_message: !continues,
+            is_broken_off: false,
             answers_nothing: false,
             has_nobodys_token: false,
             has_changed: false,
@@ -246,6 +249,8 @@ impl ChatHost {
             // Before the client hears that nothing follows: whoever asks the store afterwards finds the turn.
             if ended.is_none() || sink.answers_nothing {
                 conversation.disclaim(&record);
+            } else if sink.is_broken_off {
+                conversation.break_off(&record);
             }
             if let Some(ended) = ended {
                 conversation.keep_turn(&record, ended);

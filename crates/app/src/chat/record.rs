@@ -22,6 +22,8 @@ pub(crate) struct TurnRecord {
 struct Written {
     bytes: Vec<u8>,
     is_over: bool,
+    /// Its turn is being given up, so that nobody hears the answer here any more.
+    is_given_up: bool,
     /// The bytes are those that [`packed`] makes.
     is_packed: bool,
 }
@@ -63,7 +65,7 @@ impl TurnRecord {
         let mut written = Written {
             bytes,
             is_over: true,
-            is_packed: false,
+            ..Written::default()
         };
         written.pack();
         Arc::new(Self {
@@ -88,6 +90,12 @@ impl TurnRecord {
         }
     }
 
+    /// The same where its turn is not being given up: whoever comes in time keeps it from that.
+    pub(crate) fn join(self: &Arc<Self>) -> Option<TurnReader> {
+        let written = self.lock();
+        (!written.is_given_up).then(|| self.reader())
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.lock().is_over
     }
@@ -101,9 +109,16 @@ impl TurnRecord {
         self.changes.receiver_count() > 0
     }
 
-    /// Waits until nobody reads any more.
+    /// Waits until nobody reads any more. From then on nobody can.
     pub(crate) async fn abandoned(&self) {
-        self.changes.closed().await;
+        loop {
+            self.changes.closed().await;
+            let mut written = self.lock();
+            if !self.has_readers() {
+                written.is_given_up = true;
+                return;
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Written> {

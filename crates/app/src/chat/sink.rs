@@ -24,6 +24,10 @@ pub(super) struct ChatSink {
     pub(super) stream: UiStream<TurnWriter>,
     /// Who waits for what came of a confirmation.
     pub(super) answer: Option<oneshot::Sender<Arc<ToolResponse>>>,
+    /// What is answered is a message, and not a question's answer.
+    pub(super) is_message: bool,
+    /// The answer did not come to its end, so that its message is taken up again when it comes again.
+    pub(super) is_broken_off: bool,
     /// What is written is no answer that its message is to get again.
     pub(super) answers_nothing: bool,
     /// What was answered is no question of the conversation's.
@@ -91,7 +95,10 @@ impl TurnSink for ChatSink {
     /// The voice session may begin as soon as the client has read of it, so it finds its request before that.
     fn finished(&mut self, end: &TurnEnd) {
         let is_broken = matches!(end.reason, FinishReason::Cancelled | FinishReason::Failed);
-        self.answers_nothing |= is_broken && !self.has_changed;
+        match self.is_message {
+            true => self.is_broken_off = is_broken,
+            false => self.answers_nothing |= is_broken && !self.has_changed,
+        }
         if let Some(message) = &end.voice_session_start {
             let pending = message.get("pendingRequest").and_then(Value::as_str);
             self.conversation.ask_by_voice(pending.map(str::to_owned));

@@ -33,5 +33,6 @@ mod streams;
 mod support;
 mod terminal;
 mod turns_again;
+mod turns_taken_up;
 mod voice;
 mod warnings;

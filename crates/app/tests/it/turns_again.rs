@@ -209,7 +209,7 @@ impl Handler for Change {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_changed_something_before_it_failed_is_not_run_again() {
+async fn a_turn_that_changed_something_before_it_failed_is_answered_and_changes_it_once() {
     let tools = tempfile::tempdir().unwrap();
     let folder = tools.path().join("change");
     std::fs::create_dir(&folder).unwrap();
@@ -224,8 +224,10 @@ async fn a_turn_that_changed_something_before_it_failed_is_not_run_again() {
     let changes = Arc::new(AtomicUsize::new(0));
     let handler: Arc<dyn Handler> = Arc::new(Change(changes.clone()));
     let handlers = BTreeMap::from([(ToolId::parse("change").unwrap(), handler)]);
-    let rule = |last: &Value| match last["role"] == "tool" {
-        true => Says::Refuses,
+    let answers = AtomicUsize::new(0);
+    let rule = move |last: &Value| match last["role"] == "tool" {
+        true if answers.fetch_add(1, Ordering::SeqCst) == 0 => Says::Refuses,
+        true => Says::Words("It is changed."),
         false => Says::Calls("change", json!({})),
     };
     let keys = [("folders.tools", tools.path().to_str().unwrap())];
@@ -238,6 +240,10 @@ async fn a_turn_that_changed_something_before_it_failed_is_not_run_again() {
         failed.body
     );
     assert_eq!(chunks(&failed).pop().unwrap()["finishReason"], "error");
-    assert_eq!(chunks(&chat.ask(&body)), chunks(&failed));
+    let answer = chat.ask(&body);
+    assert_eq!(words(&answer), "It is changed.");
+    let told = chat.model.seen().pop().unwrap()["messages"].to_string();
+    assert_eq!(told.matches("Change it.").count(), 1, "{told}");
+    assert_eq!(told.matches(r#"{\"changes\":1}"#).count(), 2, "{told}");
     assert_eq!(changes.load(Ordering::SeqCst), 1);
 }

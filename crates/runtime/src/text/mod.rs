@@ -98,6 +98,16 @@ pub enum TurnInput {
     },
 }
 
+impl TurnInput {
+    /// What the user says with it; nothing where a question is answered.
+    pub(crate) fn said(&self) -> Option<&UserInput> {
+        match self {
+            Self::User(said) | Self::Again(said) | Self::Edited(said) => Some(said),
+            Self::Confirm { .. } => None,
+        }
+    }
+}
+
 /// Who writes down what happens in a turn, in its order.
 pub trait TurnSink: Send {
     /// A request to the model begins.

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_provider::log::{ConversationLog, Entry, Image};
-use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
+use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion, MessageKey};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{ConfirmationRequest, Input, Output};
 use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
@@ -63,6 +63,8 @@ pub struct TextSession {
     pub(super) pictures_due: Vec<Due>,
     /// A body whose last bytes may still come; then its connection serves the next request.
     pub(super) unfinished: Option<AnswerBody>,
+    /// The last message of the user, where its answer was broken off.
+    pub(super) broken_off: Option<MessageKey>,
     started: Instant,
     generation: u64,
     /// Kept between inputs for their room.
@@ -83,6 +85,8 @@ pub(super) struct Flow {
     pub(super) is_told: bool,
     /// What comes next of text is the user's own.
     pub(super) hears_user: bool,
+    /// It stands in the log already, and what was done for it.
+    pub(super) is_taken_up: bool,
     pub(super) voice_session_start: Option<serde_json::Value>,
     /// Bytes of pictures that calls of the turn brought back.
     pub(super) picture_bytes: usize,
@@ -112,6 +116,9 @@ pub(super) struct Patience<'a> {
     pub(super) until: Instant,
 }
 
+/// Said to a model in the place of a message that it has read and whose answer was broken off.
+const TAKEN_UP: &str = "Your answer to the user's last message was broken off before its end, and the user has sent the same message once more. It stands above and is not repeated here: answer it now, as a whole. What tools have done for it stays done. Where you do not see what became of a call, make the same call with the same arguments: it is not done twice.";
+
 /// The type of the client message that moves a conversation to voice.
 const VOICE_SESSION_START: &str = "voice_session_start";
 
@@ -134,6 +141,7 @@ impl TextSession {
             world: request.world,
             pictures_due: Vec::new(),
             unfinished: None,
+            broken_off: None,
             started: Instant::now(),
             generation: 0,
             outputs: Vec::new(),
@@ -330,9 +338,13 @@ impl TextSession {
             }
             ModelCommand::UserText(text) if std::mem::take(&mut self.flow.hears_user) => {
                 // One that came to nothing and is sent again has been said once.
-                if !self.log.ends_with(text.expose()) {
-                    self.note(Entry::UserText(text));
+                if self.log.ends_with(text.expose()) {
+                    return;
                 }
+                self.note(match self.flow.is_taken_up {
+                    true => Entry::Notice(Sensitive(TAKEN_UP.to_owned())),
+                    false => Entry::UserText(text),
+                });
             }
             ModelCommand::UserText(text) | ModelCommand::Notice(text) => {
                 self.flow.is_told = true;

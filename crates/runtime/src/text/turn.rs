@@ -64,8 +64,13 @@ impl TextSession {
         self.flow = Flow::default();
         self.summaries.take_finished();
         let mut reason = FinishReason::Stop;
+        let message = input.said().map(|said| said.message);
         if self.take_input(input, &mut patience, sink).await {
             reason = self.answer(system_instruction, &mut patience, sink).await;
+        }
+        let is_broken = matches!(reason, FinishReason::Cancelled | FinishReason::Failed);
+        if let Some(message) = message {
+            self.broken_off = message.filter(|_| is_broken);
         }
         self.look_after_unfinished();
         self.unfinished = None;
@@ -92,7 +97,16 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) -> bool {
+        let message = input.said().and_then(|said| said.message);
+        let is_broken_off = message.is_some() && message == self.broken_off;
         match input {
+            TurnInput::User(mut input) | TurnInput::Again(mut input) if is_broken_off => {
+                self.flow.is_taken_up = true;
+                // They are in the log with the message.
+                input.images.clear();
+                self.hear_user(input, sink);
+                true
+            }
             TurnInput::User(input) => {
                 self.hear_user(input, sink);
                 true
@@ -157,6 +171,9 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) -> FinishReason {
+        if let Some(gave_up) = self.await_changes(patience, sink).await {
+            return gave_up;
+        }
         let mut progress = Progress::default();
         loop {
             progress.requests += 1;
@@ -190,6 +207,27 @@ impl TextSession {
                 Next::End(reason) => return reason,
             }
         }
+    }
+
+    /// What was begun for a message that is taken up again comes to its end first, so that the model reads what came of it.
+    async fn await_changes(
+        &mut self,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> Option<FinishReason> {
+        if !self.flow.is_taken_up || !self.core.is_changing() {
+            return None;
+        }
+        sink.step();
+        while self.core.is_changing() {
+            let nothing = std::future::pending::<()>();
+            match self.wait(nothing, patience, sink).await {
+                Wake::Model(()) | Wake::Core => {}
+                Wake::Cancelled => return Some(self.give_up(sink)),
+                Wake::Late => return Some(self.give_up_late(sink)),
+            }
+        }
+        None
     }
 
     async fn take_answer(
