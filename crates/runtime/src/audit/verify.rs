@@ -82,7 +82,10 @@ pub enum VerifyError {
 
 /// Verifies files of one audit, given oldest first; the chain has to lead from each to the next.
 pub fn verify(paths: &[PathBuf]) -> Result<Verified, VerifyError> {
-    let mut chain = Chain::default();
+    let mut chain = Chain {
+        begins_audit: paths.first().is_some_and(|path| file::is_first(path)),
+        ..Chain::default()
+    };
     for path in paths {
         let unreadable = |source| VerifyError::Unreadable {
             path: path.clone(),
@@ -100,16 +103,6 @@ pub fn verify(paths: &[PathBuf]) -> Result<Verified, VerifyError> {
                 }),
             })?;
     }
-    if chain.records > 0
-        && !chain.is_from_genesis
-        && let Some(path) = paths.first().filter(|path| file::is_first(path))
-    {
-        return Err(VerifyError::Bad(BadRecord {
-            path: path.clone(),
-            line: 1,
-            fault: Fault::Beheaded,
-        }));
-    }
     Ok(Verified {
         files: paths.len(),
         records: chain.records,
@@ -125,6 +118,8 @@ enum Stop {
 
 #[derive(Default)]
 struct Chain {
+    /// Whether no file of the audit is older than the first one read.
+    begins_audit: bool,
     records: u64,
     is_from_genesis: bool,
     last: Option<Link>,
@@ -160,7 +155,12 @@ impl Chain {
         }
         let gap = self.gap(&record);
         match &self.last {
-            None => self.is_from_genesis = record.previous == Link::genesis(),
+            None => {
+                self.is_from_genesis = record.previous == Link::genesis();
+                if self.begins_audit && !self.is_from_genesis {
+                    return Err(Fault::Beheaded);
+                }
+            }
             // The sessions' numbers say more than the broken link, where they say anything.
             Some(last) if *last != record.previous => return Err(gap.unwrap_or(Fault::Unlinked)),
             Some(_) => {}

@@ -135,8 +135,9 @@ fn the_first_bad_record_is_named_with_what_is_wrong() {
     );
     check(|lines| lines[2].insert(1, ' '), Some((3, Fault::Edited)));
     check(|lines| drop(lines.remove(2)), Some((3, Fault::Unlinked)));
+    check(|lines| lines.swap(0, 1), Some((1, Fault::Beheaded)));
     check(|lines| lines.swap(1, 2), Some((2, Fault::Unlinked)));
-    check(|lines| lines.swap(0, 3), Some((2, Fault::Unlinked)));
+    check(|lines| lines.swap(0, 3), Some((1, Fault::Beheaded)));
     check(|lines| drop(lines.drain(1..3)), Some((2, Fault::Unlinked)));
     check(
         |lines| lines.insert(3, lines[2].clone()),

@@ -18,7 +18,7 @@ use windlass_tool::kind::{Mode, OnInterrupt};
 use windlass_tool::sensitive::Sensitive;
 
 /// Types of client messages that only the server itself sends (`docs/voice-protocol.md`); a handler may send any other.
-const SERVER_TYPES: [&str; 22] = [
+const SERVER_TYPES: [&str; 23] = [
     "connected",
     "started",
     "audio",
@@ -33,6 +33,7 @@ const SERVER_TYPES: [&str; 22] = [
     "interrupted",
     "turn_complete",
     "image",
+    "timeout",
     "end_voice_session",
     "session_complete",
     "stopped",
@@ -44,7 +45,8 @@ const SERVER_TYPES: [&str; 22] = [
 ];
 
 /// Built-in tools that may send a type of the server's own.
-const PRIVILEGED: [(&str, &str); 4] = [
+const PRIVILEGED: [(&str, &str); 5] = [
+    ("ignore_user", "timeout"),
     ("start_voice_session", "voice_session_start"),
     ("send_image", "image"),
     ("kb_search", "image"),

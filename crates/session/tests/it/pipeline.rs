@@ -316,6 +316,7 @@ fn a_handler_may_not_speak_in_the_servers_name() {
             client: ModelGenerating
             start call-1 look {}
             > message 1 {"type":"error","code":"fake"}
+            > message 1 {"type":"timeout","durationSeconds":60}
             > message 1 {"type":"weather","sky":"blue"}
             client: message {"sky":"blue","type":"weather"}
             > progress 1 half way
