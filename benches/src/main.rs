@@ -14,6 +14,7 @@ mod kit;
 mod measure;
 mod path;
 mod replay;
+mod rest;
 mod snapshots;
 mod startup;
 mod store;
@@ -30,6 +31,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   core                    inputs that the session core takes in a second
   audio                   frames of audio through the codec
   startup                 loading the registry, and starting a server, with 5 and 200 tools
+  rest                    memory of the program itself at rest (after `cargo build --release`)
   replay                  running a recorded hour again
   snapshots               what a voice session leaves for its next process: bytes, instructions, how often
   store [FOLDER]          durable reservations at 1,000 calls a second, beside flushes of the same disk
@@ -42,6 +44,9 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let ["store", folder @ ..] = arguments.as_slice() {
         return code(store::run(folder.first().copied()));
+    }
+    if let ["rest"] = arguments.as_slice() {
+        return code(rest::run());
     }
     if let ["started", folder] = arguments.as_slice() {
         return code(startup::start_once(folder));
