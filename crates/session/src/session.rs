@@ -250,6 +250,12 @@ impl Session {
         self.external_in_context
     }
 
+    /// Whether the user is asked the question of this token and has not answered.
+    pub fn asks(&self, token_hash: &TokenHash) -> bool {
+        let mut open = self.confirmations.iter_open();
+        open.any(|(asked, _)| asked.question.token_hash == *token_hash)
+    }
+
     /// The number of the last turn that began; zero before the first.
     pub fn last_turn(&self) -> u64 {
         self.turns.last_number()

@@ -3,10 +3,10 @@
 
 use super::ChatRefusal;
 use super::conversation::{Conversation, Delivery, Message};
-use super::request::Wish;
+use super::request::{Answer, Wish};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
-use windlass_runtime::text::TurnInput;
+use windlass_runtime::text::{Consent, TurnInput, UserInput};
 use windlass_session::io::TokenHash;
 use windlass_tool::id::{ClientId, UserId};
 
@@ -45,10 +45,13 @@ pub(super) fn answerer(
     })
 }
 
-/// By what an answer to a question is known that comes again.
-pub(super) fn approval(token_hash: &TokenHash) -> Message {
+/// By what answers to questions are known that come again.
+pub(super) fn approval(token_hashes: &[TokenHash]) -> Message {
+    let hashes = token_hashes
+        .iter()
+        .map(|hash| windlass_tool::json::hex(hash));
     Message {
-        id: format!("approval {}", windlass_tool::json::hex(token_hash)),
+        id: format!("approval {}", hashes.collect::<Vec<_>>().join(" ")),
         content: None,
     }
 }
@@ -57,8 +60,19 @@ pub(super) fn approval(token_hash: &TokenHash) -> Message {
 /// token in other hands is like one of nobody's, and by such an answer nothing is known that comes again.
 pub(super) fn wanted(
     wish: Wish,
-    may_answer: impl FnOnce(&TokenHash) -> Result<bool, ChatRefusal>,
+    consents: &[Answer],
+    may_answer: impl Fn(&TokenHash) -> Result<bool, ChatRefusal>,
 ) -> Result<(Delivery, TurnInput), ChatRefusal> {
+    let mut given = Vec::new();
+    for Answer { token, approved } in consents {
+        let token_hash = ids::token_hash(token.expose());
+        if may_answer(&token_hash)? {
+            given.push(Consent {
+                token_hash,
+                approved: *approved,
+            });
+        }
+    }
     match wish {
         Wish::Say {
             message,
@@ -72,27 +86,30 @@ pub(super) fn wanted(
                 again,
                 waits: false,
             };
+            let input = UserInput {
+                consents: given,
+                ..input
+            };
             let input = match again {
                 true => TurnInput::Again(input),
                 false => TurnInput::User(input),
             };
             Ok((delivery, input))
         }
-        Wish::Approve { token, approved } => {
-            let token_hash = ids::token_hash(token.expose());
-            let (token_hash, message) = match may_answer(&token_hash)? {
-                true => (token_hash, Some(approval(&token_hash))),
-                false => (ids::token_hash(""), None),
-            };
-            let input = TurnInput::Confirm {
-                token_hash,
-                approved,
-            };
+        Wish::Answer => {
+            let hashes: Vec<TokenHash> = given.iter().map(|given| given.token_hash).collect();
+            let message = (!hashes.is_empty()).then(|| approval(&hashes));
+            if given.is_empty() {
+                given.push(Consent {
+                    token_hash: ids::token_hash(""),
+                    approved: false,
+                });
+            }
             let delivery = Delivery {
                 message,
                 ..Delivery::default()
             };
-            Ok((delivery, input))
+            Ok((delivery, TurnInput::Confirm(given)))
         }
     }
 }

@@ -35,7 +35,8 @@ use windlass_runtime::metrics::Metrics;
 use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{
-    FinishReason, Past, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput, TurnSink,
+    Consent, FinishReason, Past, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput,
+    TurnSink,
 };
 use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, Usage};
@@ -110,7 +111,7 @@ impl ChatHost {
             world,
         };
         let named = request.user.is_some().then_some(&maker.user_id);
-        let (delivery, input) = wanted(request.wish, |token| {
+        let (delivery, input) = wanted(request.wish, &request.answers, |token| {
             match answerer(&conversation, caller, named, token) {
                 Ok(Answerer { client_id, user_id }) => {
                     let user_id = user_id.as_ref().unwrap_or(&maker.user_id);
@@ -145,12 +146,12 @@ impl ChatHost {
             user_id,
             client_id: answerer.client_id,
         };
-        let input = TurnInput::Confirm {
+        let input = TurnInput::Confirm(vec![Consent {
             token_hash,
             approved,
-        };
+        }]);
         let delivery = Delivery {
-            message: Some(approval(&token_hash)),
+            message: Some(approval(&[token_hash])),
             waits: true,
             ..Delivery::default()
         };
@@ -221,7 +222,7 @@ impl ChatHost {
             TurnInput::User(input) | TurnInput::Again(input) if edits => TurnInput::Edited(input),
             input => input,
         };
-        let continues = matches!(input, TurnInput::Confirm { .. });
+        let continues = matches!(input, TurnInput::Confirm(_));
         let waits_for_reader = answer.is_none();
         let mut sink = ChatSink {
             conversation: conversation.clone(),

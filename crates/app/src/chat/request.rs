@@ -18,6 +18,8 @@ const MESSAGES_MAX: usize = 1_000;
 /// Bytes of older text that seed a conversation.
 const SEED_BYTES_MAX: usize = 64 * 1024;
 const TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Answers to requests for approval in one body, the newest that are taken.
+const ANSWERS_MAX: usize = 64;
 
 /// Why a body is of no use. The text is for the client's developer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +32,8 @@ pub(crate) struct ChatRequest {
     /// `None` where the client leaves it to the server.
     pub(crate) conversation: Option<String>,
     pub(crate) user: Option<String>,
+    /// The user's answers to requests for approval, in their order.
+    pub(crate) answers: Vec<Answer>,
     pub(crate) wish: Wish,
     /// What was said before the wish, as the client has it.
     pub(crate) earlier: Vec<HistoryEntry>,
@@ -46,10 +50,15 @@ pub(crate) enum Wish {
         /// The user wants another answer to a message that had one.
         again: bool,
     },
-    Approve {
-        token: Sensitive<String>,
-        approved: bool,
-    },
+    /// Nothing but the answers to requests for approval.
+    Answer,
+}
+
+/// The answer to a request for approval; whether it is one of ours is seen by its token.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) token: Sensitive<String>,
+    pub(crate) approved: bool,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +110,7 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
     }
     let (wish, last) = wish(&body, limits)?;
     Ok(ChatRequest {
+        answers: answers(&body.messages[..last]),
         earlier: earlier(&body.messages[..last]),
         conversation: body.id,
         user: body.user_id,
@@ -146,14 +156,13 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
         && last.role == "assistant"
         && !again
     {
-        let wish = last.parts.iter().rev().find_map(approval);
-        let wish = wish.ok_or_else(|| {
-            BadRequest(
+        if !last.parts.iter().any(|part| approval(part).is_some()) {
+            return Err(BadRequest(
                 "the last message is the assistant's and holds no answer to a request for approval"
                     .to_owned(),
-            )
-        })?;
-        return Ok((wish, body.messages.len()));
+            ));
+        }
+        return Ok((Wish::Answer, body.messages.len()));
     }
     let at = body
         .messages
@@ -181,13 +190,25 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
     Ok((wish, at))
 }
 
-/// The answer to a request for approval; whether it is one of ours is seen by its token.
-fn approval(part: &Value) -> Option<Wish> {
+/// What the user answered since they last said something. Older answers came with what was said after them.
+fn answers(messages: &[Message]) -> Vec<Answer> {
+    let since = messages.iter().rposition(|message| message.role == "user");
+    let messages = &messages[since.map_or(0, |at| at + 1)..];
+    let of_assistant = messages
+        .iter()
+        .filter(|message| message.role == "assistant");
+    let parts = of_assistant.flat_map(|message| &message.parts);
+    let mut answers: Vec<Answer> = parts.filter_map(approval).collect();
+    answers.drain(..answers.len().saturating_sub(ANSWERS_MAX));
+    answers
+}
+
+fn approval(part: &Value) -> Option<Answer> {
     if part.get("state")?.as_str()? != "approval-responded" {
         return None;
     }
     let approval = part.get("approval")?;
-    Some(Wish::Approve {
+    Some(Answer {
         token: Sensitive(approval.get("id")?.as_str()?.to_owned()),
         approved: approval.get("approved")?.as_bool()?,
     })
@@ -243,6 +264,7 @@ fn input_of(message: &Message, limits: PictureLimits) -> Result<UserInput, BadRe
         text: Sensitive(text),
         images: pictures.into_images(),
         message: None,
+        consents: Vec::new(),
     })
 }
 

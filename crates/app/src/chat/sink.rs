@@ -59,7 +59,8 @@ impl TurnSink for ChatSink {
                 .error()
                 .is_some_and(|error| error.retryable);
             self.has_nobodys_token |= call.is_none();
-            self.answers_nothing |= call.is_none() || (is_retryable && !self.has_changed);
+            let is_no_answer = call.is_none() || (is_retryable && !self.has_changed);
+            self.answers_nothing |= is_no_answer && !self.is_message;
             if let Some(answer) = self.answer.take() {
                 // Whoever asked may have left.
                 let _ = answer.send(response.expose().clone());

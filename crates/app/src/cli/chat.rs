@@ -11,7 +11,9 @@ use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use windlass_runtime::ids;
-use windlass_runtime::text::{FinishReason, TextSession, TurnEnd, TurnInput, TurnSink, UserInput};
+use windlass_runtime::text::{
+    Consent, FinishReason, TextSession, TurnEnd, TurnInput, TurnSink, UserInput,
+};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::Role;
@@ -129,11 +131,11 @@ async fn exchange(
         let answer = lines.recv().await;
         let has_user = answer.is_some();
         let answer = answer.unwrap_or_default().trim().to_lowercase();
-        let input = TurnInput::Confirm {
+        let input = TurnInput::Confirm(vec![Consent {
             token_hash,
             // Anything but a yes is a no.
             approved: matches!(answer.as_str(), "y" | "yes"),
-        };
+        }]);
         let (ended, asked_next) = run_turn(host, session, input).await;
         reason = ended;
         // Where nobody answers, what was asked already is declined, and what comes of that is asked in vain.

@@ -21,6 +21,7 @@ use windlass_provider::answer::AnswerLimits;
 use windlass_provider::log;
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, MessageKey};
 use windlass_session::event::SessionEvent;
+use windlass_session::io::TokenHash;
 use windlass_session::model::Usage;
 use windlass_tool::id::UserId;
 use windlass_tool::sensitive::Sensitive;
@@ -81,6 +82,16 @@ pub struct UserInput {
     pub images: Vec<log::Image>,
     /// By what the message is known when it comes again; `None` where its client gives messages no ids.
     pub message: Option<MessageKey>,
+    /// Answers to questions that come with it, and were given before it was said. One whose question is not open counts for
+    /// nothing.
+    pub consents: Vec<Consent>,
+}
+
+/// The user's answer to a confirmation request, by the hash of its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consent {
+    pub token_hash: TokenHash,
+    pub approved: bool,
 }
 
 /// What a turn is begun with.
@@ -91,11 +102,9 @@ pub enum TurnInput {
     Again(UserInput),
     /// A message in the place of an earlier one, which the user took back with everything after it.
     Edited(UserInput),
-    /// The user's answer to a confirmation request, by the hash of its token.
-    Confirm {
-        token_hash: [u8; 32],
-        approved: bool,
-    },
+    /// The user's answers to confirmation requests, in the order of the calls. Where one of the questions is open, those that are
+    /// not open any more count for nothing; where none is, what came of the last one is said again.
+    Confirm(Vec<Consent>),
 }
 
 impl TurnInput {
@@ -103,7 +112,7 @@ impl TurnInput {
     pub(crate) fn said(&self) -> Option<&UserInput> {
         match self {
             Self::User(said) | Self::Again(said) | Self::Edited(said) => Some(said),
-            Self::Confirm { .. } => None,
+            Self::Confirm(_) => None,
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::ask::Asked;
 use super::model::TextModel;
 use super::session::{Flow, Patience, TextSession, Wake};
-use super::{FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
+use super::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -101,6 +101,8 @@ impl TextSession {
         let is_broken_off = message.is_some() && message == self.broken_off;
         match input {
             TurnInput::User(mut input) | TurnInput::Again(mut input) if is_broken_off => {
+                self.take_open_consents(&input.consents, patience, sink)
+                    .await;
                 self.flow.is_taken_up = true;
                 // They are in the log with the message.
                 input.images.clear();
@@ -108,41 +110,78 @@ impl TextSession {
                 true
             }
             TurnInput::User(input) => {
+                self.take_open_consents(&input.consents, patience, sink)
+                    .await;
                 self.hear_user(input, sink);
                 true
             }
             TurnInput::Again(input) => {
+                self.take_open_consents(&input.consents, patience, sink)
+                    .await;
                 self.note(Entry::Notice(Sensitive(ANOTHER_ANSWER.to_owned())));
                 self.hear_user(input, sink);
                 true
             }
             TurnInput::Edited(input) => {
+                self.take_open_consents(&input.consents, patience, sink)
+                    .await;
                 self.note(Entry::Notice(Sensitive(EDITED.to_owned())));
                 self.hear_user(input, sink);
                 true
             }
-            TurnInput::Confirm {
-                token_hash,
-                approved,
-            } => {
-                let event = ClientEvent::Confirm {
-                    token_hash,
-                    approved,
-                };
-                self.feed(Input::Client(event), sink);
-                // What was approved runs to its end, whoever waits for it.
-                let mut never = std::pin::pin!(std::future::pending());
-                let mut steadfast = Patience {
-                    cancelled: never.as_mut(),
-                    until: patience.until,
-                };
-                while !self.flow.is_confirmed {
-                    let nothing = std::future::pending::<()>();
-                    if let Wake::Late = self.wait(nothing, &mut steadfast, sink).await {
-                        break;
-                    }
+            TurnInput::Confirm(consents) => {
+                let is_one_open = self.take_open_consents(&consents, patience, sink).await;
+                if let Some(last) = consents.last().filter(|_| !is_one_open) {
+                    self.take_consent(*last, patience, sink).await;
                 }
                 self.flow.is_told
+            }
+        }
+    }
+
+    /// Takes the answers to questions that are open, one after the other. Whether there was one.
+    async fn take_open_consents(
+        &mut self,
+        consents: &[Consent],
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) -> bool {
+        let mut is_one_open = false;
+        for consent in consents {
+            if self.core.asks(&consent.token_hash) {
+                is_one_open = true;
+                self.take_consent(*consent, patience, sink).await;
+            }
+        }
+        is_one_open
+    }
+
+    /// Takes an answer to a question. What was approved runs to its end, whoever waits for it.
+    async fn take_consent(
+        &mut self,
+        consent: Consent,
+        patience: &mut Patience<'_>,
+        sink: &mut dyn TurnSink,
+    ) {
+        let Consent {
+            token_hash,
+            approved,
+        } = consent;
+        let event = ClientEvent::Confirm {
+            token_hash,
+            approved,
+        };
+        self.flow.is_confirmed = false;
+        self.feed(Input::Client(event), sink);
+        let mut never = std::pin::pin!(std::future::pending());
+        let mut steadfast = Patience {
+            cancelled: never.as_mut(),
+            until: patience.until,
+        };
+        while !self.flow.is_confirmed {
+            let nothing = std::future::pending::<()>();
+            if let Wake::Late = self.wait(nothing, &mut steadfast, sink).await {
+                break;
             }
         }
     }
@@ -152,6 +191,7 @@ impl TextSession {
             text,
             images,
             message,
+            consents: _,
         } = input;
         for image in images {
             let event = ClientEvent::Image {

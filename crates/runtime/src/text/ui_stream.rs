@@ -176,7 +176,10 @@ impl<O: Outlet> UiStream<O> {
             (Some(arguments), Some(tool)) => without_sensitive(arguments.expose(), &tool.sensitive),
             _ => Cow::Borrowed(&no_arguments),
         };
-        if record.error_type() != Some(ErrorType::ConfirmationDeclined) {
+        // The message that goes on has it already; a message of its own has to show what was declined.
+        let is_shown =
+            self.continues && record.error_type() == Some(ErrorType::ConfirmationDeclined);
+        if !is_shown {
             self.show_call(record.call(), record.shown_name(), arguments, None);
         }
         self.outcome(record.call(), &record.response.expose().outcome);
@@ -322,7 +325,8 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 call: Some(call),
                 response,
             } => {
-                if !self.ended.contains(call) {
+                // In a message of its own it would be the end of a call that the client does not have there.
+                if self.continues && !self.ended.contains(call) {
                     self.outcome(*call, &response.expose().outcome);
                     self.is_repeated = true;
                 }

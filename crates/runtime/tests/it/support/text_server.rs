@@ -14,8 +14,8 @@ use windlass_runtime::ids::token_hash;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
 use windlass_runtime::text::{
-    ModelOptions, Past, Protocol, TextLimits, TextModel, TextRequest, TextSession, TextSettings,
-    TextTools, TurnEnd, TurnInput, UserInput,
+    Consent, ModelOptions, Past, Protocol, TextLimits, TextModel, TextRequest, TextSession,
+    TextSettings, TextTools, TurnEnd, TurnInput, UserInput,
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::io::Input;
@@ -411,10 +411,10 @@ impl Chat {
 
     /// The user says yes to a question.
     pub(crate) async fn approve(&mut self, token: &str) -> Written {
-        let input = TurnInput::Confirm {
+        let input = TurnInput::Confirm(vec![Consent {
             token_hash: token_hash(token),
             approved: true,
-        };
+        }]);
         let mut never = std::pin::pin!(std::future::pending());
         self.turn_until(input, never.as_mut()).await
     }
