@@ -54,7 +54,6 @@ pub(super) fn parameters(root: &Value, notes: &mut Notes) -> Option<Value> {
     let mut conversion = Conversion {
         root,
         notes,
-        open_references: Vec::new(),
         inlined: 0,
     };
     let schema = conversion.schema(root, "/parameters")?;
@@ -68,8 +67,6 @@ pub(super) fn parameters(root: &Value, notes: &mut Notes) -> Option<Value> {
 struct Conversion<'s, 'n> {
     root: &'s Value,
     notes: &'n mut Notes,
-    /// The references that are being inlined, outermost first.
-    open_references: Vec<String>,
     inlined: usize,
 }
 
@@ -89,14 +86,10 @@ impl Conversion<'_, '_> {
             let text = Map::from_iter([("type".to_owned(), json!("STRING"))]);
             return (schema == &Value::Bool(true)).then_some(text);
         };
-        let opened = self.open_references.len();
         let Some(object) = self.inline(object, place) else {
-            self.open_references.truncate(opened);
             return Some(Map::from_iter([("type".to_owned(), json!("OBJECT"))]));
         };
-        let converted = self.object(&object, place);
-        self.open_references.truncate(opened);
-        Some(converted)
+        Some(self.object(&object, place))
     }
 
     fn object(&mut self, object: &Map<String, Value>, place: &str) -> Map<String, Value> {
@@ -162,7 +155,6 @@ impl Conversion<'_, '_> {
         let mut converted = Vec::new();
         for (index, branch) in branches.iter().enumerate() {
             let here = format!("{place}/{keyword}/{index}");
-            let opened = self.open_references.len();
             let own = match branch {
                 Value::Object(branch) => self.inline(branch, &here),
                 Value::Bool(true) => Some(Map::new()),
@@ -178,7 +170,6 @@ impl Conversion<'_, '_> {
                     converted.push(Value::Object(self.object(&own, &here)));
                 }
             }
-            self.open_references.truncate(opened);
         }
         match converted.as_mut_slice() {
             [Value::Object(only)] => {

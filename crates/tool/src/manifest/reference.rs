@@ -1,6 +1,7 @@
 //! What a schema says of a value, wherever it says it: in its own words, behind a `$ref`, or in an `allOf`. Knows the
 //! document alone; reports nothing.
 
+use super::schema::{SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS};
 use serde_json::{Map, Value};
 
 /// So many schemas may speak of one value; more do not pass the limits of a whole schema.
@@ -46,6 +47,43 @@ fn find_anchor<'s>(value: &'s Value, anchor: &str) -> Option<&'s Value> {
         }
         Value::Array(items) => items.iter().find_map(|inner| find_anchor(inner, anchor)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// Whether what a reference names refers to the same again, itself or through others: written out, it would have no end.
+pub(crate) fn leads_to_itself(root: &Value, reference: &str) -> bool {
+    let mut found = vec![reference];
+    let mut next = 0;
+    while let Some(named) = found.get(next).copied() {
+        next += 1;
+        let mut named_there = Vec::new();
+        if let Some(target) = resolve(root, named) {
+            references_in(target, &mut named_there);
+        }
+        if named_there.contains(&reference) {
+            return true;
+        }
+        named_there.retain(|name| !found.contains(name));
+        found.extend(named_there);
+    }
+    false
+}
+
+/// The references of a schema and of those inside it.
+fn references_in<'s>(schema: &'s Value, found: &mut Vec<&'s str>) {
+    for (keyword, value) in schema.as_object().into_iter().flatten() {
+        let keyword = keyword.as_str();
+        if let ("$ref", Some(reference)) = (keyword, value.as_str()) {
+            found.push(reference);
+        } else if SCHEMA_MAPS.contains(&keyword) {
+            let members = value.as_object().into_iter().flatten();
+            members.for_each(|(_, inner)| references_in(inner, found));
+        } else if SCHEMA_LISTS.contains(&keyword) {
+            let items = value.as_array().into_iter().flatten();
+            items.for_each(|inner| references_in(inner, found));
+        } else if SCHEMAS.contains(&keyword) {
+            references_in(value, found);
+        }
     }
 }
 

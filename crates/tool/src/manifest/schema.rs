@@ -110,10 +110,14 @@ pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) {
         root,
         report,
         count: 0,
+        is_cut: false,
+        seen: Vec::new(),
+        references: Vec::new(),
         wrong: Vec::new(),
         defaults: Vec::new(),
     };
     walk.schema(root, base.to_owned(), 1);
+    walk.check_references();
     let (wrong, defaults) = (walk.wrong, walk.defaults);
     check_meaning(root, base, wrong, &defaults, report);
 }
@@ -166,6 +170,12 @@ struct Walk<'s, 'r, 't> {
     root: &'s Value,
     report: &'r mut Report<'t>,
     count: usize,
+    /// What lies too deep, or behind too many others, was not looked at.
+    is_cut: bool,
+    /// The schemas that were looked at.
+    seen: Vec<&'s Value>,
+    /// References into the document, and where they stand.
+    references: Vec<(&'s str, String)>,
     /// The places of what was reported.
     wrong: Vec<String>,
     /// The subschemas that have a default or inherit one, by their place in the file.
@@ -179,6 +189,7 @@ impl<'s> Walk<'s, '_, '_> {
     }
 
     fn schema(&mut self, schema: &'s Value, place: String, depth: usize) {
+        self.seen.push(schema);
         // Nobody who counts schemas counts `"additionalProperties": false`.
         if schema.is_boolean() {
             return;
@@ -197,6 +208,7 @@ impl<'s> Walk<'s, '_, '_> {
             );
         }
         if self.count > SUBSCHEMAS_MAX || depth > NESTING_MAX {
+            self.is_cut = true;
             return;
         }
         let Some(object) = schema.as_object() else {
@@ -227,7 +239,7 @@ impl<'s> Walk<'s, '_, '_> {
         }
     }
 
-    fn keywords(&mut self, object: &Map<String, Value>, place: &str, depth: usize) {
+    fn keywords(&mut self, object: &'s Map<String, Value>, place: &str, depth: usize) {
         for (keyword, value) in object {
             let here = pointer(place, keyword);
             match (keyword.as_str(), value.as_str()) {
@@ -278,7 +290,7 @@ impl<'s> Walk<'s, '_, '_> {
         }
     }
 
-    fn reference(&mut self, reference: &str, here: &str) {
+    fn reference(&mut self, reference: &'s str, here: &str) {
         if !reference.starts_with('#') {
             let message = format!(
                 "`$ref` leads out of the document, to `{}`",
@@ -289,12 +301,24 @@ impl<'s> Walk<'s, '_, '_> {
                 message,
                 "copy what it names into $defs and refer to it as #/$defs/name",
             );
-        } else if resolve(self.root, reference).is_none() {
-            let message = format!(
-                "`$ref` leads to `{}`, where there is no schema",
-                brief(reference)
-            );
-            self.error(here, message, "correct it; the document is what stands under this field, so #/$defs/name is in its own $defs");
+        } else {
+            self.references.push((reference, here.to_owned()));
+        }
+    }
+
+    /// A reference has to name what is a schema by its place, and was judged as one: not a list of properties, and no default.
+    fn check_references(&mut self) {
+        for (reference, here) in std::mem::take(&mut self.references) {
+            let is_schema = |target: &Value| {
+                self.is_cut || self.seen.iter().any(|seen| std::ptr::eq(*seen, target))
+            };
+            if !resolve(self.root, reference).is_some_and(is_schema) {
+                let message = format!(
+                    "`$ref` leads to `{}`, where there is no schema",
+                    brief(reference)
+                );
+                self.error(&here, message, "correct it; the document is what stands under this field, so #/$defs/name is in its own $defs");
+            }
         }
     }
 

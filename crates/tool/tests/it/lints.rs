@@ -42,7 +42,7 @@ fn a_field_that_cannot_be_read_hides_nothing_about_the_others() {
             tools/some-tool/schema.json:8:3: error: a retrieval tool has to be idempotent (write true, or choose another category)
             tools/some-tool/schema.json:9:3: error: `latencyBudgetMs` is 0, not a positive integer (write a whole number of milliseconds above 0)
             tools/some-tool/schema.json:34:7: error: a retrieval tool's `top_k` needs a default (add one, such as "default": 5)
-            tools/some-tool/schema.json:37:7: error: the schema refers to itself through `#/$defs/tree`, which Gemini's native schema cannot express (unroll it to the depth that you need)"#]],
+            tools/some-tool/schema.json:38:9: error: the schema refers to itself through `#/$defs/tree`, which Gemini's native schema cannot express (unroll it to the depth that you need)"#]],
     );
 }
 

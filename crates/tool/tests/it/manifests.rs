@@ -238,13 +238,46 @@ fn references_stay_in_the_document_and_end() {
         ],
     );
     check_parameter(json!({"$ref": "#/properties/title"}), expect![""]);
+    for no_schema in [
+        "#/properties",
+        "#/properties/p/default",
+        "#/properties/p/examples/0",
+    ] {
+        let parameter = json!({"$ref": no_schema, "default": {"typo": "integer"}, "examples": [{"minLenght": 3}]});
+        let folder = Folder::new();
+        folder.tool(
+            "some-tool",
+            &manifest_with(json!({"/parameters/properties/p": parameter})),
+        );
+        let expected = format!("`$ref` leads to `{no_schema}`, where there is no schema");
+        assert!(folder.problems().contains(&expected), "{no_schema}");
+    }
+    // What is named more than once is not named by itself.
+    for shared in [
+        json!({"allOf": [{"$ref": "#/$defs/base"}, {"$ref": "#/$defs/base"}]}),
+        json!({"allOf": [{"$ref": "#/$defs/left"}, {"$ref": "#/$defs/right"}]}),
+        json!({"$ref": "#/$defs/base", "anyOf": [{"$ref": "#/$defs/base"}, {"type": "string"}]}),
+        json!({"$ref": "#/$defs/base", "properties": {"inner": {"$ref": "#/$defs/base"}}}),
+    ] {
+        check(
+            json!({
+                "/parameters/$defs": {
+                    "base": {"properties": {"id": {"type": "string"}}},
+                    "left": {"$ref": "#/$defs/base", "minProperties": 1},
+                    "right": {"allOf": [{"$ref": "#/$defs/base"}], "maxProperties": 5},
+                },
+                "/parameters/properties/p": shared,
+            }),
+            expect![""],
+        );
+    }
     check(
         json!({
             "/parameters/$defs": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}},
             "/parameters/properties/p": {"$ref": "#/$defs/tree"},
         }),
         expect![
-            "tools/some-tool/schema.json:30:7: error: the schema refers to itself through `#/$defs/tree`, which Gemini's native schema cannot express (unroll it to the depth that you need)"
+            "tools/some-tool/schema.json:31:9: error: the schema refers to itself through `#/$defs/tree`, which Gemini's native schema cannot express (unroll it to the depth that you need)"
         ],
     );
 }

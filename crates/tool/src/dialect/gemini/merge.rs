@@ -7,8 +7,8 @@ use crate::manifest::{pointer, reference};
 use serde_json::{Map, Value, json};
 
 impl Conversion<'_, '_> {
-    /// The schema with its references and `allOf` replaced by what they bring. `None` for a reference that leads back
-    /// into itself, which is an error.
+    /// The schema with its references and `allOf` replaced by what they bring. `None` for a reference that leads to
+    /// itself, which is an error.
     pub(super) fn inline(
         &mut self,
         object: &Map<String, Value>,
@@ -28,7 +28,7 @@ impl Conversion<'_, '_> {
         }
         let mut merged = object.clone();
         if let Some(Value::String(reference)) = merged.remove("$ref") {
-            if self.open_references.contains(&reference) || reference == "#" {
+            if reference == "#" || reference::leads_to_itself(self.root, &reference) {
                 self.notes.error(
                     &pointer(place, "$ref"),
                     format!("the schema refers to itself through `{reference}`, which Gemini's native schema cannot express"),
@@ -39,7 +39,6 @@ impl Conversion<'_, '_> {
             let target = reference::resolve(self.root, &reference)?
                 .as_object()?
                 .clone();
-            self.open_references.push(reference);
             let target = self.inline(&target, place)?;
             self.merge(&mut merged, &target, place);
         }
