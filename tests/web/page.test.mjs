@@ -169,6 +169,25 @@ test("on phones nothing is wider than the screen, and the calls open on demand",
   }
 });
 
+test("the end of the conversation stays in sight where a keyboard or a turned phone leaves less room", async () => {
+  await visit(browser, server.url, { context: PHONE }, async (page) => {
+    await ask(page, QUESTION);
+    await untilAnswered(page);
+    const hidden = () => page.evaluate(() => {
+      const box = document.querySelector("#conversation");
+      return box.scrollHeight - box.scrollTop - box.clientHeight;
+    });
+    assert.ok((await hidden()) < 2);
+    for (const viewport of [{ width: 390, height: 380 }, { width: 844, height: 390 }, PHONE.viewport]) {
+      await page.setViewportSize(viewport);
+      await page.waitForFunction(() => {
+        const box = document.querySelector("#conversation");
+        return box.scrollHeight - box.scrollTop - box.clientHeight < 2;
+      });
+    }
+  });
+});
+
 test("text has the contrast of WCAG AA, light and dark", async () => {
   for (const colorScheme of ["light", "dark"]) {
     await visit(browser, server.url, { context: { ...DESK, colorScheme } }, async (page) => {

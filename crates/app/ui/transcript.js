@@ -7,12 +7,15 @@ const KEPT_MAX = 40;
 const KEPT_CHARACTERS_MAX = 4000;
 const TYPED_MAX = 20;
 const CITATIONS_MAX = 12;
+/** So far from its end a reader still reads the end. */
+const END_PX = 240;
 const STORAGE_KEY = "windlass.transcript";
 const SPEAKERS = { user: "You", assistant: "Agent" };
 
 export class Transcript {
   #log;
   #scroller;
+  #isAtEnd = true;
   #open = { user: null, assistant: null };
   #last = { user: null, assistant: null };
   #typed = [];
@@ -22,6 +25,9 @@ export class Transcript {
   constructor(log, scroller) {
     this.#log = log;
     this.#scroller = scroller;
+    scroller.addEventListener("scroll", () => (this.#isAtEnd = this.#isNearEnd()), { passive: true });
+    // A keyboard that opens, or a phone that is turned, leaves less room: what was read stays in sight.
+    new ResizeObserver(() => this.#isAtEnd && this.#toEnd()).observe(scroller);
   }
 
   get isEmpty() {
@@ -33,7 +39,7 @@ export class Transcript {
     this.#typed.push(text.trim());
     if (this.#typed.length > TYPED_MAX) this.#typed.shift();
     this.#settle(this.#newLine("user", text));
-    this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    this.#toEnd();
   }
 
   /** Takes a `transcript` message. Returns whether it was the user's speech (and not typed words coming back). */
@@ -222,7 +228,15 @@ export class Transcript {
 
   /** Keeps the end in sight, unless the reader has scrolled back. */
   #follow() {
+    if (this.#isNearEnd()) this.#toEnd();
+  }
+
+  #isNearEnd() {
     const box = this.#scroller;
-    if (box.scrollHeight - box.scrollTop - box.clientHeight < 240) box.scrollTop = box.scrollHeight;
+    return box.scrollHeight - box.scrollTop - box.clientHeight < END_PX;
+  }
+
+  #toEnd() {
+    this.#scroller.scrollTop = this.#scroller.scrollHeight;
   }
 }

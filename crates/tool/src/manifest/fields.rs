@@ -231,6 +231,15 @@ impl<'o> Fields<'o, '_, '_> {
         const CURE: &str = "write {\"preview\": \"Create {title}\"}, with arguments in braces";
         let value = self.get("confirmation", Presence::Optional, CURE)?;
         match serde_json::from_value::<Confirmation>(value.clone()) {
+            Ok(confirmation) if confirmation.preview.trim().is_empty() => {
+                let message = "the preview is empty".to_owned();
+                self.report.error(
+                    "/confirmation/preview",
+                    message,
+                    "say what the user is asked to approve, such as \"Create {title}\", or leave `confirmation` out",
+                );
+                None
+            }
             Ok(confirmation) if confirmation.preview.chars().count() <= characters_max => {
                 Some(confirmation)
             }

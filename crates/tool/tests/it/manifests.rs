@@ -116,6 +116,10 @@ fn fields_agree_with_each_other() {
 #[test]
 fn templates_name_parameters() {
     check(
+        json!({"/confirmation": {"preview": " "}}),
+        expect![""],
+    );
+    check(
         json!({"/confirmation": {"preview": "Create {titel}"}, "/status": "For {title.length} {"}),
         expect![[r#"
             tools/some-tool/schema.json:8:5: error: the template names `titel`, which is no parameter (put names of parameters in braces, such as {title}, or {attendees.length} for how many there are)
