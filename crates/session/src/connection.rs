@@ -1,11 +1,11 @@
 //! The provider's connection as a session sees it: which one it is, what is under way on it, and what waits for the next.
 //! Knows no policy; when there is a next one is decided in `policy/reconnect.rs`.
 
-use crate::client::MessageKey;
 use crate::facts::{DeliveryKey, HashedKey, Slot};
 use crate::hash::{BuildQuickHasher, bound};
 use crate::model::HistoryEntry;
 use crate::policy::{Reconnect, Settled};
+use crate::snapshot::WaitingText;
 use lru::LruCache;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// It is gone, or given up, and no other has taken its place yet.
     pub(crate) is_lost: bool,
     /// What the user typed while the provider was not ready.
-    pub(crate) waiting_texts: Vec<(String, Option<MessageKey>)>,
+    pub(crate) waiting_texts: Vec<WaitingText>,
     /// The answer under way was interrupted: until the provider ends it, what still comes of it is void.
     pub(crate) discarding: bool,
     /// The provider still owes the end of an interrupted turn, which will end nothing.

@@ -48,6 +48,9 @@ pub enum ModelEvent {
     AudioStarted,
     /// The model has produced all of its answer.
     GenerationComplete,
+    /// How much of what the model has said so far the user has not heard yet, as the audio pump reckons. It comes with the end
+    /// of an answer, so that a farewell is heard to its end although the provider goes before its turn is over.
+    Unplayed(Duration),
     /// The provider's turn is over.
     TurnComplete {
         /// What the provider says of idleness, where it does; else a turn's end is idle.

@@ -92,6 +92,8 @@ pub struct Session {
     /// Blocks that were made, or are being made, in this session.
     pub(crate) blocks_made: u32,
     transcript: Transcript,
+    /// When the user will have heard what the model had said by the end of its last answer.
+    audio_ends: Timestamp,
     told: Told,
     lifecycle: Lifecycle,
 }
@@ -161,6 +163,7 @@ impl Session {
             began_unix_ms: config.started_unix_ms,
             blocks_made: 0,
             transcript: Transcript::default(),
+            audio_ends: Timestamp::default(),
             told: Told::default(),
             lifecycle: Lifecycle::Running,
             config,

@@ -4,8 +4,9 @@
 
 mod elsewhere;
 
+use crate::client::{ClientEvent, MessageKey};
 use crate::event::{SessionEvent, TurnSummary};
-use crate::io::{LedgerEntry, Output, TokenHash};
+use crate::io::{Input, LedgerEntry, Output, TokenHash};
 use crate::model::HistoryEntry;
 use crate::policy::SavedLoops;
 use crate::state::PendingEnd;
@@ -32,6 +33,9 @@ pub struct Snapshot {
     pub(crate) turns_begun: u64,
     pub(crate) inputs: u64,
     pub(crate) open_turn: Option<OpenTurn>,
+    /// What the user typed while no model could hear it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waiting_texts: Vec<WaitingText>,
     pub(crate) last_call: CallNumber,
     pub(crate) questions: Vec<AskedQuestion>,
     pub(crate) pending_end: Option<Sensitive<PendingEnd>>,
@@ -48,6 +52,13 @@ pub(crate) struct OpenTurn {
     pub(crate) words: Sensitive<String>,
     pub(crate) summary: TurnSummary,
     pub(crate) loops: SavedLoops,
+}
+
+/// Text that the user typed, in a message of the client's, and that waits for the provider.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct WaitingText {
+    pub(crate) text: Sensitive<String>,
+    pub(crate) message: Option<MessageKey>,
 }
 
 /// A question of which the client has not heard the end, under the number that it knows.
@@ -129,6 +140,11 @@ impl Restored {
         end.text_response = None;
         true
     }
+}
+
+/// Whether a session is worth saving anew after this input, whatever came of it: what is typed may wait for the provider.
+pub fn brings_words(input: &Input) -> bool {
+    matches!(input, Input::Client(ClientEvent::Text { .. }))
 }
 
 /// Whether a session is worth saving anew after this output: something was said, a turn has ended, a question was

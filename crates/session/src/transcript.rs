@@ -147,6 +147,16 @@ impl Transcript {
             .skip(usize::try_from(known).unwrap_or(usize::MAX))
     }
 
+    /// What the user said in one turn, after so many entries of the whole, belongs to another.
+    pub(crate) fn refile(&mut self, recorded: u64, from: u64, to: u64) {
+        let forgotten = self.recorded - self.entries.len() as u64;
+        let known = usize::try_from(recorded.saturating_sub(forgotten)).unwrap_or(usize::MAX);
+        let since = self.entries.iter_mut().skip(known);
+        for entry in since.filter(|entry| entry.role == Role::User && entry.turn == from) {
+            entry.turn = to;
+        }
+    }
+
     pub(crate) fn entries(&self) -> Vec<TranscriptEntry> {
         self.entries.iter().cloned().collect()
     }

@@ -77,11 +77,18 @@ pub(crate) struct Turns {
     may_repeat: bool,
     /// The user said something while the model was answering, which begins a turn once this one is over.
     input_waits: bool,
-    /// The provider heard something while the model was answering. It may be the tail of the earlier question, so it
-    /// counts as input only once the provider takes it for an interruption.
-    input_suspected: bool,
+    /// The provider heard something while the model was answering, after so many entries of the transcript. It may be the
+    /// tail of the earlier question, so it counts as input only once the provider takes it for an interruption.
+    input_suspected: Option<u64>,
     /// The turn that goes on if the model speaks without being spoken to.
     continues: Option<u64>,
+}
+
+/// The turn of what the user said while another was running.
+pub(crate) struct Waited {
+    pub(crate) turn: u64,
+    /// Where in the transcript the words begin that have proved to be its, where any have.
+    pub(crate) proved_from: Option<u64>,
 }
 
 impl Turns {
@@ -143,7 +150,7 @@ impl Turns {
     /// The user certainly said something. Returns the turn that this begins, if it begins one now.
     pub(crate) fn certain_input(&mut self, now: Timestamp) -> Option<u64> {
         self.count_input();
-        self.input_suspected = false;
+        self.input_suspected = None;
         self.may_repeat = false;
         self.continues = None;
         match &self.current {
@@ -156,14 +163,35 @@ impl Turns {
         }
     }
 
-    /// The provider heard the user. While the model is answering, that alone is no proof of a new wish.
-    pub(crate) fn heard_user(&mut self, now: Timestamp) -> Option<u64> {
+    /// The provider heard the user, after so many entries of the transcript. While the model is answering, that alone is no proof of a new wish.
+    pub(crate) fn heard_user(&mut self, now: Timestamp, recorded: u64) -> Option<u64> {
         if self.current.as_ref().is_some_and(|turn| turn.heard_model) {
-            self.input_suspected = true;
+            self.input_suspected.get_or_insert(recorded);
             None
         } else {
             self.certain_input(now)
         }
+    }
+
+    /// The number of the turn that input waits for, which begins when the current one ends.
+    pub(crate) fn waiting(&self) -> Option<u64> {
+        self.input_waits.then_some(self.last_number + 1)
+    }
+
+    /// The turn of what the user says now; 0 where there is none. An interruption proves what was suspected.
+    pub(crate) fn of_user(&self, interrupted: bool) -> u64 {
+        let waits = self.input_waits || (self.input_suspected.is_some() && interrupted);
+        match &self.current {
+            Some(_) if waits => self.last_number + 1,
+            Some(turn) => turn.number,
+            None => 0,
+        }
+    }
+
+    /// What waits is asked again together with the question under way, and begins no turn of its own.
+    pub(crate) fn join_waiting(&mut self) {
+        self.input_waits = false;
+        self.input_suspected = None;
     }
 
     pub(crate) fn microphone_opened(&mut self) {
@@ -248,12 +276,16 @@ impl Turns {
     }
 
     /// Begins the turn of what the user said while the last one was running. An interruption proves what was suspected.
-    pub(crate) fn begin_waiting(&mut self, now: Timestamp, interrupted: bool) -> Option<u64> {
-        let suspected = std::mem::take(&mut self.input_suspected) && interrupted;
-        if suspected {
+    pub(crate) fn begin_waiting(&mut self, now: Timestamp, interrupted: bool) -> Option<Waited> {
+        let suspected = std::mem::take(&mut self.input_suspected);
+        let proved_from = suspected.filter(|_| interrupted);
+        if proved_from.is_some() {
             self.count_input();
         }
-        let waits = std::mem::take(&mut self.input_waits);
-        ((waits || suspected) && self.current.is_none()).then(|| self.begin(now))
+        let waits = std::mem::take(&mut self.input_waits) || proved_from.is_some();
+        (waits && self.current.is_none()).then(|| Waited {
+            turn: self.begin(now),
+            proved_from,
+        })
     }
 }

@@ -30,7 +30,11 @@ impl World {
                 self.feed(index, Input::Model(said));
             }
             14 => self.feed(index, Input::Model(ModelEvent::AudioStarted)),
-            15 => self.feed(index, Input::Model(ModelEvent::GenerationComplete)),
+            15 => {
+                let unplayed = Duration::from_millis(self.random.below(2_000));
+                self.feed(index, Input::Model(ModelEvent::Unplayed(unplayed)));
+                self.feed(index, Input::Model(ModelEvent::GenerationComplete));
+            }
             16 => {
                 self.lanes[index].inputs += 1;
                 self.feed(index, Input::Model(ModelEvent::Interrupted));

@@ -17,7 +17,7 @@ use windlass_session::io::{
 };
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
-use windlass_session::snapshot::{Restored, is_worth_saving};
+use windlass_session::snapshot::{Restored, brings_words, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_session::under_way::UnderWay;
 use windlass_store::{EffectState, MemoryStore};
@@ -379,6 +379,7 @@ impl World {
         self.before_input(index, &input);
         let mut outputs = Vec::new();
         let lane = &mut self.lanes[index];
+        let is_typed = brings_words(&input);
         let journaled = lane.journal.is_some().then(|| input.clone());
         if let Some(session) = &mut lane.session {
             session.handle(now, input, &mut outputs);
@@ -387,7 +388,7 @@ impl World {
             journal.step(now, input, &outputs);
         }
         self.outputs_are_bounded(outputs.len());
-        let is_news = outputs.iter().any(is_worth_saving);
+        let is_news = is_typed || outputs.iter().any(is_worth_saving);
         for output in outputs {
             self.take_output(index, output);
             let lane = &mut self.lanes[index];

@@ -28,7 +28,7 @@ use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::ModelEvent;
-use windlass_session::snapshot::is_worth_saving;
+use windlass_session::snapshot::{brings_words, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_tool::id::ClientId;
 
@@ -149,8 +149,9 @@ impl Running {
         let at = self.timestamp(now);
         while let Some(input) = inputs.pop_front() {
             let mut outputs = Vec::new();
+            let is_typed = brings_words(&input);
             self.core.handle(at, input, &mut outputs);
-            if outputs.iter().any(is_worth_saving) {
+            if is_typed || outputs.iter().any(is_worth_saving) {
                 self.saving.want();
             }
             self.obey(outputs, &mut inputs, client, now);

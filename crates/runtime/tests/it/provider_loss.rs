@@ -1,7 +1,11 @@
 //! Providers that go away, hang up or refuse, and sessions that go on without them.
 
-use crate::support::peers::{Peer, Setting, Stage, binary, close_with, turn_end};
+use crate::support::peers::{Peer, Setting, Stage, binary, call, close_with, turn_end, voice};
+use crate::support::tools::tool;
 use serde_json::{Value, json};
+use windlass_tool::handler::{Execution, Success};
+use windlass_tool::intent::{EndAfter, Intent};
+use windlass_tool::registry::Tool;
 
 fn handle(text: &str) -> Value {
     json!({ "sessionResumptionUpdate": { "newHandle": text, "resumable": true } })
@@ -163,4 +167,50 @@ async fn a_provider_that_stays_away_ends_the_session_after_so_many_attempts() {
         Some(&json!({ "close": 1011 }))
     );
     stage.served.await.unwrap();
+}
+
+/// Ends the session once its farewell has been heard.
+fn bye() -> Tool {
+    tool("bye", |_| {
+        let mut success = Success::new(json!({}));
+        success.intents = vec![Intent::EndVoiceSession {
+            after: EndAfter::FarewellSpoken,
+            reason: None,
+            closing_message: None,
+            text_response: None,
+        }];
+        Execution::Ready(Ok(success))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_farewell_is_heard_to_its_end_though_its_connection_ends() {
+    for is_left in [false, true] {
+        let (mut stage, mut provider) = Stage::running(Setting {
+            tools: vec![bye()],
+            ..Setting::default()
+        })
+        .await;
+        hear(&mut provider, "Goodbye.").await;
+        provider.send(call("call-0000001", "bye", json!({}))).await;
+        provider.until("toolResponse").await;
+        for _ in 0..3 {
+            provider.send(voice(2 * 48_000)).await;
+        }
+        let generated = json!({ "serverContent": { "generationComplete": true } });
+        provider.send(generated).await;
+        if is_left {
+            let soon = json!({ "goAway": { "timeLeft": "6s" } });
+            provider.send(soon).await;
+        }
+        stage.client.until("pcm").await;
+        let began = tokio::time::Instant::now();
+        if !is_left {
+            drop(provider);
+        }
+        let (_next, _) = next_connection(&mut stage).await;
+        stage.client.until("end_voice_session").await;
+        // Six seconds of it, and what is waited for behind.
+        assert_eq!(began.elapsed().as_millis() / 100, 75, "{is_left}");
+    }
 }

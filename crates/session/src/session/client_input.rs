@@ -6,6 +6,7 @@ use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent};
 use crate::io::Output;
 use crate::model::{ModelCommand, Role};
+use crate::snapshot::WaitingText;
 use std::time::Duration;
 use windlass_tool::sensitive::Sensitive;
 
@@ -66,6 +67,10 @@ impl Session {
             self.end_turn(true, out);
         }
         self.interrupt(out);
+        // What was to be heard of a farewell is gone. Only who has said something meanwhile has more to say.
+        if self.turns.current().is_none() {
+            self.await_farewell(Duration::ZERO, out);
+        }
     }
 
     /// Text that the user typed, in this message of the client's.
@@ -80,7 +85,9 @@ impl Session {
         }
         if !self.connection.ready {
             if self.connection.waiting_texts.len() < WAITING_TEXTS_MAX {
-                self.connection.waiting_texts.push((text, message));
+                let text = Sensitive(text);
+                let waiting = WaitingText { text, message };
+                self.connection.waiting_texts.push(waiting);
             } else {
                 self.error(
                     ErrorCode::TooLarge,
@@ -93,7 +100,8 @@ impl Session {
         self.certain_input(out);
         self.turns.said_in(message);
         self.finish_utterance(Role::User, out);
-        self.record_said(Role::User, text.trim(), out);
+        let turn = self.turns.of_user(false);
+        self.record_said(Role::User, text.trim(), turn, out);
         out.push(Output::SendModel(ModelCommand::UserText(Sensitive(text))));
     }
 

@@ -11,6 +11,7 @@ use crate::model::{
     ConnectionEvent, HistoryEntry, HistoryInput, LostReason, ModelCommand, Role, TranscriptEntry,
 };
 use crate::policy::Verdict;
+use crate::snapshot::WaitingText;
 use std::time::Duration;
 use windlass_tool::sensitive::Sensitive;
 
@@ -80,10 +81,7 @@ impl Session {
     pub(super) fn on_handle(&mut self, handle: Option<Sensitive<String>>, out: &mut Vec<Output>) {
         let resumable = handle.is_some();
         out.push(Output::Event(SessionEvent::ProviderResumable { resumable }));
-        let is_answered = self
-            .turns
-            .current()
-            .is_none_or(|turn| turn.generation_complete);
+        let is_answered = self.unanswered_turns().next().is_none();
         let holds_everything = is_answered && !self.has_open_calls();
         let recorded = self.transcript.recorded();
         self.connection
@@ -176,9 +174,11 @@ impl Session {
             .take()
             .filter(|request| !request.trim().is_empty());
         let waiting = std::mem::take(&mut self.connection.waiting_texts);
-        let pending = pending.map(|request| (request, None));
-        for (text, message) in pending.into_iter().chain(waiting) {
-            self.user_text(text, message, out);
+        if let Some(request) = pending {
+            self.user_text(request, None, out);
+        }
+        for WaitingText { text, message } in waiting {
+            self.user_text(text.into_inner(), message, out);
         }
         if self.turns.current().is_none() {
             self.send_pending_message(self.turns.last_number(), out);
@@ -223,21 +223,30 @@ impl Session {
         self.turns.expect_repeat();
     }
 
-    /// The turn under way is ended where the model had said everything; else its question is kept, to be asked again.
+    /// The turn under way is ended where the model had said everything; else its question is kept, to be asked again, and with
+    /// it what the user said into the answer.
     fn keep_unanswered(&mut self, out: &mut Vec<Output>) {
         self.finish_utterance(Role::Assistant, out);
         self.finish_utterance(Role::User, out);
+        let current = self.turns.current();
+        if current.is_some_and(|turn| turn.generation_complete) {
+            self.hear_farewell_out(out);
+            self.end_turn(false, out);
+            // Nobody is there yet who could answer what the user said meanwhile.
+            self.deadlines.clear(Deadline::ProviderSilence);
+        }
+        let joins = self.turns.waiting();
         let Some(turn) = self.turns.current_mut() else {
             return;
         };
         let number = turn.number;
-        if turn.generation_complete {
-            self.await_farewell(Duration::ZERO, out);
-            return self.end_turn(false, out);
-        }
         // What the user says next joins the question.
         turn.heard_model = false;
-        let words = self.words_of(number);
+        if let Some(waiting) = joins {
+            self.transcript.refile(0, waiting, number);
+        }
+        self.turns.join_waiting();
+        let words = self.words_of(&[number]);
         if words.is_empty() {
             self.end_turn(true, out);
         } else {
@@ -245,13 +254,22 @@ impl Session {
         }
     }
 
-    /// What the user said in a turn, as far as it is written down.
-    pub(super) fn words_of(&self, turn: u64) -> String {
-        let asked = |entry: &&TranscriptEntry| entry.turn == turn && entry.role == Role::User;
+    /// The turns whose words no model has answered in full: the one under way, and that of what waits for its end.
+    pub(super) fn unanswered_turns(&self) -> impl Iterator<Item = u64> {
+        let current = self.turns.current();
+        let open = current.filter(|turn| !turn.generation_complete);
+        let open = open.map(|turn| turn.number);
+        open.into_iter().chain(self.turns.waiting())
+    }
+
+    /// What the user said in these turns, as far as it is written down.
+    pub(super) fn words_of(&self, turns: &[u64]) -> String {
+        let is_asked =
+            |entry: &&TranscriptEntry| turns.contains(&entry.turn) && entry.role == Role::User;
         let words: Vec<&str> = self
             .transcript
             .after(0)
-            .filter(asked)
+            .filter(is_asked)
             .map(|entry| entry.text.expose().as_str())
             .collect();
         words.join("\n")

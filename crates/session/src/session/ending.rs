@@ -19,7 +19,7 @@ impl Session {
         self.deadlines.clear(Deadline::ProviderSilence);
         // What the user said before the answer was written down when the answer began; the rest came after it.
         self.finish_utterance(Role::Assistant, out);
-        self.finish_utterance(Role::User, out);
+        self.finish_utterance_of(Role::User, self.turns.of_user(is_interrupted), out);
         self.transcript.drop_citations();
         self.state.set_generating(false);
         let Some(ended) = self.turns.end(self.now, is_interrupted) else {
@@ -34,9 +34,14 @@ impl Session {
         }
         self.state.turn_ended(self.now);
         self.suppress_audio(out);
-        if let Some(turn) = self.turns.begin_waiting(self.now, is_interrupted) {
+        if let Some(waited) = self.turns.begin_waiting(self.now, is_interrupted) {
+            let turn = waited.turn;
+            if let Some(from) = waited.proved_from {
+                self.transcript.refile(from, ended.turn, turn);
+            }
             out.push(Output::Event(SessionEvent::TurnStarted { turn }));
             self.expect_answer();
+            self.postpone_farewell();
         } else if self.connection.ready {
             self.send_pending_message(ended.turn, out);
         }
@@ -55,6 +60,14 @@ impl Session {
 
     /// Says what one speaker said in full, and records it.
     pub(super) fn finish_utterance(&mut self, role: Role, out: &mut Vec<Output>) {
+        let turn = match role {
+            Role::User => self.turns.of_user(false),
+            Role::Assistant => self.current_turn(),
+        };
+        self.finish_utterance_of(role, turn, out);
+    }
+
+    fn finish_utterance_of(&mut self, role: Role, turn: u64, out: &mut Vec<Output>) {
         let Some(utterance) = self.transcript.finish(role) else {
             return;
         };
@@ -73,11 +86,15 @@ impl Session {
                 images: images.clone(),
             }));
         }
-        self.record_said(*role, text, out);
+        self.record_said(*role, text, turn, out);
     }
 
-    pub(super) fn record_said(&mut self, role: Role, text: &str, out: &mut Vec<Output>) {
-        let turn = self.turns.current().map_or(0, |turn| turn.number);
+    /// The number of the turn under way; 0 where there is none.
+    pub(super) fn current_turn(&self) -> u64 {
+        self.turns.current().map_or(0, |turn| turn.number)
+    }
+
+    pub(super) fn record_said(&mut self, role: Role, text: &str, turn: u64, out: &mut Vec<Output>) {
         let mut text = Sensitive(text.to_owned());
         // As it is kept here, so that the conversation's account and a session's own can be compared.
         transcript::cut(&mut text, usize::MAX);
@@ -99,6 +116,11 @@ impl Session {
             self.deadlines
                 .set(Deadline::Farewell, self.now + unplayed + grace);
         }
+    }
+
+    /// Nothing more will come of the farewell: what of it has come is still to be heard.
+    pub(super) fn hear_farewell_out(&mut self, out: &mut Vec<Output>) {
+        self.await_farewell(self.audio_ends.since(self.now), out);
     }
 
     /// An end that was asked for is never forgotten: at once where it says so, at latest when the model stays silent.
@@ -124,6 +146,7 @@ impl Session {
     }
 
     pub(super) fn on_playback_done(&mut self, out: &mut Vec<Output>) {
+        self.audio_ends = self.now;
         let is_spoken = self.turns.current().is_none();
         if is_spoken && self.state.get().pending_end.is_some() {
             self.end_by_intent(out);

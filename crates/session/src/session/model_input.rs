@@ -36,11 +36,14 @@ impl Session {
                 self.heard_provider(out);
                 self.connection.owes_turn_end = false;
                 self.stop_discarding(out);
-                if let Some(turn) = self.turns.current_mut() {
+                // The answer that was interrupted is not the one to what the user said then.
+                let heard = self.turns.current_mut().filter(|turn| turn.heard_model);
+                if let Some(turn) = heard {
                     turn.generation_complete = true;
                 }
                 self.state.set_generating(false);
             }
+            ModelEvent::Unplayed(unplayed) => self.audio_ends = self.now + unplayed,
             ModelEvent::TurnComplete { idle, unplayed, .. } => {
                 self.on_turn_complete(idle, unplayed, out)
             }
@@ -176,7 +179,7 @@ impl Session {
             citations: Vec::new(),
             images: Vec::new(),
         }));
-        self.record_said(Role::User, text, out);
+        self.record_said(Role::User, text, self.current_turn(), out);
     }
 
     /// Transcripts may trail their turn, so that they begin none.
@@ -233,7 +236,8 @@ impl Session {
     fn heard_user(&mut self, out: &mut Vec<Output>) {
         self.connection.plan.said();
         self.postpone_farewell();
-        if let Some(turn) = self.turns.heard_user(self.now) {
+        let recorded = self.transcript.recorded();
+        if let Some(turn) = self.turns.heard_user(self.now, recorded) {
             out.push(Output::Event(SessionEvent::TurnStarted { turn }));
         }
     }
@@ -268,6 +272,7 @@ impl Session {
         let under_way = self.turns.current().filter(|turn| turn.heard_model);
         let is_complete = under_way.is_none_or(|turn| turn.generation_complete);
         out.push(Output::DiscardAudio);
+        self.audio_ends = self.now;
         self.told.discarding_audio = true;
         if under_way.is_some() {
             self.connection.owes_turn_end = true;

@@ -4,6 +4,7 @@
 use super::Session;
 use crate::client::ClientUpdate;
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
+use crate::event::TurnSummary;
 use crate::facts::{Delivered, DeliveryKey, Slot};
 use crate::io::{LedgerEntry, OpenQuestion, OutcomeState, Output, TokenHash};
 use crate::model::{HistoryEntry, Role};
@@ -25,17 +26,25 @@ use windlass_tool::sensitive::Sensitive;
 impl Session {
     /// What a session that takes this one's place has to know. What the store keeps by itself is not in it.
     pub fn snapshot(&self) -> Snapshot {
-        let open_turn = self.open_turn();
+        let unanswered: Vec<u64> = self.unanswered_turns().collect();
+        let open_turn = self.open_turn(&unanswered);
+        let turns_begun = self.turns.last_number();
         let state = self.state.get();
         let questions = self.confirmations.iter_unresolved();
         Snapshot {
             version: SNAPSHOT_VERSION,
             began_unix_ms: self.began_unix_ms,
-            history: self.history_but_for(open_turn.as_ref().map(|turn| turn.number)),
+            history: self.history_but_for(match &open_turn {
+                Some(_) => &unanswered,
+                None => &[],
+            }),
             pending_request: self.config.pending_request.clone().map(Sensitive),
-            turns_begun: self.turns.last_number(),
+            turns_begun: open_turn
+                .as_ref()
+                .map_or(turns_begun, |open| open.number.max(turns_begun)),
             inputs: self.turns.inputs(),
             open_turn,
+            waiting_texts: self.connection.waiting_texts.clone(),
             last_call: self.calls.last_number(),
             questions: questions
                 .map(|question| AskedQuestion {
@@ -50,22 +59,28 @@ impl Session {
         }
     }
 
-    /// The turn under way, where the model has not said everything and the user's words are known.
-    fn open_turn(&self) -> Option<OpenTurn> {
-        let turn = self.turns.current()?;
-        let words = self.words_of(turn.number);
-        (!turn.generation_complete && !words.is_empty()).then(|| OpenTurn {
-            number: turn.number,
+    /// The turn under way, where the model has not said everything and the user's words are known, with what the user said into
+    /// the answer; else the turn that this begins.
+    fn open_turn(&self, unanswered: &[u64]) -> Option<OpenTurn> {
+        let number = *unanswered.first()?;
+        let words = self.words_of(unanswered);
+        let current = self.turns.current();
+        let current = current.filter(|turn| turn.number == number);
+        (!words.is_empty()).then(|| OpenTurn {
+            number,
             words: Sensitive(words),
-            summary: turn.summary,
-            loops: turn.history.saved(),
+            summary: current.map_or_else(TurnSummary::default, |turn| turn.summary),
+            loops: current.map_or_else(
+                || LoopHistory::default().saved(),
+                |turn| turn.history.saved(),
+            ),
         })
     }
 
     /// The newest of what was said, within the limit of a transcript.
-    fn history_but_for(&self, open_turn: Option<u64>) -> Vec<HistoryEntry> {
+    fn history_but_for(&self, unanswered: &[u64]) -> Vec<HistoryEntry> {
         let said = self.transcript.after(0);
-        let said = said.filter(|entry| Some(entry.turn) != open_turn);
+        let said = said.filter(|entry| !unanswered.contains(&entry.turn));
         let mut history = self.config.history.clone();
         history.extend(said.map(|entry| HistoryEntry {
             role: entry.role,
@@ -110,6 +125,7 @@ impl Session {
         }
         self.connection.is_lost = true;
         self.take_up_turns(snapshot.turns_begun, snapshot.inputs, snapshot.open_turn);
+        self.connection.waiting_texts = snapshot.waiting_texts;
         self.state.restore(
             snapshot.pending_end.map(Sensitive::into_inner),
             snapshot.pending_message.map(Sensitive::into_inner),

@@ -101,6 +101,14 @@ impl Running {
                 };
                 self.input(Input::Model(event), client, now);
             }
+            ModelEvent::GenerationComplete => {
+                let unplayed = self.pump.unplayed(self.timestamp(now));
+                let mut inputs = VecDeque::from([Input::Model(event)]);
+                if !unplayed.is_zero() {
+                    inputs.push_front(Input::Model(ModelEvent::Unplayed(unplayed)));
+                }
+                self.feed(inputs, client, now);
+            }
             other => self.input(Input::Model(other), client, now),
         }
     }

@@ -19,7 +19,7 @@ use windlass_session::io::{
 };
 use windlass_session::limits::Limits;
 use windlass_session::session::{Session, SessionConfig};
-use windlass_session::snapshot::{Snapshot, is_worth_saving};
+use windlass_session::snapshot::{Snapshot, brings_words, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::Finding;
 use windlass_tool::id::{ConversationId, EffectId, SessionId, UserId};
@@ -199,10 +199,12 @@ impl Bench {
         let mut inputs = vec![input];
         while !inputs.is_empty() {
             let mut outputs = Vec::new();
-            self.session
-                .handle(self.now, inputs.remove(0), &mut outputs);
+            let input = inputs.remove(0);
+            let is_typed = brings_words(&input);
+            self.session.handle(self.now, input, &mut outputs);
             text.push_str(&render_all(&outputs));
-            if outputs.iter().any(is_worth_saving) && !self.is_disk_full {
+            let is_news = is_typed || outputs.iter().any(is_worth_saving);
+            if is_news && !self.is_disk_full {
                 self.saved = saved(&self.session);
             }
             for output in &outputs {

@@ -80,6 +80,9 @@ pub(crate) fn parse(line: &str) -> Input {
             finished: false,
         }),
         "audio" => model(ModelEvent::AudioStarted),
+        "unplayed" => model(ModelEvent::Unplayed(Duration::from_millis(
+            rest.parse().unwrap(),
+        ))),
         "generated" => model(ModelEvent::GenerationComplete),
         "done" => model(ModelEvent::TurnComplete {
             idle: true,
