@@ -18,7 +18,8 @@ use windlass_provider::gemini_live::{
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{
-    AdmittedCall, Input, Output, RateDecision, Reservation, ReservationError, ReservationRefusal,
+    AdmittedCall, Input, Output, RateDecision, Remembered, Reservation, ReservationError,
+    ReservationRefusal, ReserveRequest,
 };
 use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, ModelEvent, ModelProfile};
@@ -191,6 +192,15 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
+    fn reserve(&mut self, request: ReserveRequest) {
+        self.effects += 1;
+        let minted = EffectId::new(format!("effect-{}", self.effects));
+        self.inputs.push_back(Input::Reserved(Reservation {
+            call: request.call,
+            outcome: Ok(request.effect_id.unwrap_or(minted)),
+        }));
+    }
+
     fn obey(&mut self, outputs: Vec<Output>) -> Result<(), Box<dyn Error>> {
         for output in outputs {
             match output {
@@ -199,15 +209,10 @@ impl<'a> Conversation<'a> {
                     let call = call.call();
                     self.inputs.push_back(Input::CallFinished { call, result });
                 }
-                Output::ReadLedger => self.inputs.push_back(Input::Ledger(Ok(Vec::new()))),
-                Output::Reserve(request) => {
-                    self.effects += 1;
-                    let minted = EffectId::new(format!("effect-{}", self.effects));
-                    self.inputs.push_back(Input::Reserved(Reservation {
-                        call: request.call,
-                        outcome: Ok(request.effect_id.unwrap_or(minted)),
-                    }));
-                }
+                Output::ReadLedger => self
+                    .inputs
+                    .push_back(Input::Ledger(Ok(Remembered::default()))),
+                Output::Reserve(request) => self.reserve(*request),
                 // What the server's store makes durable is kept by nobody here.
                 Output::RecordOutcome(record) => self.inputs.push_back(Input::Recorded {
                     effect_id: record.effect_id,
@@ -246,6 +251,7 @@ impl<'a> Conversation<'a> {
                 }
                 // There is no player here whose audio would have to be held back or thrown away.
                 Output::AbortCall { .. }
+                | Output::NoteReading
                 | Output::AwaitEffect { .. }
                 | Output::FindApproval { .. }
                 | Output::DeclineConfirmation { .. }

@@ -236,6 +236,7 @@ impl CallPath {
                 self.notices += 1;
             }
             Output::ReadLedger
+            | Output::NoteReading
             | Output::RequestConfirmation(_)
             | Output::DeclineConfirmation { .. }
             | Output::WithdrawConfirmation { .. }

@@ -8,7 +8,7 @@ use crate::path;
 use serde_json::json;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use windlass_session::io::{Input, Output};
+use windlass_session::io::{Input, Output, Remembered};
 use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
 use windlass_session::session::Session;
 use windlass_session::snapshot::is_worth_saving;
@@ -106,7 +106,10 @@ fn talk(kit: &Kit, minutes: u32) -> Result<(Session, u32), String> {
     let ready = ModelEvent::Ready {
         provider_session_id: None,
     };
-    take(Timestamp::default(), Input::Ledger(Ok(Vec::new())));
+    take(
+        Timestamp::default(),
+        Input::Ledger(Ok(Remembered::default())),
+    );
     take(Timestamp::default(), Input::Connection(connected));
     take(Timestamp::default(), Input::Model(ready));
     for turn in 0..minutes * TURNS_PER_MINUTE {

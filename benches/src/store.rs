@@ -106,6 +106,7 @@ fn request(number: u32) -> Reserve {
         tool_version: "1.0.0".to_owned(),
         fingerprint: hash,
         grant: Some(hash),
+        read_by_none_but: None,
         intent: Sensitive("{\"x\":\"about as long as the intention of a call is\"}".repeat(5)),
         now_unix_ms: NOW_UNIX_MS,
     }

@@ -6,6 +6,7 @@ use crate::executor::{Executor, Report};
 use crate::journal::Journal;
 use crate::pump::AudioCounts;
 use crate::rate::RateLimiter;
+use crate::store_thread::Reading;
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -72,6 +73,8 @@ pub(crate) struct CallDriver {
     pub(crate) executor: Executor,
     world: Arc<dyn World>,
     shared: Shared,
+    /// No other session is of its conversation, or will be.
+    is_alone: bool,
     asked: Vec<Asked>,
     /// This session's effects, from the wish to reserve each until its outcome is being stored.
     claims: HashMap<EffectId, Claim>,
@@ -93,6 +96,7 @@ impl CallDriver {
             identity,
             world,
             shared,
+            is_alone: false,
             asked: Vec::new(),
             claims: HashMap::new(),
             told_of: Vec::new(),
@@ -100,9 +104,17 @@ impl CallDriver {
         }
     }
 
+    /// No other session is of the conversation, or will be: nobody has to be told what is read in it.
+    pub(crate) fn alone(mut self) -> Self {
+        self.is_alone = true;
+        self
+    }
+
     fn read_ledger(&mut self, inputs: &mut VecDeque<Input>) {
-        let work = effects::ledger(&self.identity, self.now_unix_ms());
-        let answer = self.shared.store.ask(work);
+        let under_way = self.shared.store.under_way().clone();
+        let work = effects::ledger(&self.identity, under_way, self.now_unix_ms());
+        // A turn by text has its answers marked together with what was said.
+        let answer = self.shared.store.ask_behind_all(work);
         let become_input = |answer: Result<Option<Input>, StoreUnavailable>| {
             answer.unwrap_or_else(|error| {
                 tracing::error!(%error, "the ledger could not be read, so that no change can start");
@@ -188,6 +200,7 @@ impl CallDriver {
                 let answer = self.shared.store.ask(effects::mark_answered(effect_id));
                 self.expect(answer, told("an answer could not be marked"), inputs);
             }
+            Output::NoteReading => self.note_reading(inputs),
             Output::Reserve(request) => self.reserve(&request, inputs),
             Output::RecordOutcome(record) => self.record(&record, inputs),
             Output::Lookup(lookup) => self.look_up(lookup, inputs),
@@ -302,6 +315,19 @@ impl CallDriver {
             Some(effects::recorded(effect_id, &answer))
         };
         self.expect(answer, become_input, inputs);
+    }
+
+    fn note_reading(&mut self, inputs: &mut VecDeque<Input>) {
+        if self.is_alone {
+            return;
+        }
+        let answer = self.shared.store.note_reading(Reading {
+            conversation_id: self.identity.conversation_id.clone(),
+            session_id: self.identity.session_id.clone(),
+            now_unix_ms: self.now_unix_ms(),
+        });
+        let become_input = told("that a conversation holds what others wrote could not be stored");
+        self.expect(answer, |answer| become_input(answer.map(|()| None)), inputs);
     }
 
     fn claim(&self, effect_id: &EffectId) -> Option<Claim> {

@@ -5,7 +5,7 @@ mod inherited;
 mod snapshots;
 
 use crate::ids::{self, NoRandomness};
-use crate::store_thread::{Pending, StoreHandle};
+use crate::store_thread::{Pending, Reading, StoreHandle};
 use crate::subscriber::SessionIdentity;
 pub use inherited::{Ended, inherited};
 pub(crate) use inherited::{approval, unsought};
@@ -15,8 +15,8 @@ pub(crate) use snapshots::known_question;
 pub use snapshots::{Left, SnapshotStore, TakeOver};
 use std::sync::Arc;
 use windlass_session::io::{
-    ConfirmationRequest, Input, LedgerEntry, OutcomeRecord, OutcomeState, Proposed, Reservation,
-    ReservationError, ReservationRefusal, ReserveRequest, Spared, TokenHash, Wish,
+    ConfirmationRequest, Input, LedgerEntry, OutcomeRecord, OutcomeState, Proposed, Remembered,
+    Reservation, ReservationError, ReservationRefusal, ReserveRequest, Spared, TokenHash, Wish,
 };
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
@@ -47,6 +47,8 @@ pub trait EffectStore: SnapshotStore {
     fn ask_behind_all(&self, work: Work) -> Answer<Option<Input>>;
     fn reserve(&self, request: Reserve) -> Answer<Reserved>;
     fn record(&self, outcome: Outcome) -> Answer<Recorded>;
+    /// Notes that a model of this conversation has read what others wrote, before whatever is asked later.
+    fn note_reading(&self, reading: Reading) -> Answer<()>;
 }
 
 /// An answer of the store: at hand already, or to be awaited.
@@ -84,12 +86,17 @@ impl EffectStore for StoreHandle {
     fn record(&self, outcome: Outcome) -> Answer<Recorded> {
         Answer::Pending(StoreHandle::record(self, outcome))
     }
+
+    fn note_reading(&self, reading: Reading) -> Answer<()> {
+        Answer::Pending(StoreHandle::note_reading(self, reading))
+    }
 }
 
 /// A store that is asked where it stands: for one session at a time, and for tests.
 pub struct DirectStore {
     store: Arc<dyn Store>,
     under_way: UnderWay,
+    is_of_one_session: bool,
 }
 
 impl DirectStore {
@@ -97,6 +104,15 @@ impl DirectStore {
         Self {
             store,
             under_way: UnderWay::default(),
+            is_of_one_session: false,
+        }
+    }
+
+    /// The same for a session whose conversation no other one is of: what is read in it is not written down.
+    pub fn of_one_session(store: Arc<dyn Store>) -> Self {
+        Self {
+            is_of_one_session: true,
+            ..Self::new(store)
         }
     }
 }
@@ -121,6 +137,13 @@ impl EffectStore for DirectStore {
     fn record(&self, outcome: Outcome) -> Answer<Recorded> {
         Answer::Ready(self.store.ask(|transaction| transaction.record(&outcome)))
     }
+
+    fn note_reading(&self, reading: Reading) -> Answer<()> {
+        Answer::Ready(match self.is_of_one_session {
+            true => Ok(()),
+            false => self.store.ask(|transaction| reading.note(transaction)),
+        })
+    }
 }
 
 /// What another session has made of an effect that one is about to look up; nothing where it is not settled.
@@ -144,16 +167,31 @@ pub(crate) fn awaited(call: CallNumber, effect_id: EffectId) -> Work {
     })
 }
 
-pub(crate) fn ledger(session: &SessionIdentity, now_unix_ms: u64) -> Work {
+pub(crate) fn ledger(session: &SessionIdentity, under_way: UnderWay, now_unix_ms: u64) -> Work {
     let conversation = session.conversation_id.clone();
     Box::new(move |transaction| {
         let effects = snapshots::changed(transaction, &conversation, now_unix_ms)?;
-        Ok(Some(known(effects)))
+        let has_read = transaction.has_read(&conversation, now_unix_ms)?;
+        let remembered = remembered(effects, has_read, &under_way);
+        Ok(Some(Input::Ledger(Ok(remembered))))
     })
 }
 
-fn known(effects: Vec<Effect>) -> Input {
-    Input::Ledger(Ok(effects.into_iter().map(ledger_entry).collect()))
+fn remembered(effects: Vec<Effect>, has_read: bool, under_way: &UnderWay) -> Remembered {
+    Remembered {
+        effects: ledger_entries(effects, under_way),
+        has_read,
+    }
+}
+
+/// Whoever is at an effect lets go of it when its outcome is stored, so that one without an outcome which nobody is at has lost
+/// its process.
+pub(crate) fn ledger_entries(effects: Vec<Effect>, under_way: &UnderWay) -> Vec<LedgerEntry> {
+    let entry = |effect: Effect| LedgerEntry {
+        is_under_way: effect.state.is_open() && !under_way.is_free(&effect.effect_id),
+        ..ledger_entry(effect)
+    };
+    effects.into_iter().map(entry).collect()
 }
 
 /// What is told to the core where the ledger cannot be read.
@@ -175,6 +213,7 @@ pub(crate) fn ledger_entry(effect: Effect) -> LedgerEntry {
             EffectState::Reserved | EffectState::Unknown => OutcomeState::Unknown,
         },
         is_answered: effect.is_answered,
+        is_under_way: false,
         reserved_at_unix_ms: effect.reserved_at_unix_ms,
     }
 }
@@ -333,6 +372,7 @@ pub(crate) fn reserve(
         tool_version: request.tool_version.to_string(),
         fingerprint: request.fingerprint,
         grant: request.grant,
+        read_by_none_but: request.minds_reading.then(|| session.session_id.clone()),
         intent: Sensitive(intent.to_string()),
         now_unix_ms,
     })
@@ -356,6 +396,7 @@ fn refused(refusal: ReserveRefusal) -> ReservationRefusal {
         ReserveRefusal::Open(effect) => ReservationRefusal::Open(effect.effect_id),
         ReserveRefusal::Done(effect) => ReservationRefusal::Done(response_of(&effect)),
         ReserveRefusal::Full => ReservationRefusal::Full,
+        ReserveRefusal::Read => ReservationRefusal::Read,
         ReserveRefusal::Grant(refusal) => match refusal {
             GrantRefusal::Unknown | GrantRefusal::Foreign => ReservationRefusal::GrantUnknown,
             GrantRefusal::Expired => ReservationRefusal::GrantExpired,

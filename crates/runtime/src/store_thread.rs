@@ -1,16 +1,16 @@
 //! The one thread that writes the store. Requests that come while it is at work share the next transaction, so that they
-//! share one flush of the disk, too; what nobody waits for is gathered for a moment first. Owns the outcomes that could not
-//! be stored yet; knows no session.
+//! share one flush of the disk, too; what nobody waits for is gathered for a moment first. Owns what must not be lost and could
+//! not be stored yet; knows no session.
 
 mod queue;
 mod request;
 mod unrecorded;
 
-pub use request::Pending;
+pub use request::{Pending, Reading};
 
 use crate::audit::Audit;
 use queue::{Place, Queue};
-use request::{Job, Kind, Request, Unawaited};
+use request::{Job, Kind, Lasting, Request, Unawaited};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -25,14 +25,15 @@ use windlass_store::{
 #[derive(Clone, Copy, Debug)]
 pub struct StoreSettings {
     /// Requests that wait for the disk; more are refused at once. Outcomes never are: there are no more of them than changes
-    /// that were let start.
+    /// that were let start. Neither is it that a conversation holds what others wrote, which each session says once.
     pub waiting_max: usize,
     /// Requests that share one transaction. The more there are, the longer the first of them waits.
     pub batch_max: usize,
     /// How long requests that nobody waits for are gathered, for one transaction and one flush: as much is lost of them where
     /// the process is killed.
     pub gathering: Duration,
-    /// Outcomes that are kept in memory because the disk did not take them.
+    /// Outcomes that are kept in memory because the disk did not take them, and conversations of which it is known in memory alone
+    /// that they hold what others wrote.
     pub unrecorded_max: usize,
     /// How often those are tried again where no request does it.
     pub retry: Duration,
@@ -219,7 +220,18 @@ impl StoreHandle {
         let recorded = outcome.clone();
         let (job, pending) = Request::new(
             move |transaction: &mut dyn Transaction| transaction.record(&recorded),
-            Kind::Outcome(outcome),
+            Kind::Lasting(Lasting::Outcome(outcome)),
+        );
+        self.push(Box::new(job), Place::Next);
+        pending
+    }
+
+    /// Notes that a conversation holds what others wrote. Where the disk does not take it, it is kept as an outcome is.
+    pub fn note_reading(&self, reading: Reading) -> Pending<()> {
+        let noted = reading.clone();
+        let (job, pending) = Request::new(
+            move |transaction: &mut dyn Transaction| noted.note(transaction),
+            Kind::Lasting(Lasting::Reading(reading)),
         );
         self.push(Box::new(job), Place::Next);
         pending
@@ -331,9 +343,9 @@ impl Worker {
 
     fn answer(&mut self, job: Box<dyn Job>, committed: Result<(), StoreUnavailable>) {
         if committed.is_err()
-            && let Some(outcome) = job.kind().outcome()
+            && let Some(lasting) = job.kind().lasting()
         {
-            self.unrecorded.keep(outcome.clone());
+            self.unrecorded.keep(lasting.clone());
         }
         job.answer(committed);
     }

@@ -37,6 +37,8 @@ pub(crate) struct Call {
     pub(crate) phase: Phase,
     /// Whether the model waits for it.
     pub(crate) blocks: bool,
+    /// The limits that sessions share were charged for it, before it was known that the user has to be asked.
+    pub(crate) is_charged: bool,
     /// False once the call was taken back: its result is recorded, and not spoken of.
     pub(crate) spoken: bool,
     /// It does not start any more, whatever the store says.
@@ -109,6 +111,7 @@ impl Call {
             started: None,
             phase: Phase::CheckingRate,
             blocks,
+            is_charged: false,
             spoken: true,
             is_taken_back: false,
             attached: Vec::new(),
@@ -121,6 +124,7 @@ impl Call {
             fingerprint: self.fingerprint,
             kept_effect: self.kept_effect.clone(),
             earlier: self.earlier.clone(),
+            is_charged: self.is_charged,
             phase: Phase::Waiting,
             ..Self::new(self.facts.clone(), false)
         }

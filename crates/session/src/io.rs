@@ -29,7 +29,7 @@ pub enum Input {
     Connection(ConnectionEvent),
     Client(ClientEvent),
     /// The answer to [`Output::ReadLedger`]. Until it has come no change starts.
-    Ledger(Result<Vec<LedgerEntry>, ReservationError>),
+    Ledger(Result<Remembered, ReservationError>),
     /// What an earlier session of the conversation left open. Given once, after the ledger and before the client is heard.
     Continued(Continued),
     /// What the session before this one left, whose process has ended; it holds the ledger's entries, too. Given once,
@@ -89,6 +89,15 @@ pub enum Input {
     Tick,
 }
 
+/// What the store has of a conversation when one of its sessions begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Remembered {
+    /// Its effects of the last day, oldest first.
+    pub effects: Vec<LedgerEntry>,
+    /// A model has read in it what others wrote.
+    pub has_read: bool,
+}
+
 /// One effect of the conversation, as the ledger has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LedgerEntry {
@@ -100,6 +109,9 @@ pub struct LedgerEntry {
     pub response: Option<Arc<ToolResponse>>,
     /// Whether the answer has reached the model.
     pub is_answered: bool,
+    /// Another session of this process is at it, so that its end will be known.
+    #[serde(default)]
+    pub is_under_way: bool,
     /// In milliseconds since the Unix epoch.
     pub reserved_at_unix_ms: u64,
     /// What it was asked for with. How often the user had said something says nothing to another session, unless that has
@@ -149,9 +161,6 @@ pub struct Continued {
     /// What the user has declined, for the same; nothing came of it.
     #[serde(default)]
     pub declined: Vec<AnsweredQuestion>,
-    /// Whether the model has read there what others wrote: what it said of it is in its history still.
-    #[serde(default)]
-    pub external_in_context: bool,
 }
 
 /// A question that the user has answered: its approval has been used, or it was declined.
@@ -225,6 +234,8 @@ pub enum ReservationRefusal {
     Done(Option<Arc<ToolResponse>>),
     /// The conversation has as many effects as the store keeps.
     Full,
+    /// A model of the conversation has read what others wrote, in another session. It runs with a grant alone.
+    Read,
     /// The store does not keep arguments of this length, so that nobody can be asked about them.
     QuestionTooLong,
     /// The conversation has as many open questions as the store keeps.
@@ -248,8 +259,11 @@ pub enum RateDecision {
 /// What the driver is to do, in this order. What is large and rare is boxed, because every output is moved several times.
 #[derive(Debug)]
 pub enum Output {
-    /// Read what the ledger knows of the conversation's effects of the last day, and answer with [`Input::Ledger`].
+    /// Read what the store has of the conversation, the effects of the last day above all, and answer with [`Input::Ledger`].
     ReadLedger,
+    /// The model is given what others wrote: store that of the conversation, before any session of it reserves a change. Said
+    /// once.
+    NoteReading,
     /// Mint a token, store what the user is to be asked, durably, and answer with [`Input::Proposed`].
     RequestConfirmation(Box<ConfirmationRequest>),
     /// The user said no: the token must never count, not even after a restart.
@@ -360,6 +374,8 @@ pub struct ReserveRequest {
     pub wish: Wish,
     /// The token with which the user approved it.
     pub grant: Option<TokenHash>,
+    /// Refuse it where a model has read what others wrote in another session of the conversation.
+    pub minds_reading: bool,
 }
 
 /// How an effect ended.

@@ -23,6 +23,7 @@ mod deadlines;
 pub mod event;
 pub mod facts;
 mod hash;
+mod inherited;
 pub mod io;
 pub mod journal;
 pub mod limits;

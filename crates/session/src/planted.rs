@@ -78,10 +78,12 @@ pub enum PlantedBug {
     ClaimsByChance,
     /// Has the model speak of every result at once.
     InterruptsForResults,
+    /// Does not tell the store that its model has read what others wrote.
+    KeepsReadingsToItself,
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -118,6 +120,7 @@ impl PlantedBug {
         Self::StaysToTheEnd,
         Self::ClaimsByChance,
         Self::InterruptsForResults,
+        Self::KeepsReadingsToItself,
     ];
 }
 

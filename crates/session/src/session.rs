@@ -28,7 +28,7 @@ use crate::event::{EndReason, SessionEvent, StateChange};
 use crate::io::{Input, Output, TokenHash};
 use crate::limits::Limits;
 use crate::model::{HistoryEntry, ModelProfile};
-use crate::policy::Deliveries;
+use crate::policy::{Deliveries, Settled};
 use crate::state::StateController;
 use crate::time::Timestamp;
 use crate::transcript::Transcript;
@@ -82,8 +82,10 @@ pub struct Session {
     sought: Vec<(TokenHash, bool)>,
     unsettled: ledger::Unsettled,
     notices: notice::Notices,
-    /// The model has read text that others wrote.
+    /// The model has read text that others wrote, here or in another session of the conversation.
     pub(crate) external_in_context: bool,
+    /// The store has been told that it was here.
+    is_reading_noted: bool,
     /// From which the jitter of retries comes.
     seed: u64,
     /// When the first session of this one's line began, in milliseconds since the Unix epoch: a session whose process
@@ -159,6 +161,7 @@ impl Session {
             unsettled: ledger::Unsettled::default(),
             notices: notice::Notices::default(),
             external_in_context: false,
+            is_reading_noted: false,
             seed,
             began_unix_ms: config.started_unix_ms,
             blocks_made: 0,
@@ -248,11 +251,6 @@ impl Session {
         self.calls.iter().any(|call| call.tool().writes())
     }
 
-    /// Whether the model has read what others wrote, here or in the session that this one goes on from.
-    pub fn has_read_external(&self) -> bool {
-        self.external_in_context
-    }
-
     /// Whether the user is asked the question of this token and has not answered.
     pub fn asks(&self, token_hash: &TokenHash) -> bool {
         let mut open = self.confirmations.iter_open();
@@ -327,6 +325,18 @@ impl Session {
         }
         if has_bug!(self, NeverRests) {
             self.deadlines.set(Deadline::RecordAgain, self.now);
+        }
+    }
+
+    /// The model is given this to read. What others wrote may come up again in each session of the conversation.
+    pub(crate) fn note_reading(&mut self, settled: &Settled, out: &mut Vec<Output>) {
+        if !settled.quoted || !settled.response.is_ok() {
+            return;
+        }
+        self.external_in_context = true;
+        let is_noted = std::mem::replace(&mut self.is_reading_noted, true);
+        if !is_noted && !has_bug!(self, KeepsReadingsToItself) {
+            out.push(Output::NoteReading);
         }
     }
 

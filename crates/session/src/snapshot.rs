@@ -74,6 +74,9 @@ pub struct Restored {
     pub snapshot: Snapshot,
     /// The conversation's effects of the last day.
     pub effects: Vec<LedgerEntry>,
+    /// A model of the conversation has read what others wrote, in whichever session.
+    #[serde(default)]
+    pub has_read: bool,
     /// The conversation's questions whose time is not up, answered ones too.
     pub questions: Vec<KnownQuestion>,
 }

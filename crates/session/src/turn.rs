@@ -206,13 +206,14 @@ impl Turns {
     /// The model said or asked something. Returns the turn that this begins, if it begins one. As nothing of ours caused it
     /// then, a user who can speak must have said what the provider has not written down, or not yet (`docs/policies.md`, "Turns").
     pub(crate) fn model_output(&mut self, now: Timestamp) -> Option<u64> {
+        let is_ours = self.continues.is_some();
         let begun = if self.current.is_some() {
             None
         } else if let Some(turn) = self.revivable() {
             self.current = Some(turn);
             None
         } else {
-            if self.is_microphone_open && !self.may_repeat {
+            if self.is_microphone_open && !self.may_repeat && !is_ours {
                 self.count_input();
             }
             Some(self.begin(now))

@@ -3,7 +3,7 @@
 
 use crate::grant::{Grant, GrantRefusal};
 use crate::{Hash, StoreUnavailable, TIME_MAX_UNIX_MS};
-use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
+use windlass_tool::id::{ConversationId, EffectId, SessionId, ToolId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// Intended changes in the outside world, each kept from before it starts until its retention ends.
@@ -60,6 +60,9 @@ pub struct Reserve {
     pub fingerprint: Hash,
     /// The hash of the token with which the user approved it.
     pub grant: Option<Hash>,
+    /// Refused where a model has read what others wrote in any other session of the conversation; `None` where that does not
+    /// matter.
+    pub read_by_none_but: Option<SessionId>,
     /// What the audit is to know of the intention, as JSON: enough to say afterwards what was begun, should nothing ever
     /// be heard of it again.
     pub intent: Sensitive<String>,
@@ -83,6 +86,9 @@ pub enum ReserveRefusal {
     Grant(GrantRefusal),
     /// The conversation has as many effects as the ledger keeps of one.
     Full,
+    /// A model of the conversation has read what others wrote, which the request does not allow. It could have been reserved
+    /// otherwise.
+    Read,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +222,8 @@ pub(crate) struct Found {
     pub(crate) open_wish: Option<Effect>,
     /// Effects of the conversation.
     pub(crate) effects: usize,
+    /// The request minds what was read in the conversation, and something was.
+    pub(crate) is_read: bool,
 }
 
 /// Whether an effect may be reserved: the rule of every store. The grant is judged first, so that a second click learns
@@ -253,6 +261,9 @@ pub(crate) fn decide(request: &Reserve, found: Found, effects_max: usize) -> Res
             }
             EffectState::Succeeded => return refused(ReserveRefusal::Done(Box::new(effect))),
         },
+    }
+    if found.is_read {
+        return refused(ReserveRefusal::Read);
     }
     Reserved::Reserved
 }

@@ -6,6 +6,7 @@ mod grant;
 mod ledger;
 mod limits;
 mod memory;
+mod reading;
 mod snapshot;
 mod sqlite;
 
@@ -19,6 +20,7 @@ pub use ledger::{
 };
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
+pub use reading::Readings;
 pub use snapshot::{ResumeTokens, Saved, Snapshot, Snapshots};
 pub use sqlite::{DATABASE_FILE, OpenError, SqliteStore};
 
@@ -73,9 +75,9 @@ impl dyn Store + '_ {
 }
 
 /// All tables, within one transaction. A step that returns an error dooms the transaction.
-pub trait Transaction: Ledger + Grants + Conversations + Snapshots {}
+pub trait Transaction: Ledger + Grants + Conversations + Snapshots + Readings {}
 
-impl<T: Ledger + Grants + Conversations + Snapshots> Transaction for T {}
+impl<T: Ledger + Grants + Conversations + Snapshots + Readings> Transaction for T {}
 
 /// The store could not do what it was asked to. The texts are for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

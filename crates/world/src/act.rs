@@ -27,6 +27,9 @@ impl World {
         if !self.lanes[index].is_live() {
             return self.begin_or_resume(index);
         }
+        if self.lanes[index].reads_now() && self.random.one_in(8) {
+            return self.client_begins_anew(index);
+        }
         match self.random.below(40) {
             0..=16 => self.model_acts(index),
             17..=24 => self.user_acts(index),

@@ -124,6 +124,8 @@ counted!(
         ApprovalFound,
         QuestionTakenUp,
         TurnTakenUp,
+        BeganAfterReading,
+        ReadElsewhere,
         LedgerReserved,
         LedgerSucceeded,
         LedgerFailed,

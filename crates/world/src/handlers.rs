@@ -16,6 +16,7 @@ use windlass_tool::handler::{
 };
 use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::intent::{EndAfter, Intent};
+use windlass_tool::kind::Reach;
 
 /// How an attempt goes, chosen when it begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,7 @@ impl World {
         let run = Running {
             effect_id: effect_id.cloned(),
             writes,
+            reads: call.tool().reach == Reach::External,
             claim: claim.cloned(),
             will_request: false,
             started_us: now_us,

@@ -42,6 +42,8 @@ pub(crate) struct Past {
 pub(crate) struct Running {
     pub(crate) effect_id: Option<EffectId>,
     pub(crate) writes: bool,
+    /// It brings what others wrote.
+    pub(crate) reads: bool,
     /// To its effect, for as long as it runs.
     pub(crate) claim: Option<Claim>,
     /// It has still to ask the outside service.
@@ -64,6 +66,8 @@ pub(crate) struct Reservation {
     pub(crate) effect_id: EffectId,
     pub(crate) fingerprint: [u8; 32],
     pub(crate) grant: Option<TokenHash>,
+    /// The model of another session of the conversation had read what others wrote.
+    pub(crate) is_after_anothers_reading: bool,
 }
 
 /// A call as the model made it.
@@ -245,8 +249,12 @@ pub(crate) struct Saved {
 pub(crate) struct Ended {
     pub(crate) last_call: CallNumber,
     /// Each question's token, and the number by which the client knows its call.
-    pub(crate) questions: Vec<(CallNumber, TokenHash)>,
-    pub(crate) external_in_context: bool,
+    pub(crate) questions: Vec<(TokenHash, CallNumber)>,
+}
+
+/// The name of a conversation's session.
+pub(crate) fn session_id(home: usize, number: u32) -> SessionId {
+    SessionId::new(format!("session-{home}-{number}"))
 }
 
 /// The default limits, or ones that are soon reached.
@@ -354,11 +362,27 @@ impl Lane {
 
     /// The name of the present session.
     pub(crate) fn session_id(&self) -> SessionId {
-        SessionId::new(format!("session-{}-{}", self.home, self.number))
+        session_id(self.home, self.number)
     }
 
     pub(crate) fn is_live(&self) -> bool {
         self.session.is_some() && !self.watch.is_closed
+    }
+
+    /// Whether a handler is at something that others wrote.
+    pub(crate) fn reads_now(&self) -> bool {
+        let mut running = self.running.iter();
+        running.any(|((number, _), run)| *number == self.number && run.reads)
+    }
+
+    /// Whether whatever its model waits for was written by others.
+    pub(crate) fn only_reads(&self) -> bool {
+        let calls = self.watch.calls.values();
+        let open = calls.filter(|call| call.is_requested && call.ended == 0);
+        let asked = open.filter_map(|call| call.asked.as_ref());
+        asked
+            .map(|asked| &*asked.name)
+            .all(|name| name == tools::EXTERNAL)
     }
 
     pub(crate) fn call(&mut self, number: CallNumber) -> &mut CallFacts {

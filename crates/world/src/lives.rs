@@ -21,9 +21,10 @@ impl World {
     /// Where a session is, that was at a place.
     fn slot_of(&self, place: usize, session: u32) -> Option<usize> {
         let slots = self.slots_of(self.lanes[place].home);
-        slots
-            .into_iter()
-            .find(|slot| self.lanes[*slot].number == session)
+        slots.into_iter().find(|slot| {
+            let lane = &self.lanes[*slot];
+            lane.number == session && lane.session.is_some()
+        })
     }
 
     /// Gives a session an answer of its driver's.
@@ -37,12 +38,13 @@ impl World {
         drop(asked);
     }
 
-    /// The client leaves while a change runs, and begins the conversation anew: the session that it had runs the change to
-    /// its end, beside the next one.
+    /// The client leaves while a change runs, or while the model waits for something to read, and begins the conversation anew:
+    /// the session that it had ends beside the next one, at once or a while later, when it has run the change to its end.
     pub(crate) fn client_begins_anew(&mut self, index: usize) {
         let lane = &self.lanes[index];
         let changes = |((number, _), run): (&(u32, CallRef), &crate::lane::Running)| {
-            *number == lane.number && run.writes && run.claim.is_some()
+            let is_change = run.writes && run.claim.is_some();
+            *number == lane.number && (is_change || run.reads)
         };
         if !lane.is_live() || !lane.running.iter().any(changes) {
             return;
@@ -60,7 +62,14 @@ impl World {
         for (lane, _) in &mut self.unrecorded {
             *lane = if *lane == index { slot } else { *lane };
         }
-        self.feed(slot, input);
+        // What is asked for by two at once are two wishes: one that lives on beside the next changes nothing.
+        match self.lanes[slot].only_reads() && self.random.one_in(2) {
+            true => {
+                let after_us = self.random.below(6_000) * 1_000;
+                self.answer(slot, after_us, input);
+            }
+            false => self.feed(slot, input),
+        }
         if !self.is_broken() {
             match ended {
                 Some(ended) => self.go_on_by_text(index, ended),
@@ -114,6 +123,12 @@ impl World {
         let is_asking = !lane.watch.open_questions.is_empty();
         lane.running.clear();
         self.unrecorded.retain(|(lane, _)| *lane != index);
+        let lane = &self.lanes[index];
+        // What nobody was told is not known to those who come after.
+        let session = (lane.home, lane.number);
+        if self.unnoted.remove(&session) {
+            self.readers.remove(&session);
+        }
         self.trace(|| format!("lane {index} CRASHES"));
         self.a_replay_gives_the_same_outputs(index);
         let home = self.lanes[index].home;

@@ -3,7 +3,7 @@
 
 use crate::agenda::Due;
 use crate::count::{Fault, State};
-use crate::lane::Reservation;
+use crate::lane::{Reservation, session_id};
 use crate::world::{Question, StoreMood, World, written};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use windlass_session::client::{ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::EndReason;
 use windlass_session::io::{
     ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output,
-    Proposed, RateCharge, RateDecision, ReservationError, ReservationRefusal, ReserveRequest,
-    Spared, TokenHash,
+    Proposed, RateCharge, RateDecision, Remembered, ReservationError, ReservationRefusal,
+    ReserveRequest, Spared, TokenHash,
 };
 use windlass_session::model::LostReason;
 use windlass_store::{
-    Decline, GrantRefusal, Outcome, Proposal, Recorded, Renewal, Reserve, ReserveRefusal, Reserved,
-    Store, StoreUnavailable, Transaction,
+    Decline, Declined, GrantRefusal, Outcome, Proposal, Recorded, Renewal, Reserve, ReserveRefusal,
+    Reserved, Store, StoreUnavailable, Transaction,
 };
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::EffectId;
+use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::sensitive::Sensitive;
 
 /// Longer answers are not kept, as in the store's own default.
@@ -38,8 +38,9 @@ impl World {
                     user_id: self.lanes[index].user.clone(),
                     now_unix_ms: self.unix_ms(),
                 };
-                let is_stored =
-                    self.tell_store(|transaction| transaction.decline(&answer).map(drop));
+                // One whose time is up by the wall clock has nothing to decline, until that is set back.
+                let declined = self.ask_store(|transaction| transaction.decline(&answer));
+                let is_stored = matches!(declined, Ok(Declined::Declined(_)));
                 self.note_refusal(&token_hash, "the user had declined it", is_stored);
             }
             Output::WithdrawConfirmation { token_hash } => {
@@ -47,6 +48,7 @@ impl World {
                     self.tell_store(|transaction| transaction.revoke(&token_hash).map(drop));
                 self.note_refusal(&token_hash, "it was withdrawn", is_stored);
             }
+            Output::NoteReading => self.note_reading(index),
             Output::Reserve(request) => self.reserve(index, *request),
             Output::RecordOutcome(record) => self.record(index, record),
             Output::MarkAnswered { effect_id } => {
@@ -73,14 +75,7 @@ impl World {
                 self.answer(index, 0, Input::RateChecked { call, decision });
             }
             Output::StartCall(call) => self.start(index, &call),
-            Output::AbortCall { call, drop } => {
-                let lane = &mut self.lanes[index];
-                if call.attempt == LOOKUP_ATTEMPT {
-                    lane.lookups.remove(&call.call);
-                } else if drop {
-                    lane.running.remove(&(lane.number, call));
-                }
-            }
+            Output::AbortCall { call, drop } => self.abort(index, call, drop),
             Output::SendClient(ClientUpdate::ConfirmationRequest(question)) => {
                 self.hand_over_token(index, &question);
             }
@@ -95,6 +90,15 @@ impl World {
             | Output::SuppressAudio(_)
             | Output::HoldMicrophone(_)
             | Output::Event(_) => {}
+        }
+    }
+
+    fn abort(&mut self, index: usize, call: CallRef, drop: bool) {
+        let lane = &mut self.lanes[index];
+        if call.attempt == LOOKUP_ATTEMPT {
+            lane.lookups.remove(&call.call);
+        } else if drop {
+            lane.running.remove(&(lane.number, call));
         }
     }
 
@@ -229,9 +233,22 @@ impl World {
     fn read_ledger(&mut self, index: usize) {
         self.record_again();
         let conversation = self.lanes[index].conversation.clone();
-        let effects = self.ask_store(|transaction| transaction.effects_of(&conversation, 0));
-        let ledger = effects.map(|effects| self.ledger_of(effects));
-        self.answer_of_store(index, Input::Ledger(ledger));
+        let now_unix_ms = self.unix_ms();
+        let found = self.ask_store(|transaction| {
+            let effects = transaction.effects_of(&conversation, 0)?;
+            Ok((effects, transaction.has_read(&conversation, now_unix_ms)?))
+        });
+        let remembered = found.map(|(effects, has_read)| Remembered {
+            effects: self.ledger_of(effects),
+            has_read,
+        });
+        if remembered
+            .as_ref()
+            .is_ok_and(|remembered| remembered.has_read)
+        {
+            self.report.counts.state(State::BeganAfterReading);
+        }
+        self.answer_of_store(index, Input::Ledger(remembered));
     }
 
     fn propose(&mut self, index: usize, request: ConfirmationRequest) {
@@ -325,14 +342,21 @@ impl World {
             tool_version: request.tool_version.to_string(),
             fingerprint: request.fingerprint,
             grant: request.grant,
+            read_by_none_but: request.minds_reading.then(|| lane.session_id()),
             intent: Sensitive(serde_json::to_string(&request.wish).unwrap_or_default()),
             now_unix_ms: self.unix_ms(),
         };
         self.record_again();
         let outcome = match self.ask_store(|transaction| transaction.reserve(&reserve)) {
             Err(error) => Err(ReservationRefusal::Unavailable(error)),
-            Ok(Reserved::Refused(refusal)) => Err(self.refusal(refusal)),
+            Ok(Reserved::Refused(refusal)) => {
+                if refusal == ReserveRefusal::Read {
+                    self.report.counts.state(State::ReadElsewhere);
+                }
+                Err(self.refusal(refusal))
+            }
             Ok(Reserved::Reserved) => {
+                let is_after_anothers_reading = self.another_has_read(index);
                 let lane = &mut self.lanes[index];
                 lane.claims.insert(effect_id.clone(), claim);
                 lane.watch.note_reserved(&effect_id);
@@ -340,6 +364,7 @@ impl World {
                     effect_id: effect_id.clone(),
                     fingerprint: request.fingerprint,
                     grant: request.grant,
+                    is_after_anothers_reading,
                 });
                 self.its_own_unexpired_grant_used_once(index, &request, &effect_id);
                 Ok(effect_id)
@@ -359,6 +384,7 @@ impl World {
             ReserveRefusal::Open(effect) => ReservationRefusal::Open(effect.effect_id),
             ReserveRefusal::Done(effect) => ReservationRefusal::Done(response(&effect)),
             ReserveRefusal::Full => ReservationRefusal::Full,
+            ReserveRefusal::Read => ReservationRefusal::Read,
             ReserveRefusal::Grant(refusal) => match refusal {
                 GrantRefusal::Unknown | GrantRefusal::Foreign => ReservationRefusal::GrantUnknown,
                 GrantRefusal::Expired => ReservationRefusal::GrantExpired,
@@ -411,6 +437,27 @@ impl World {
         for (index, record) in records {
             if !self.store_outcome(index, &record) {
                 self.unrecorded.push((index, record));
+            }
+        }
+        self.note_readings();
+    }
+
+    fn note_reading(&mut self, index: usize) {
+        let lane = &self.lanes[index];
+        self.unnoted.insert((lane.home, lane.number));
+        self.note_readings();
+    }
+
+    /// The store's thread tells the store before anything else what it has yet to know.
+    fn note_readings(&mut self) {
+        for (home, number) in std::mem::take(&mut self.unnoted) {
+            let conversation = self.lanes[home].conversation.clone();
+            let (session, now_unix_ms) = (session_id(home, number), self.unix_ms());
+            let is_stored = self.tell_store(|transaction| {
+                transaction.note_reading(&conversation, &session, now_unix_ms)
+            });
+            if !is_stored {
+                self.unnoted.insert((home, number));
             }
         }
     }

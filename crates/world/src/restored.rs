@@ -7,9 +7,7 @@ use crate::rules::Rule;
 use crate::world::{Past, World};
 use serde_json::Value;
 use std::sync::Arc;
-use windlass_session::io::{
-    AnsweredQuestion, Continued, Input, LedgerEntry, OpenQuestion, TokenHash,
-};
+use windlass_session::io::{AnsweredQuestion, Continued, Input, Remembered, TokenHash};
 use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored};
 use windlass_store::{Grant, GrantState, Store};
 use windlass_tool::id::CallNumber;
@@ -71,7 +69,8 @@ impl World {
             charged: saved.charged,
             open_turn,
             last_turn: form["turns_begun"].as_u64().unwrap_or(0),
-            external_in_context: form["external_in_context"] == Value::Bool(true),
+            external_in_context: form["external_in_context"] == Value::Bool(true)
+                || restored.has_read,
             calls_before: form["last_call"].as_u64().unwrap_or(0),
             ..Watch::default()
         };
@@ -80,7 +79,7 @@ impl World {
 
     /// A session goes on with a conversation by text, with what the store has of it, where the store answers.
     pub(crate) fn go_on_by_text(&mut self, index: usize, ended: Ended) {
-        let Some((ledger, continued)) = self.inherited(index, &ended) else {
+        let Some((remembered, continued)) = self.inherited(index, &ended) else {
             self.lanes[index].ended = Some(ended);
             return;
         };
@@ -94,13 +93,13 @@ impl World {
         let open = continued.questions.iter().map(|one| one.token_hash);
         let watch = Watch {
             asked: open.collect(),
-            external_in_context: ended.external_in_context,
+            external_in_context: remembered.has_read,
             calls_before: ended.last_call.0,
             ..Watch::default()
         };
         let approved = continued.approved.iter();
         let approved: Vec<_> = approved.map(|one| one.token_hash).collect();
-        self.begin_with(index, watch, Past::Inherited(ledger, continued));
+        self.begin_with(index, watch, Past::Inherited(remembered, continued));
         // The user's program may click once more.
         for token_hash in approved {
             if self.random.one_in(2) {
@@ -109,60 +108,29 @@ impl World {
         }
     }
 
-    fn inherited(&mut self, index: usize, ended: &Ended) -> Option<(Vec<LedgerEntry>, Continued)> {
+    fn inherited(&mut self, index: usize, ended: &Ended) -> Option<(Remembered, Continued)> {
         self.record_again();
         let lane = &self.lanes[index];
         let (conversation, user) = (lane.conversation.clone(), lane.user.clone());
         let now_unix_ms = self.unix_ms();
-        let (effects, grants) = self
+        let (effects, grants, has_read) = self
             .ask_store(|transaction| {
-                let effects = transaction.effects_of(&conversation, 0)?;
-                Ok((effects, transaction.grants_of(&conversation, now_unix_ms)?))
+                Ok((
+                    transaction.effects_of(&conversation, 0)?,
+                    transaction.grants_of(&conversation, now_unix_ms)?,
+                    transaction.has_read(&conversation, now_unix_ms)?,
+                ))
             })
             .ok()?;
-        let ledger = self.ledger_of(effects);
-        let mut continued = Continued {
-            last_call: ended.last_call,
-            questions: Vec::new(),
-            approved: Vec::new(),
-            declined: Vec::new(),
-            external_in_context: ended.external_in_context,
+        let remembered = Remembered {
+            effects: self.ledger_of(effects),
+            has_read,
         };
-        for grant in grants.into_iter().filter(|grant| grant.user_id == user) {
-            let mut known = ended.questions.iter();
-            let known = known.find(|(_, hash)| *hash == grant.token_hash);
-            let known = known.map(|(call, _)| *call);
-            match (grant.state, known) {
-                (GrantState::Open, known) => {
-                    let next = CallNumber(continued.last_call.0 + 1);
-                    let call = known.unwrap_or(next);
-                    continued.last_call = continued.last_call.max(call);
-                    continued.questions.extend(open_question(grant, call));
-                }
-                (GrantState::Consumed, Some(call)) => {
-                    let of_it = |entry: &&LedgerEntry| entry.effect_id == grant.effect_id;
-                    let entry = ledger.iter().find(of_it);
-                    continued.approved.push(AnsweredQuestion {
-                        call: Some(call),
-                        token_hash: grant.token_hash,
-                        response: entry.and_then(|entry| entry.response.clone()),
-                        effect_id: grant.effect_id,
-                        tool: grant.tool,
-                        expires_at_unix_ms: grant.expires_at_unix_ms,
-                    });
-                }
-                (GrantState::Declined, call) => continued.declined.push(AnsweredQuestion {
-                    call,
-                    token_hash: grant.token_hash,
-                    response: None,
-                    effect_id: grant.effect_id,
-                    tool: grant.tool,
-                    expires_at_unix_ms: grant.expires_at_unix_ms,
-                }),
-                (GrantState::Consumed, None) => {}
-            }
-        }
-        Some((ledger, continued))
+        let questions = grants.into_iter().filter(|grant| grant.user_id == user);
+        let questions = questions.filter_map(known);
+        let (last_call, numbers) = (ended.last_call, &ended.questions);
+        let continued = Continued::of(last_call, numbers, questions, &remembered.effects);
+        Some((remembered, continued))
     }
 
     /// What a driver gives the core of the conversation, where the store answers.
@@ -171,10 +139,13 @@ impl World {
         let lane = &self.lanes[index];
         let (conversation, user) = (lane.conversation.clone(), lane.user.clone());
         let now_unix_ms = self.unix_ms();
-        let (effects, grants) = self
+        let (effects, grants, has_read) = self
             .ask_store(|transaction| {
-                let effects = transaction.effects_of(&conversation, 0)?;
-                Ok((effects, transaction.grants_of(&conversation, now_unix_ms)?))
+                Ok((
+                    transaction.effects_of(&conversation, 0)?,
+                    transaction.grants_of(&conversation, now_unix_ms)?,
+                    transaction.has_read(&conversation, now_unix_ms)?,
+                ))
             })
             .ok()?;
         // As the store gives it back.
@@ -187,6 +158,7 @@ impl World {
                 .filter_map(known)
                 .collect(),
             effects: self.ledger_of(effects),
+            has_read,
         })
     }
 
@@ -270,24 +242,12 @@ impl Lane {
         let session = self.session.as_ref().filter(|_| self.mode == Mode::Text)?;
         Some(Ended {
             last_call: session.last_call(),
-            questions: session.questions().collect(),
-            external_in_context: session.has_read_external(),
+            questions: session
+                .questions()
+                .map(|(call, hash)| (hash, call))
+                .collect(),
         })
     }
-}
-
-fn open_question(grant: Grant, call: CallNumber) -> Option<OpenQuestion> {
-    let arguments = serde_json::from_str(grant.arguments.expose()).ok()?;
-    Some(OpenQuestion {
-        call,
-        token_hash: grant.token_hash,
-        effect_id: grant.effect_id,
-        tool: grant.tool,
-        tool_version: grant.tool_version.into(),
-        fingerprint: grant.fingerprint,
-        arguments: Sensitive(Arc::new(arguments)),
-        expires_at_unix_ms: grant.expires_at_unix_ms,
-    })
 }
 
 fn known(grant: Grant) -> Option<KnownQuestion> {

@@ -9,11 +9,11 @@ use crate::prove::{Digest, Journal};
 use crate::random::Random;
 use crate::rules::Rule;
 use crate::tools;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::{
-    Continued, Input, LedgerEntry, OutcomeRecord, OutcomeState, Output, TokenHash,
+    Continued, Input, LedgerEntry, OutcomeRecord, OutcomeState, Output, Remembered, TokenHash,
 };
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
@@ -120,7 +120,7 @@ pub(crate) enum Past {
     /// By voice.
     Restored(Box<Restored>),
     /// By text.
-    Inherited(Vec<LedgerEntry>, Continued),
+    Inherited(Remembered, Continued),
 }
 
 pub(crate) struct World {
@@ -138,6 +138,9 @@ pub(crate) struct World {
     pub(crate) mood: StoreMood,
     /// Outcomes that the store did not take, of which lane.
     pub(crate) unrecorded: Vec<(usize, OutcomeRecord)>,
+    /// Which sessions have read what others wrote, by home and number; and of which of them the store does not know yet.
+    pub(crate) readers: BTreeSet<(usize, u32)>,
+    pub(crate) unnoted: BTreeSet<(usize, u32)>,
     /// Answers as the store keeps them, read back.
     pub(crate) responses: BTreeMap<EffectId, Arc<ToolResponse>>,
     pub(crate) outside: Outside,
@@ -192,6 +195,8 @@ impl World {
             store: MemoryStore::new(),
             mood: StoreMood::Up,
             unrecorded: Vec::new(),
+            readers: BTreeSet::new(),
+            unnoted: BTreeSet::new(),
             responses: BTreeMap::new(),
             outside: Outside::default(),
             questions: BTreeMap::new(),
@@ -309,8 +314,8 @@ impl World {
                 self.open_questions_are_taken_up(index);
                 self.feed(index, Input::Client(ClientEvent::Connected));
             }
-            Past::Inherited(ledger, continued) => {
-                self.feed(index, Input::Ledger(Ok(ledger)));
+            Past::Inherited(remembered, continued) => {
+                self.feed(index, Input::Ledger(Ok(remembered)));
                 self.feed(index, Input::Continued(continued));
                 self.open_questions_are_taken_up(index);
             }
@@ -351,6 +356,7 @@ impl World {
         effects
             .into_iter()
             .map(|effect| LedgerEntry {
+                is_under_way: effect.state.is_open() && !self.under_way.is_free(&effect.effect_id),
                 fingerprint: effect.fingerprint,
                 state: match effect.state {
                     EffectState::Reserved | EffectState::Unknown => OutcomeState::Unknown,

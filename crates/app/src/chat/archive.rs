@@ -12,7 +12,7 @@ use windlass_runtime::text::ui_stream;
 use windlass_session::io::Input;
 use windlass_session::model::HistoryEntry;
 use windlass_store::{Appended, NewEntry, Opened, StoreUnavailable, Transaction};
-use windlass_tool::id::{ClientId, ConversationId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// The version of an entry's form. Entries of another one are passed over.
@@ -57,6 +57,15 @@ pub(crate) struct Entry {
     pub(crate) asked: Vec<Asked>,
 }
 
+/// A turn, or what was said by voice, as it is to be kept.
+pub(crate) struct KeptTurn {
+    pub(crate) entry: Entry,
+    /// Where the answer of the entry's message is.
+    pub(crate) answer: Option<Arc<TurnRecord>>,
+    /// The changes of whose ends the model has spoken in it.
+    pub(crate) answered: Vec<EffectId>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Written<E> {
     version: u32,
@@ -69,18 +78,26 @@ impl Archive {
     }
 
     /// Keeps what happened in a conversation that was last used at a time, so that the store does not know it for longer than
-    /// memory does, with the answer that a record has. The store's thread writes it down, in a moment and for many turns at
+    /// memory does, with the answer that a record has, and with the changes of whose ends it was said. The store's thread writes it down, in a moment and for many turns at
     /// once; nobody waits for it, and where the store fails, the log says so.
     pub(crate) fn keep(
         &self,
         id: &ConversationId,
         owner: Option<&ClientId>,
         used_unix_ms: u64,
-        mut entry: Entry,
-        mut answer: Option<Arc<TurnRecord>>,
+        kept: KeptTurn,
     ) {
         let (id, owner) = (id.clone(), owner_id(owner));
+        let KeptTurn {
+            mut entry,
+            mut answer,
+            answered,
+        } = kept;
         self.store.ask_later(move |transaction| {
+            // Whoever goes on without what was said is to be told.
+            for effect_id in &answered {
+                transaction.mark_answered(effect_id)?;
+            }
             if let Some(record) = answer.take() {
                 let text = record.text(KEPT_ANSWER_BYTES_MAX);
                 entry.answer = text.map(|text| Sensitive(ui_stream::without_questions(&text)));
@@ -117,8 +134,9 @@ impl Archive {
         ended: Ended,
     ) -> Result<Vec<Input>, StoreUnavailable> {
         let (id, user, now) = (id.clone(), user.clone(), clock::now_unix_ms());
+        let under_way = self.store.under_way().clone();
         let request = move |transaction: &mut dyn Transaction| {
-            inherited(transaction, &id, &user, &ended, now)
+            inherited(transaction, &id, &user, &ended, &under_way, now)
         };
         let asked = self.store.ask(request.clone()).await;
         self.or_as_written_last(asked, request)

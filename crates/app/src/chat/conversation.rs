@@ -1,7 +1,7 @@
 //! One conversation that the server holds: whose it is, what was said in it, which turns can be heard again. Knows no model
 //! and no HTTP.
 
-use super::archive::{Archive, Entry, Kept};
+use super::archive::{Archive, Entry, Kept, KeptTurn};
 use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::said::Said;
 use crate::clock;
@@ -14,7 +14,7 @@ use windlass_runtime::effects::{Beside, Ended};
 use windlass_runtime::text::TextSession;
 use windlass_session::io::TokenHash;
 use windlass_session::model::HistoryEntry;
-use windlass_tool::id::{ClientId, ConversationId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, UserId};
 use windlass_tool::kind::Mode;
 
 /// Turns of one conversation that can be heard again, and their bytes.
@@ -346,12 +346,17 @@ impl Conversation {
                 said,
                 ..Entry::default()
             };
-            self.keep(entry, None);
+            self.keep(entry, None, Vec::new());
         }
     }
 
-    /// Keeps a turn that is over.
-    pub(crate) fn keep_turn(&self, record: &Arc<TurnRecord>, ended: (UserId, Ended)) {
+    /// Keeps a turn that is over, with the changes of whose ends it has spoken.
+    pub(crate) fn keep_turn(
+        &self,
+        record: &Arc<TurnRecord>,
+        ended: (UserId, Ended),
+        answered: Vec<EffectId>,
+    ) {
         let mut state = self.lock();
         let said = state.unsaved.take();
         let known = |turn: &&KnownTurn| Arc::ptr_eq(&turn.record, record) && !turn.is_broken_off;
@@ -367,7 +372,7 @@ impl Conversation {
             said,
             asked: Vec::new(),
         };
-        self.keep(entry, answer);
+        self.keep(entry, answer, answered);
     }
 
     /// What keeps a turn that has not ended, together with a question of it.
@@ -381,10 +386,14 @@ impl Conversation {
         Archive::entry(&self.id, self.owner.as_ref(), self.used(), entry)
     }
 
-    fn keep(&self, entry: Entry, answer: Option<Arc<TurnRecord>>) {
+    fn keep(&self, entry: Entry, answer: Option<Arc<TurnRecord>>, answered: Vec<EffectId>) {
         let owner = self.owner.as_ref();
-        self.archive
-            .keep(&self.id, owner, self.used(), entry, answer);
+        let kept = KeptTurn {
+            entry,
+            answer,
+            answered,
+        };
+        self.archive.keep(&self.id, owner, self.used(), kept);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

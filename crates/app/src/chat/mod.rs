@@ -235,6 +235,7 @@ impl ChatHost {
             answers_nothing: false,
             has_nobodys_token: false,
             has_changed: false,
+            answered: Vec::new(),
         };
         let host = self.clone();
         tokio::spawn(async move {
@@ -254,7 +255,7 @@ impl ChatHost {
                 conversation.break_off(&record);
             }
             if let Some(ended) = ended {
-                conversation.keep_turn(&record, ended);
+                conversation.keep_turn(&record, ended, std::mem::take(&mut sink.answered));
             }
             // The record is over, and whatever a call still does is looked after without it.
             drop(sink);

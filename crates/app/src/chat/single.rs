@@ -49,7 +49,7 @@ impl ChatHost {
             world,
         };
         let mut session = self
-            .session(maker, conversation_id, tools, history, Past::None)
+            .session(maker, conversation_id, tools, history, Past::Alone)
             .map_err(|error| broken(&error))?;
         let own = tools.instruction();
         let instruction = match instructions.trim() {
@@ -82,7 +82,7 @@ impl ChatHost {
             ids::conversation_id()?,
             toolbox.of(Mode::Text),
             Vec::new(),
-            Past::None,
+            Past::Alone,
         )
     }
 

@@ -13,7 +13,7 @@ use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::TokenHash;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::id::{ClientId, EffectId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 pub(super) struct ChatSink {
@@ -34,6 +34,8 @@ pub(super) struct ChatSink {
     pub(super) has_nobodys_token: bool,
     /// A call that changes something has begun, which a message that is sent again must not begin once more.
     pub(super) has_changed: bool,
+    /// Changes of whose ends the turn has spoken.
+    pub(super) answered: Vec<EffectId>,
 }
 
 impl ChatSink {
@@ -87,6 +89,11 @@ impl TurnSink for ChatSink {
         let asked = self.asked(token_hash);
         let conversation = &self.conversation;
         Some(conversation.beside_question(user_id.clone(), ended, asked))
+    }
+
+    fn answered(&mut self, effects: Vec<EffectId>) -> Vec<EffectId> {
+        self.answered = effects;
+        Vec::new()
     }
 
     fn failed(&mut self, code: ErrorCode, message: &str) {

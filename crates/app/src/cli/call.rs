@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
     let store: Arc<dyn Store> =
         Arc::new(SqliteStore::open_with(&config.folders.data, config.store).map_err(Failure::of)?);
     let shared = records::shared(
-        Arc::new(DirectStore::new(store.clone())),
+        Arc::new(DirectStore::of_one_session(store.clone())),
         audit.clone(),
         Arc::new(Metrics::default()),
         Vec::new(),

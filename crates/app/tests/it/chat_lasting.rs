@@ -151,7 +151,7 @@ fn what_the_user_was_asked_can_be_answered_after_a_restart() {
 }
 
 /// Asks, and reads of the answer no more than the first part of a kind.
-fn until_chunk(
+pub(crate) fn until_chunk(
     address: &str,
     body: &Value,
     is_wanted: impl Fn(&Value) -> bool,

@@ -1,6 +1,7 @@
 //! What can be put into a conversation's log, and what each thing takes. Knows no order and no bounds.
 
 use super::{IMAGE_CHARACTERS, Size};
+use crate::projection::Reading;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -37,6 +38,15 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// The result of a call that is in no log, in words.
+    pub fn told(response: &ModelToolResponse) -> Self {
+        let result = Reading::of(&response.name, &response.projection).openai();
+        Self::Notice(Sensitive(format!(
+            "(A message of the system, not of the user.) {} was called earlier in this conversation, and you have not heard what came of it: {result} Do not call it again for that; tell the user what came of it where it matters.",
+            response.name
+        )))
+    }
+
     /// Something that was said earlier and elsewhere, as a voice session leaves it to a chat.
     pub fn earlier(entry: HistoryEntry) -> Self {
         match entry.role {

@@ -44,6 +44,8 @@ pub struct TakeOver {
 pub struct Left {
     /// Effects of the last day.
     pub effects: Vec<Effect>,
+    /// A model of it has read what others wrote.
+    pub has_read: bool,
     /// The user's questions whose time is not up.
     pub grants: Vec<Grant>,
 }
@@ -137,7 +139,11 @@ impl Left {
         let effects = changed(transaction, conversation, now_unix_ms)?;
         let mut grants = transaction.grants_of(conversation, now_unix_ms)?;
         grants.retain(|grant| grant.user_id == *user);
-        Ok(Self { effects, grants })
+        Ok(Self {
+            effects,
+            has_read: transaction.has_read(conversation, now_unix_ms)?,
+            grants,
+        })
     }
 }
 

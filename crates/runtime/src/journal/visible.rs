@@ -162,7 +162,8 @@ impl Visible {
     /// what those were.
     fn hide_answers(&self, input: &mut Input) -> Option<ToolId> {
         match input {
-            Input::Ledger(Ok(entries)) => entries
+            Input::Ledger(Ok(remembered)) => remembered
+                .effects
                 .iter_mut()
                 .fold(None, |tool, entry| self.hide_answer(entry).or(tool)),
             Input::EffectAwaited {

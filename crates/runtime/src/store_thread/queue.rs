@@ -46,7 +46,7 @@ impl Queue {
         }
     }
 
-    /// Takes a request in, or gives it back with why not. Outcomes are refused by a closed queue alone.
+    /// Takes a request in, or gives it back with why not. What must not be lost is refused by a closed queue alone.
     pub(super) fn push(
         &self,
         job: Box<dyn Job>,
@@ -61,7 +61,7 @@ impl Queue {
             Place::Gathered => state.gathered.len(),
             Place::Next | Place::BehindAll => state.jobs.len(),
         };
-        if waiting >= self.waiting_max && job.kind().outcome().is_none() {
+        if waiting >= self.waiting_max && job.kind().lasting().is_none() {
             return Err((job, StoreUnavailable::Overloaded));
         }
         if place == Place::Gathered {

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 use windlass_store::{Outcome, StoreUnavailable, Transaction};
+use windlass_tool::id::{ConversationId, SessionId};
 
 /// A request, whatever it asks.
 pub(super) trait Job: Send {
@@ -24,14 +25,36 @@ pub(super) enum Kind {
     Plain,
     /// A change of the world starts where it is answered: not before every earlier outcome is stored.
     Reservation,
-    /// It records this outcome, which must not be lost.
+    /// It writes down what must not be lost.
+    Lasting(Lasting),
+}
+
+/// What sessions rely on, so that it is stored before whatever a session does next, however long the disk takes nothing.
+#[derive(Clone, Debug)]
+pub(super) enum Lasting {
     Outcome(Outcome),
+    Reading(Reading),
+}
+
+/// The model of a session has read what others wrote.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub conversation_id: ConversationId,
+    pub session_id: SessionId,
+    pub now_unix_ms: u64,
+}
+
+impl Reading {
+    pub(crate) fn note(&self, transaction: &mut dyn Transaction) -> Result<(), StoreUnavailable> {
+        let (conversation, session) = (&self.conversation_id, &self.session_id);
+        transaction.note_reading(conversation, session, self.now_unix_ms)
+    }
 }
 
 impl Kind {
-    pub(super) fn outcome(&self) -> Option<&Outcome> {
+    pub(super) fn lasting(&self) -> Option<&Lasting> {
         match self {
-            Self::Outcome(outcome) => Some(outcome),
+            Self::Lasting(lasting) => Some(lasting),
             Self::Plain | Self::Reservation => None,
         }
     }

@@ -1,38 +1,60 @@
-//! Outcomes that the disk did not take, until it does. Without them the ledger would call unknown what is known.
+//! What must not be lost and the disk did not take, until it does: outcomes, without which the ledger would call unknown what
+//! is known, and the conversations that hold what others wrote.
 
+use super::request::{Lasting, Reading};
 use std::collections::VecDeque;
 use windlass_store::{Outcome, StoreUnavailable, Transaction};
 
 pub(super) struct Unrecorded {
     outcomes: VecDeque<Outcome>,
-    outcomes_max: usize,
+    readings: VecDeque<Reading>,
+    /// Of each.
+    kept_max: usize,
 }
 
 impl Unrecorded {
-    pub(super) fn new(outcomes_max: usize) -> Self {
+    pub(super) fn new(kept_max: usize) -> Self {
         Self {
             outcomes: VecDeque::new(),
-            outcomes_max,
+            readings: VecDeque::new(),
+            kept_max,
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.outcomes.is_empty()
+        self.outcomes.is_empty() && self.readings.is_empty()
+    }
+
+    pub(super) fn keep(&mut self, lasting: Lasting) {
+        match lasting {
+            Lasting::Outcome(outcome) => self.keep_outcome(outcome),
+            Lasting::Reading(reading) => self.keep_reading(reading),
+        }
     }
 
     /// A session tries again, too, so that the same effect comes often; its newest outcome counts. Past the limit the oldest
     /// goes: its effect stays reserved in the ledger, and so unknown.
-    pub(super) fn keep(&mut self, outcome: Outcome) {
+    fn keep_outcome(&mut self, outcome: Outcome) {
         let mut kept = self.outcomes.iter_mut();
         if let Some(known) = kept.find(|kept| kept.effect_id == outcome.effect_id) {
             *known = outcome;
             return;
         }
-        if self.outcomes.len() >= self.outcomes_max {
+        if self.outcomes.len() >= self.kept_max {
             self.outcomes.pop_front();
             tracing::error!("an outcome is lost; its effect counts as unknown");
         }
         self.outcomes.push_back(outcome);
+    }
+
+    /// Past the limit the oldest goes: the session that said it still asks before changes, and the next of its conversation
+    /// does not know.
+    fn keep_reading(&mut self, reading: Reading) {
+        if self.readings.len() >= self.kept_max {
+            self.readings.pop_front();
+            tracing::error!("it is lost that a conversation holds what others wrote");
+        }
+        self.readings.push_back(reading);
     }
 
     /// Records all of them in a transaction, oldest first.
@@ -40,17 +62,22 @@ impl Unrecorded {
         for outcome in &self.outcomes {
             transaction.record(outcome)?;
         }
+        for reading in &self.readings {
+            reading.note(transaction)?;
+        }
         Ok(())
     }
 
     /// They are stored.
     pub(super) fn clear(&mut self) {
-        if !self.outcomes.is_empty() {
+        if !self.is_empty() {
             tracing::info!(
                 outcomes = self.outcomes.len(),
+                readings = self.readings.len(),
                 "the store is back and has what waited"
             );
             self.outcomes.clear();
+            self.readings.clear();
         }
     }
 }

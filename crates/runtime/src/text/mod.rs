@@ -6,13 +6,15 @@ mod ask;
 pub mod completions;
 mod found_pictures;
 mod model;
+mod past;
 mod session;
 mod summary;
 mod turn;
 pub mod ui_stream;
 
 pub use model::{ModelOptions, Protocol, TextModel, TextTools};
-pub use session::{Past, TextRequest, TextSession};
+pub use past::Past;
+pub use session::{TextRequest, TextSession};
 
 use crate::effects::{Beside, Ended};
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, Me
 use windlass_session::event::SessionEvent;
 use windlass_session::io::TokenHash;
 use windlass_session::model::Usage;
-use windlass_tool::id::UserId;
+use windlass_tool::id::{EffectId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What is the same for every text session.
@@ -133,6 +135,12 @@ pub trait TurnSink: Send {
     /// ends: whose session asks, and where it has got to.
     fn beside_question(&mut self, _user_id: &UserId, _ended: Ended) -> Option<Beside> {
         None
+    }
+
+    /// The model has read what came of these changes, and spoken of it. Gives back those that nobody marks as answered together
+    /// with what was said; they are marked at once.
+    fn answered(&mut self, effects: Vec<EffectId>) -> Vec<EffectId> {
+        effects
     }
 
     /// Something went wrong; what was said before stays said.

@@ -3,6 +3,7 @@
 
 use super::found_pictures::Due;
 use super::model::TextTools;
+use super::past::Past;
 use super::summary::Summaries;
 use super::{TextSettings, TurnSink};
 use crate::call_driver::{CallDriver, Shared};
@@ -17,15 +18,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_provider::log::{ConversationLog, Entry, Image};
+use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion, MessageKey};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{ConfirmationRequest, Input, Output};
+use windlass_session::io::{ConfirmationRequest, Input, Output, Remembered};
 use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::World;
-use windlass_tool::id::{ClientId, SessionId, UserId};
+use windlass_tool::id::{ClientId, EffectId, SessionId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What a text session is made of.
@@ -37,16 +38,6 @@ pub struct TextRequest {
     pub settings: Arc<TextSettings>,
     pub tools: Arc<TextTools>,
     pub past: Past,
-}
-
-/// What is known of the conversation's earlier sessions when one begins.
-pub enum Past {
-    /// There are none: the conversation's id has just been made, so that nobody can have changed anything under it.
-    None,
-    /// The store is asked what the conversation has changed.
-    Unknown,
-    /// What [`crate::effects::inherited`] has of them, the ledger among it.
-    Inherited(Vec<Input>),
 }
 
 /// One text session. Everything of it lives in the futures of its methods; between them nothing moves but calls that have
@@ -61,6 +52,10 @@ pub struct TextSession {
     pub(super) flow: Flow,
     pub(super) world: Arc<dyn World>,
     pub(super) pictures_due: Vec<Due>,
+    /// Changes whose answers the model has read, until the turn that spoke of them is over.
+    pub(super) answered: Vec<EffectId>,
+    /// What the conversation has changed is being read.
+    pub(super) awaits_past: bool,
     /// A body whose last bytes may still come; then its connection serves the next request.
     pub(super) unfinished: Option<AnswerBody>,
     /// The last message of the user, where its answer was broken off.
@@ -130,9 +125,14 @@ impl TextSession {
         let mut outputs = Vec::new();
         let journal = request.shared.journal.as_deref();
         let core = RecordedSession::begin(session, journal, &mut outputs);
+        let calls = CallDriver::new(identity, version, request.world.clone(), request.shared);
+        let calls = match request.past {
+            Past::Alone => calls.alone(),
+            Past::None | Past::Unknown | Past::Inherited(_) => calls,
+        };
         let mut text = Self {
             core,
-            calls: CallDriver::new(identity, version, request.world.clone(), request.shared),
+            calls,
             log: ConversationLog::new(request.settings.limits.log),
             summaries: Summaries::default(),
             settings: request.settings,
@@ -140,6 +140,8 @@ impl TextSession {
             flow: Flow::default(),
             world: request.world,
             pictures_due: Vec::new(),
+            answered: Vec::new(),
+            awaits_past: matches!(request.past, Past::Unknown),
             unfinished: None,
             broken_off: None,
             started: Instant::now(),
@@ -148,7 +150,7 @@ impl TextSession {
             inputs: VecDeque::new(),
         };
         let known = match request.past {
-            Past::None => Some(vec![Input::Ledger(Ok(Vec::new()))]),
+            Past::None | Past::Alone => Some(vec![Input::Ledger(Ok(Remembered::default()))]),
             Past::Unknown => None,
             Past::Inherited(inputs) => Some(inputs),
         };
@@ -194,7 +196,6 @@ impl TextSession {
                 .questions()
                 .map(|(call, token_hash)| (token_hash, call))
                 .collect(),
-            external_in_context: self.core.has_read_external(),
         }
     }
 
@@ -258,11 +259,14 @@ impl TextSession {
         let mut outputs = std::mem::take(&mut self.outputs);
         inputs.push_back(input);
         while let Some(input) = inputs.pop_front() {
+            self.awaits_past &= !matches!(input, Input::Ledger(_));
             let at = Timestamp::default() + self.started.elapsed();
             self.core.handle(at, input, &mut outputs);
             for output in outputs.drain(..) {
                 if let Output::RequestConfirmation(request) = &output {
                     self.ask_user(request, &mut inputs, sink);
+                } else if let Output::MarkAnswered { effect_id } = output {
+                    self.answered.push(effect_id);
                 } else if let Some(output) = self.calls.obey(output, &mut inputs) {
                     self.obey(output, sink);
                 }
@@ -311,6 +315,7 @@ impl TextSession {
             | Output::SuppressAudio(_)
             | Output::HoldMicrophone(_)
             | Output::ReadLedger
+            | Output::NoteReading
             | Output::RequestConfirmation(_)
             | Output::DeclineConfirmation { .. }
             | Output::WithdrawConfirmation { .. }
@@ -330,10 +335,20 @@ impl TextSession {
 
     fn tell_model(&mut self, command: ModelCommand) {
         match command {
-            ModelCommand::ToolResponses(responses) | ModelCommand::LateResults(responses) => {
+            ModelCommand::ToolResponses(responses) => {
                 for response in responses {
                     self.expect_pictures(&response);
                     self.note(Entry::Result(response));
+                }
+            }
+            ModelCommand::LateResults(responses) => {
+                for response in responses {
+                    self.expect_pictures(&response);
+                    // Calls of an earlier session are not in this one's log.
+                    let told = Entry::told(&response);
+                    if let Err(AppendError::NoOpenCall) = self.log.append(Entry::Result(response)) {
+                        self.note(told);
+                    }
                 }
             }
             ModelCommand::UserText(text) if std::mem::take(&mut self.flow.hears_user) => {

@@ -63,6 +63,7 @@ impl TextSession {
         };
         self.flow = Flow::default();
         self.summaries.take_finished();
+        self.await_past(&mut patience, sink).await;
         let mut reason = FinishReason::Stop;
         let message = input.said().map(|said| said.message);
         if self.take_input(input, &mut patience, sink).await {
@@ -71,6 +72,9 @@ impl TextSession {
         let is_broken = matches!(reason, FinishReason::Cancelled | FinishReason::Failed);
         if let Some(message) = message {
             self.broken_off = message.filter(|_| is_broken);
+        }
+        if !is_broken {
+            self.hand_over_answered(sink);
         }
         self.look_after_unfinished();
         self.unfinished = None;

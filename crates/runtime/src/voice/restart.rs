@@ -6,7 +6,7 @@ use super::tokens::Tokens;
 use super::{Admission, Refusal, VoiceService, unix_ms};
 use crate::caller::{Acquaintance, Caller};
 use crate::client_protocol::Start;
-use crate::effects::{Left, TakeOver, known_question, ledger_entry};
+use crate::effects::{Left, TakeOver, known_question, ledger_entries};
 use crate::subscriber::SessionIdentity;
 use serde::{Deserialize, Serialize};
 use std::pin::Pin;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use windlass_session::client::ErrorCode;
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::snapshot::{Restored, Snapshot};
+use windlass_session::under_way::UnderWay;
 use windlass_store::{ResumeTokens, StoreUnavailable};
 use windlass_tool::id::ClientId;
 use windlass_tool::sensitive::Sensitive;
@@ -135,7 +136,8 @@ pub(super) async fn take_up(
     let left = left.map_err(|error| unavailable(&error))?;
     let left = left.ok_or_else(unknown)?;
     tracing::info!(before = %found.session_id, session = %session.session_id, "a session goes on whose process had ended");
-    let restored = Some(Box::new(restored(snapshot, left)));
+    let under_way = service.shared.store.under_way();
+    let restored = Some(Box::new(restored(snapshot, left, under_way)));
     let before = Before {
         restored,
         tokens,
@@ -199,10 +201,11 @@ fn is_theirs(
         && conversation.is_none_or(|id| id == found.conversation_id.as_str())
 }
 
-fn restored(snapshot: Snapshot, left: Left) -> Restored {
+fn restored(snapshot: Snapshot, left: Left, under_way: &UnderWay) -> Restored {
     Restored {
         questions: left.grants.into_iter().filter_map(known_question).collect(),
-        effects: left.effects.into_iter().map(ledger_entry).collect(),
+        effects: ledger_entries(left.effects, under_way),
+        has_read: left.has_read,
         snapshot,
     }
 }

@@ -198,6 +198,7 @@ impl Running {
                 Some(Output::Close(reason)) => self.ended = Some(reason),
                 Some(
                     Output::ReadLedger
+                    | Output::NoteReading
                     | Output::RequestConfirmation(_)
                     | Output::DeclineConfirmation { .. }
                     | Output::WithdrawConfirmation { .. }

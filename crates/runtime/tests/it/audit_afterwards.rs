@@ -49,6 +49,7 @@ impl Bench {
             tool_version: "1.0.0".to_owned(),
             fingerprint: [effect.as_bytes()[0]; 32],
             grant: None,
+            read_by_none_but: None,
             intent: Sensitive("{\"turn\":1}".to_owned()),
             now_unix_ms: at,
         };

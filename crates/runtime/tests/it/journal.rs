@@ -291,6 +291,7 @@ fn words_that_waited_in_a_session_before_are_left_out() {
         let restored = Restored {
             snapshot: serde_json::from_value(snapshot).unwrap(),
             effects: Vec::new(),
+            has_read: false,
             questions: Vec::new(),
         };
         vec![Input::Restored(Box::new(restored))]

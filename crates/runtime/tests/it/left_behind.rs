@@ -195,8 +195,17 @@ async fn a_second_click_waits_for_the_change_that_another_session_still_makes() 
     let left = tokio::spawn(first.session.suspend());
 
     let (conversation, user) = (ConversationId::new("c-1"), UserId::new("ada"));
-    let taken =
-        memory.ask(|transaction| inherited(transaction, &conversation, &user, &ended, NOW_UNIX_MS));
+    let taken = memory.ask(|transaction| {
+        let under_way = store.under_way();
+        inherited(
+            transaction,
+            &conversation,
+            &user,
+            &ended,
+            under_way,
+            NOW_UNIX_MS,
+        )
+    });
     let mut next = Chat::going_on(store, models(), tools(), taken.unwrap());
     let (clicked, ()) = tokio::join!(next.approve(&token), async {
         shop.opens.add_permits(1);
@@ -241,8 +250,17 @@ async fn whoever_has_read_what_others_wrote_asks_first_in_the_next_session_too()
 
     let ended = serde_json::from_str(&ended).unwrap();
     let (conversation, user) = (ConversationId::new("c-1"), UserId::new("ada"));
-    let taken =
-        memory.ask(|transaction| inherited(transaction, &conversation, &user, &ended, NOW_UNIX_MS));
+    let taken = memory.ask(|transaction| {
+        let under_way = store.under_way();
+        inherited(
+            transaction,
+            &conversation,
+            &user,
+            &ended,
+            under_way,
+            NOW_UNIX_MS,
+        )
+    });
     let mut next = Chat::going_on(store, models(), tools(), taken.unwrap());
     let asked = next.say("Go on.").await;
     assert_eq!(

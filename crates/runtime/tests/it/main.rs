@@ -22,6 +22,7 @@ mod metrics;
 mod provider_faults;
 mod provider_loss;
 mod provider_switch;
+mod readings;
 mod recorded;
 mod refusals;
 mod restarts;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_runtime::effects::{
     Answer, DirectStore, EffectStore, Left, SnapshotStore, TakeOver, Work,
 };
+use windlass_runtime::store_thread::Reading;
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
     Hash, Outcome, Recorded, Reserve, Reserved, Saved, Snapshot, SqliteStore, StoreUnavailable,
@@ -40,6 +41,10 @@ impl EffectStore for Slow {
 
     fn record(&self, outcome: Outcome) -> Answer<Recorded> {
         self.store.record(outcome)
+    }
+
+    fn note_reading(&self, reading: Reading) -> Answer<()> {
+        self.store.note_reading(reading)
     }
 }
 

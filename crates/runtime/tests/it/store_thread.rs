@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use windlass_runtime::store_thread::{
-    Pending, StoreHandle, StoreSettings, StoreThread, Surroundings,
+    Pending, Reading, StoreHandle, StoreSettings, StoreThread, Surroundings,
 };
 use windlass_store::{
-    EffectState, MemoryStore, Outcome, OutcomeState, Recorded, Reserve, Reserved, Store,
-    StoreUnavailable, Transaction,
+    EffectState, MemoryStore, Outcome, OutcomeState, Recorded, Reserve, ReserveRefusal, Reserved,
+    Store, StoreUnavailable, Transaction,
 };
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
+use windlass_tool::id::{ConversationId, EffectId, SessionId, ToolId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// A store that counts its transactions, and whose disk can be full.
@@ -81,6 +81,7 @@ fn reserve(effect: &str) -> Reserve {
         tool_version: "1.0.0".to_owned(),
         fingerprint: [effect.as_bytes()[0]; 32],
         grant: None,
+        read_by_none_but: None,
         intent: Sensitive("{}".to_owned()),
         now_unix_ms: 1_000,
     }
@@ -278,6 +279,38 @@ fn an_outcome_that_a_full_disk_refused_is_stored_before_anything_else() {
     assert_eq!(handle.reserve(reserve("c")).wait(), Ok(Reserved::Reserved));
     assert_eq!(state(&bench, "a"), Some(EffectState::Succeeded));
     assert_eq!(state(&bench, "b"), None);
+}
+
+#[test]
+fn what_was_read_while_the_disk_was_full_is_known_before_anything_is_reserved() {
+    let bench = start(StoreSettings {
+        retry: Duration::from_secs(3_600),
+        waiting_max: 1,
+        ..StoreSettings::default()
+    });
+    let handle = bench.thread.handle();
+    let reading = || Reading {
+        conversation_id: ConversationId::new("conversation"),
+        session_id: SessionId::new("reader"),
+        now_unix_ms: 1_000,
+    };
+    bench.disk.is_full.store(true, Ordering::SeqCst);
+    assert_eq!(handle.note_reading(reading()).wait(), Err(full()));
+    bench.disk.is_full.store(false, Ordering::SeqCst);
+    let minds = |effect, session| Reserve {
+        read_by_none_but: Some(SessionId::new(session)),
+        ..reserve(effect)
+    };
+    let read = Reserved::Refused(ReserveRefusal::Read);
+    assert_eq!(handle.reserve(minds("a", "another")).wait(), Ok(read));
+    let own = handle.reserve(minds("b", "reader")).wait();
+    assert_eq!(own, Ok(Reserved::Reserved));
+    // A queue that is full takes it all the same.
+    let release = occupy(&handle);
+    let waiting = handle.ask(|_| Ok(()));
+    let noted = handle.note_reading(reading());
+    drop(release);
+    assert_eq!((waiting.wait(), noted.wait()), (Ok(()), Ok(())));
 }
 
 fn look(handle: &StoreHandle) -> Pending<Option<EffectState>> {

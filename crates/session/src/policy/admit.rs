@@ -208,6 +208,8 @@ impl Session {
             turn: call.turn(),
             wish: wish.unwrap_or_else(|| self.turns.wish()),
             grant: call.grant.filter(|_| !has_bug!(self, KeepsTheGrant)),
+            // What was read here was known when it was asked for.
+            minds_reading: call.grant.is_none() && confirm::minds_reading(call.tool()),
         };
         self.calls.open(call);
         let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);

@@ -27,9 +27,7 @@ pub(crate) fn demand(
     if tool.requires_confirmation {
         return Some(required(tool));
     }
-    let is_free =
-        !external_in_context || !tool.writes() || tool.is_exempt_from_external_content_rule();
-    (!is_free).then(|| {
+    (external_in_context && minds_reading(tool)).then(|| {
         CallError::new(
             ErrorType::ConfirmationRequired,
             format!(
@@ -38,6 +36,11 @@ pub(crate) fn demand(
             ),
         )
     })
+}
+
+/// Whether the tool needs a grant where text that others wrote is in the model's context.
+pub(crate) fn minds_reading(tool: &Tool) -> bool {
+    tool.writes() && !tool.is_exempt_from_external_content_rule()
 }
 
 pub(crate) fn required(tool: &Tool) -> CallError {

@@ -270,6 +270,7 @@ impl Session {
             effect.state = EffectState::Open(number);
         }
         match self.check_again(&call) {
+            Ok(()) if std::mem::take(&mut call.is_charged) => self.pass_rate(call, out),
             Ok(()) => self.check_rate(call, RateCharge::Charge, out),
             Err(error) => self.settle(call, failure(error, None), out),
         }

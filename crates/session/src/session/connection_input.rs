@@ -184,6 +184,7 @@ impl Session {
             self.send_pending_message(self.turns.last_number(), out);
         }
         self.send_notices(out);
+        self.tell_untold(out);
     }
 
     /// What the connection that is ready now has to be told of the conversation before it.

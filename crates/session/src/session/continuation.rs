@@ -21,7 +21,6 @@ impl Session {
     /// The client knows calls by their numbers, so that this session's go on where those of the earlier one ended.
     pub(super) fn on_continued(&mut self, continued: Continued, out: &mut Vec<Output>) {
         self.calls.number_after(continued.last_call);
-        self.external_in_context |= continued.external_in_context;
         for question in continued.questions {
             self.calls.number_after(question.call);
             self.take_up(question, out);

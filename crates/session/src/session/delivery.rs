@@ -270,7 +270,9 @@ impl Session {
                 let closed_ids = &mut self.connection.closed_ids;
                 closed_ids.close(id, &slot.key, slot.number) || answers_twice
             });
-        self.external_in_context |= is_heard && settled.quoted && settled.response.is_ok();
+        if is_heard {
+            self.note_reading(&settled, out);
+        }
         if is_heard && settled.is_outcome {
             self.supersede(&slot, &settled.response);
         }

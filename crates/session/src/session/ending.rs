@@ -25,6 +25,7 @@ impl Session {
         let Some(ended) = self.turns.end(self.now, is_interrupted) else {
             return;
         };
+        self.has_had_a_turn();
         if ended.is_news && !has_bug!(self, ForgetsTurnEnds) {
             let (turn, summary) = (ended.turn, ended.summary);
             out.push(Output::Event(SessionEvent::TurnEnded { turn, summary }));

@@ -59,6 +59,8 @@ impl Session {
         for late in std::mem::take(&mut self.connection.unconfirmed) {
             if let Some(effect_id) = &late.settled.effect_id {
                 self.deliveries.note_reach(effect_id, false);
+                let just_told = &mut self.unsettled.just_told;
+                just_told.retain(|told| told != effect_id);
             }
             self.keep_late(&late.slot, &late.settled, late.scheduling, out);
         }
@@ -102,9 +104,13 @@ impl Session {
         for told in late {
             let Late { slot, settled, .. } = &told;
             if let Some(effect_id) = &settled.effect_id {
-                self.deliveries.note_reach(effect_id, true);
+                match slot.is_of_another_session() {
+                    // It is told together with the user's next words, which may wish for just that: rule D4 holds as long.
+                    true => self.unsettled.just_told.push(effect_id.clone()),
+                    false => self.deliveries.note_reach(effect_id, true),
+                }
             }
-            self.external_in_context |= settled.quoted && settled.response.is_ok();
+            self.note_reading(settled, out);
             self.turns.expect_continuation(slot.turn);
             responses.push(ModelToolResponse {
                 id: None,

@@ -36,6 +36,10 @@ pub(super) struct Unsettled {
     late: VecDeque<Started>,
     /// It is known what earlier sessions of the conversation did.
     pub(super) is_ledger_read: bool,
+    /// What earlier sessions did and no model has heard of, until this one's can.
+    pub(super) untold: Vec<LedgerEntry>,
+    /// Effects of earlier sessions of which the model has been told, until it has had a turn to make something of it.
+    pub(super) just_told: Vec<EffectId>,
 }
 
 impl Unsettled {
@@ -108,7 +112,7 @@ impl Session {
 
     pub(super) fn on_reservation_refused(
         &mut self,
-        call: Box<Call>,
+        mut call: Box<Call>,
         refusal: ReservationRefusal,
         out: &mut Vec<Output>,
     ) {
@@ -136,6 +140,12 @@ impl Session {
                 (CallError::new(ErrorType::Conflict, message), None)
             }
             ReservationRefusal::Open(effect_id) => return self.refuse_begun(call, effect_id, out),
+            // The gates had let it pass: what was read was read elsewhere.
+            ReservationRefusal::Read => {
+                self.external_in_context = true;
+                call.is_charged = true;
+                return self.ask(call, out);
+            }
             ReservationRefusal::Full => {
                 let message =
                     format!("{id} was not started: this conversation has changed too much today");
@@ -168,6 +178,7 @@ impl Session {
             state: OutcomeState::Unknown,
             response: None,
             is_answered: true,
+            is_under_way: true,
             reserved_at_unix_ms: self.unix_ms(),
             wish: self.turns.wish(),
         };

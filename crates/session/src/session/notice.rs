@@ -44,7 +44,7 @@ impl Session {
             }
             false => format!("The user approved the call of {id}. It did not work: {result}"),
         };
-        self.external_in_context |= settled.quoted && settled.response.is_ok();
+        self.note_reading(settled, out);
         self.notify(call, call.effect_id.clone(), text, out);
     }
 

@@ -1,11 +1,11 @@
-//! What the conversation's earlier sessions did, as far as it matters to this one: the ledger's entries become effects that
-//! are remembered. Knows no store.
+//! What the conversation's earlier sessions did and read, as far as it matters to this one: the ledger's entries become effects
+//! that are remembered. Knows no store.
 
 use super::Session;
 use crate::calls::Call;
 use crate::deadlines::Deadline;
-use crate::io::{LedgerEntry, OutcomeState, Output, ReservationError, Wish};
-use crate::policy::{Effect, EffectState, Settled};
+use crate::io::{LedgerEntry, OutcomeState, Output, Remembered, ReservationError, Wish};
+use crate::policy::{Effect, EffectState, STEERING_TOOLS, Settled};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{self, Outcome, ToolResponse};
@@ -21,10 +21,10 @@ impl Session {
     /// late the ledger is read.
     pub(super) fn on_ledger(
         &mut self,
-        ledger: Result<Vec<LedgerEntry>, ReservationError>,
+        ledger: Result<Remembered, ReservationError>,
         out: &mut Vec<Output>,
     ) {
-        let Ok(mut entries) = ledger else {
+        let Ok(remembered) = ledger else {
             let again = self.now + LEDGER_AGAIN;
             self.deadlines.set(Deadline::LedgerAgain, again);
             while let Some(call) = self.take_remembering() {
@@ -32,10 +32,34 @@ impl Session {
             }
             return;
         };
+        self.external_in_context |= remembered.has_read;
+        let mut entries = remembered.effects;
         for entry in &mut entries {
             entry.wish.input = 0;
         }
+        // One that has taken another's place has had the entries with it.
+        if !self.unsettled.is_ledger_read {
+            let untold = entries.iter().filter(|entry| is_untold(entry));
+            self.unsettled.untold = untold.cloned().collect();
+        }
         self.remember_ledger(entries, out);
+    }
+
+    /// What became of changes of which no model has heard is told to this one, unless it asks for them before.
+    pub(super) fn tell_untold(&mut self, out: &mut Vec<Output>) {
+        if !self.connection.ready {
+            return;
+        }
+        for entry in std::mem::take(&mut self.unsettled.untold) {
+            self.tell_late(&entry, out);
+        }
+    }
+
+    /// The model has had a turn since it was told: what it asks for from here on, it asks for in the knowledge of that.
+    pub(super) fn has_had_a_turn(&mut self) {
+        for effect_id in std::mem::take(&mut self.unsettled.just_told) {
+            self.deliveries.note_reach(&effect_id, true);
+        }
     }
 
     /// What is in the ledger of this conversation is known from here on. Of a session whose place this one has taken, its
@@ -55,6 +79,8 @@ impl Session {
             };
             self.deliveries.remember_effect(entry.fingerprint, effect);
         }
+        // Before it is asked for: what is asked for is not told besides.
+        self.tell_untold(out);
         while let Some(call) = self.take_remembering() {
             self.recall(call, out);
         }
@@ -126,4 +152,11 @@ impl Session {
             meta: envelope::meta_without_tool(tool.as_str(), version, self.unix_ms()),
         })
     }
+}
+
+/// Whether a model is to hear of it: one that was told, or that will be by whoever is at it, is not; and what steered an
+/// earlier session concerns no later one.
+pub(super) fn is_untold(entry: &LedgerEntry) -> bool {
+    let is_steering = STEERING_TOOLS.contains(&entry.tool.as_str());
+    !entry.is_answered && !entry.is_under_way && !is_steering
 }

@@ -2,11 +2,12 @@
 //! it. Knows no store and no token, only hashes.
 
 use super::Session;
+use super::remembered::is_untold;
 use crate::client::ClientUpdate;
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::event::TurnSummary;
 use crate::facts::{Delivered, DeliveryKey, Slot};
-use crate::io::{LedgerEntry, OpenQuestion, OutcomeState, Output, TokenHash};
+use crate::io::{LedgerEntry, OutcomeState, Output, TokenHash};
 use crate::model::{HistoryEntry, Role};
 use crate::policy::{Effect, EffectState, LoopHistory, Settled};
 use crate::snapshot::{
@@ -110,6 +111,7 @@ impl Session {
         let Restored {
             snapshot,
             mut effects,
+            has_read,
             questions,
         } = restored;
         // Sessions of another line have counted their own user's words.
@@ -118,7 +120,7 @@ impl Session {
             foreign.wish.input = 0;
         }
         self.began_unix_ms = snapshot.began_unix_ms;
-        self.external_in_context = snapshot.external_in_context;
+        self.external_in_context = snapshot.external_in_context || has_read;
         self.blocks_made = snapshot.blocks_made;
         if !has_bug!(self, CountsAnew) {
             self.calls.number_after(snapshot.last_call);
@@ -134,7 +136,7 @@ impl Session {
         self.remember_ledger(effects.clone(), out);
         for entry in effects
             .iter()
-            .filter(|entry| !entry.is_answered && is_its_own(entry))
+            .filter(|entry| is_untold(entry) && is_its_own(entry))
         {
             self.tell_late(entry, out);
         }
@@ -182,7 +184,7 @@ impl Session {
     }
 
     /// The answer of an effect that no model was given is told to this one, unless it asks for it before.
-    fn tell_late(&mut self, entry: &LedgerEntry, out: &mut Vec<Output>) {
+    pub(super) fn tell_late(&mut self, entry: &LedgerEntry, out: &mut Vec<Output>) {
         let known = self.deliveries.effect(&entry.fingerprint);
         let known = known.filter(|effect| effect.effect_id.as_ref() == Some(&entry.effect_id));
         let settled = match (known.map(|effect| &effect.state), &entry.response) {
@@ -219,7 +221,7 @@ impl Session {
         let (response, state) = match question.state {
             QuestionState::Open if has_bug!(self, LosesQuestions) => return,
             QuestionState::Open => {
-                let closed = self.take_up(open_question(question, number), out);
+                let closed = self.take_up(question.clone().open_as(number), out);
                 if let Some(response) = closed.filter(|_| known.is_some()) {
                     tell_client(number, response, out);
                 }
@@ -355,17 +357,4 @@ pub(super) fn tell_client(call: CallNumber, response: Arc<ToolResponse>, out: &m
         call: Some(call),
         response: Sensitive(response),
     }));
-}
-
-fn open_question(question: &KnownQuestion, call: CallNumber) -> OpenQuestion {
-    OpenQuestion {
-        call,
-        token_hash: question.token_hash,
-        effect_id: question.effect_id.clone(),
-        tool: question.tool.clone(),
-        tool_version: question.tool_version.clone(),
-        fingerprint: question.fingerprint,
-        arguments: question.arguments.clone(),
-        expires_at_unix_ms: question.expires_at_unix_ms,
-    }
 }

@@ -57,17 +57,17 @@ fn what_others_wrote_in_an_earlier_session_asks_for_consent_in_this_one() {
     check(
         Mode::Text,
         expect![[r#"
-            > external 3
+            > ledger read
             > text write
             turn 1 started
             to model: text "write"
             > calls function-call-1 write {"text":"10"}
             client: ModelGenerating
-            propose call-4 write
-            call-4 rejected ConfirmationRequired
+            propose call-1 write
+            call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-4 "Run write"
+            client: confirm call-1 "Run write"
         "#]],
     );
 }

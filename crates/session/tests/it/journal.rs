@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
-    Input, LedgerEntry, OutcomeState, Proposed, RateDecision, Reservation, ReservationError,
-    ReservationRefusal, Wish,
+    Input, LedgerEntry, OutcomeState, Proposed, RateDecision, Remembered, Reservation,
+    ReservationError, ReservationRefusal, Wish,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, TurnEndReason, Usage,
@@ -208,6 +208,7 @@ fn what_the_store_and_the_limits_answer_comes_back() {
         state: OutcomeState::Unknown,
         response,
         is_answered: true,
+        is_under_way: false,
         reserved_at_unix_ms: 1_700_000_000_000,
         wish: Wish {
             input: 3,
@@ -215,7 +216,10 @@ fn what_the_store_and_the_limits_answer_comes_back() {
         },
     };
     check(vec![
-        Input::Ledger(Ok(vec![entry(None), entry(Some(response()))])),
+        Input::Ledger(Ok(Remembered {
+            effects: vec![entry(None), entry(Some(response()))],
+            has_read: true,
+        })),
         Input::Ledger(Err(ReservationError {
             problem: "down".to_owned(),
         })),

@@ -25,6 +25,10 @@ impl Ledger for Tables {
                 .find(|effect| effect.fingerprint == request.fingerprint && effect.state.is_open())
                 .cloned(),
             effects: of_conversation().count(),
+            is_read: request.read_by_none_but.as_ref().is_some_and(|session| {
+                let reading = self.reading(&request.conversation_id, request.now_unix_ms);
+                reading.is_some_and(|reading| reading.reader.as_ref() != Some(session))
+            }),
         };
         let verdict = decide(request, found, self.limits.effects_max);
         if verdict == Reserved::Reserved {

@@ -4,6 +4,7 @@
 mod conversations;
 mod grants;
 mod ledger;
+mod readings;
 mod snapshots;
 
 use crate::conversation::{Conversation, Entry};
@@ -30,7 +31,16 @@ struct Tables {
     grants: BTreeMap<Hash, Grant>,
     conversations: BTreeMap<ConversationId, Talk>,
     snapshots: BTreeMap<SessionId, Snapshot>,
+    readings: BTreeMap<ConversationId, Reading>,
     pruned_at_unix_ms: u64,
+}
+
+/// What was read in a conversation.
+#[derive(Debug)]
+struct Reading {
+    /// The only session that has read anything; `None` where several have.
+    reader: Option<SessionId>,
+    read_at_unix_ms: u64,
 }
 
 /// A conversation and its entries.
@@ -84,6 +94,10 @@ impl Tables {
         }
         self.snapshots
             .retain(|_, snapshot| snapshot.expires_at_unix_ms > now_unix_ms);
+        let mut readings = std::mem::take(&mut self.readings);
+        readings
+            .retain(|conversation, reading| self.holds_reading(conversation, reading, now_unix_ms));
+        self.readings = readings;
         self.pruned_at_unix_ms = now_unix_ms;
         before - self.rows()
     }
@@ -95,6 +109,7 @@ impl Tables {
             + self.grants.len()
             + self.conversations.len()
             + self.snapshots.len()
+            + self.readings.len()
     }
 }
 

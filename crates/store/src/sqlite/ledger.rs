@@ -1,7 +1,7 @@
 //! The table of effects.
 
-use super::grants;
 use super::tables::{Tables, bound, loaded, odd, stored};
+use super::{grants, readings};
 use crate::ledger::{Found, decide, may_follow};
 use crate::{
     ABANDONED_MAX, Effect, EffectState, GrantState, Ledger, Outcome, Recorded, Reserve, Reserved,
@@ -22,6 +22,14 @@ impl Ledger for Tables<'_> {
                 same_effect: find(connection, &request.effect_id)?,
                 open_wish: find_open(connection, request)?,
                 effects: count(connection, &request.conversation_id, limits.effects_max)?,
+                is_read: match &request.read_by_none_but {
+                    Some(session) => {
+                        let (conversation, now) = (&request.conversation_id, request.now_unix_ms);
+                        let reader = readings::find(connection, limits, conversation, now)?;
+                        reader.is_some_and(|reader| reader != session.as_str())
+                    }
+                    None => false,
+                },
             };
             let verdict = decide(request, found, limits.effects_max);
             if verdict == Reserved::Reserved {

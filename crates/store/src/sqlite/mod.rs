@@ -6,6 +6,7 @@ mod conversations;
 mod grants;
 mod ledger;
 mod pruning;
+mod readings;
 mod schema;
 mod snapshots;
 mod tables;

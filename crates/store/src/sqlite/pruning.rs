@@ -54,6 +54,18 @@ pub(super) fn slice(
             .prepare_cached(&statement)?
             .execute(params![stored(end_unix_ms), bound(rows_max)])?;
     }
+    if let Some(end_unix_ms) = conversations_end {
+        // What was read stays for as long as it may be told again.
+        rows += connection
+            .prepare_cached(
+                "DELETE FROM readings WHERE conversation_id IN (
+                     SELECT conversation_id FROM readings WHERE read_at_unix_ms <= ?1 AND NOT EXISTS (
+                         SELECT 1 FROM conversations
+                         WHERE conversation_id = readings.conversation_id AND used_at_unix_ms > ?1)
+                     LIMIT ?2)",
+            )?
+            .execute(params![stored(end_unix_ms), bound(PRUNED_ROWS_MAX)])?;
+    }
     rows += connection
         .prepare_cached(
             "DELETE FROM conversations WHERE rowid IN

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 const APPLICATION_ID: i64 = 0x574E_444C;
 
 /// Step `n`, counted from 1, leads from version `n - 1` to version `n`.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     "
     CREATE TABLE blocks (
         user_id TEXT NOT NULL PRIMARY KEY,
@@ -96,6 +96,14 @@ const STEPS: [&str; 5] = [
     DROP INDEX effects_by_conversation;
     DROP INDEX effects_open;
     CREATE INDEX effects_by_wish ON effects (conversation_id, fingerprint);
+",
+    "
+    CREATE TABLE readings (
+        conversation_id TEXT NOT NULL PRIMARY KEY,
+        reader TEXT NOT NULL,
+        read_at_unix_ms INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX readings_by_time ON readings (read_at_unix_ms);
 ",
 ];
 

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use std::path::Path;
 use windlass_store::{DATABASE_FILE, OpenError, SqliteStore, Store};
 use windlass_tool::handler::Blocks;
-use windlass_tool::id::UserId;
+use windlass_tool::id::{ConversationId, SessionId, UserId};
 
 fn is_blocked(folder: &Path, user: &str) -> bool {
     let store = SqliteStore::open(folder).unwrap();
@@ -178,12 +178,12 @@ fn a_newer_schema_is_refused_with_both_versions() {
                 error,
                 OpenError::NewerSchema {
                     found: 99,
-                    known: 5,
+                    known: 6,
                     ..
                 }
             )
         },
-        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 5; \
+        "{}/windlass.db was written by a newer windlass: it has schema version 99, and this one knows versions up to 6; \
          run the newer one, or name another data folder",
     );
 }
@@ -221,4 +221,28 @@ fn whether_a_user_is_blocked_is_known_while_a_commit_is_under_way() {
         .transact(&mut |_| answers.push(store.blocked(&UserId::new("ada"), 1_000)))
         .unwrap();
     assert!(matches!(answers[..], [Ok(Some(_))]), "{answers:?}");
+}
+
+#[test]
+fn a_database_of_the_version_before_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(folder.path()).unwrap());
+    let connection = Connection::open(folder.path().join(DATABASE_FILE)).unwrap();
+    connection
+        .execute_batch("DROP TABLE readings; DELETE FROM schema_version WHERE version = 6")
+        .unwrap();
+    drop(connection);
+    let store: &dyn Store = &SqliteStore::open(folder.path()).unwrap();
+    let conversation = ConversationId::new("conversation");
+    assert_eq!(
+        store.ask(|tables| tables.has_read(&conversation, 1)),
+        Ok(false)
+    );
+    let session = SessionId::new("session");
+    let noted = store.ask(|tables| tables.note_reading(&conversation, &session, 1));
+    assert_eq!(noted, Ok(()));
+    assert_eq!(
+        store.ask(|tables| tables.has_read(&conversation, 1)),
+        Ok(true)
+    );
 }

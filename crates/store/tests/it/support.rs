@@ -39,6 +39,7 @@ pub(crate) fn reserve(effect: &str, wish: &str, now_unix_ms: u64) -> Reserve {
         tool_version: "1.0.0".to_owned(),
         fingerprint: hash(wish),
         grant: None,
+        read_by_none_but: None,
         intent: Sensitive(format!("{{\"effectId\":\"{effect}\"}}")),
         now_unix_ms,
     }

@@ -75,6 +75,7 @@ impl World {
                 self.no_tool_outside_its_mode(index, call);
                 self.a_durable_reservation_before_a_start(index, call);
                 self.no_start_without_needed_consent(index, call);
+                self.no_start_after_anothers_reading(index, call);
                 self.budgets_are_kept(index, call);
                 self.one_effect_per_wish(index, call);
             }

@@ -124,14 +124,40 @@ impl World {
         }
     }
 
+    /// What one session's model has read may be in the context of every session of the conversation.
+    pub(crate) fn no_start_after_anothers_reading(&mut self, index: usize, call: &AdmittedCall) {
+        let number = call.call().call;
+        let reservation = self.lanes[index].call(number).reservation.as_ref();
+        let is_after = reservation.is_some_and(|reservation| {
+            reservation.grant.is_none() && reservation.is_after_anothers_reading
+        });
+        if is_after && call.tool().writes() {
+            let what = format!("{number} runs without consent, and another session had read");
+            self.broken(Rule::NoStartAfterAnothersReading, what);
+        }
+    }
+
+    /// Whether a model has read what others wrote in another session of the conversation.
+    pub(crate) fn another_has_read(&self, index: usize) -> bool {
+        let lane = &self.lanes[index];
+        let mut readers = self.readers.iter();
+        readers.any(|(home, number)| *home == lane.home && *number != lane.number)
+    }
+
     /// Notes that the model has read what others wrote.
     pub(crate) fn note_external(&mut self, index: usize, command: &ModelCommand) {
-        if let ModelCommand::ToolResponses(answers) = command {
-            let reads = answers.iter().any(|answer| {
-                &*answer.name == EXTERNAL
-                    && matches!(answer.projection.body, ProjectionBody::Success { .. })
-            });
-            self.lanes[index].watch.external_in_context |= reads;
+        let (ModelCommand::ToolResponses(answers) | ModelCommand::LateResults(answers)) = command
+        else {
+            return;
+        };
+        let reads = answers.iter().any(|answer| {
+            &*answer.name == EXTERNAL
+                && matches!(answer.projection.body, ProjectionBody::Success { .. })
+        });
+        if reads {
+            let lane = &mut self.lanes[index];
+            lane.watch.external_in_context = true;
+            self.readers.insert((lane.home, lane.number));
         }
     }
 }

@@ -47,6 +47,7 @@ rules! {
     EverythingSettles "everything_settles",
     ItsOwnUnexpiredGrantUsedOnce "its_own_unexpired_grant_used_once",
     NoChangeStartsWhileOutcomesAreUnrecorded "no_change_starts_while_outcomes_are_unrecorded",
+    NoStartAfterAnothersReading "no_start_after_anothers_reading",
     NoStartWithoutNeededConsent "no_start_without_needed_consent",
     NoToolOutsideItsMode "no_tool_outside_its_mode",
     NothingLivesAfterTheEnd "nothing_lives_after_the_end",

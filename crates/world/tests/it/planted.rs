@@ -20,6 +20,7 @@ fn rule_of(bug: PlantedBug) -> Rule {
         PlantedBug::IgnoresTheMode => Rule::NoToolOutsideItsMode,
         PlantedBug::ForgetsTheBudget | PlantedBug::ForgetsRefusedCalls => Rule::BudgetsAreKept,
         PlantedBug::SkipsConsent | PlantedBug::KeepsTheGrant => Rule::NoStartWithoutNeededConsent,
+        PlantedBug::KeepsReadingsToItself => Rule::NoStartAfterAnothersReading,
         PlantedBug::StartsUnreserved => Rule::ADurableReservationBeforeAStart,
         PlantedBug::ForgetsWishes => Rule::OneEffectPerWish,
         PlantedBug::RecordsUnknownAsFailed => Rule::TheLedgerTellsTheTruth,

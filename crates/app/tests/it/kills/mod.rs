@@ -2,6 +2,7 @@
 //! twice, what the client was told is never lost, and what nobody can know is called unknown. The test starts itself again as
 //! the server, so that it can have a tool of its own.
 
+mod chat;
 mod process;
 mod shop;
 

@@ -26,6 +26,8 @@ pub(super) const USER_HEADER: &str = "X-Test-User";
 const FOLDER: &str = "WINDLASS_TEST_KILLED_FOLDER";
 const MODEL: &str = "WINDLASS_TEST_KILLED_MODEL";
 const SHOP: &str = "WINDLASS_TEST_KILLED_SHOP";
+/// The address of its model for text, where it has one.
+const TEXT_MODEL: &str = "WINDLASS_TEST_KILLED_TEXT_MODEL";
 
 /// The tools that order: one that just does, one for which the user is asked, and one whose orders can be looked up.
 pub(super) const PLAIN: &str = "order";
@@ -41,6 +43,15 @@ pub(super) struct Process {
 impl Process {
     /// Starts a server over a folder and waits until it listens.
     pub(super) fn start(folder: &Path, model: &str, shop: &str) -> Self {
+        Self::start_with(folder, &[(MODEL, model), (SHOP, shop)])
+    }
+
+    /// The same of one that chats.
+    pub(super) fn start_to_chat(folder: &Path, text_model: &str, shop: &str) -> Self {
+        Self::start_with(folder, &[(TEXT_MODEL, text_model), (SHOP, shop)])
+    }
+
+    fn start_with(folder: &Path, told: &[(&str, &str)]) -> Self {
         let arguments = [
             "kills::process::server_that_is_killed",
             "--exact",
@@ -49,8 +60,7 @@ impl Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(arguments)
             .env(FOLDER, folder)
-            .env(MODEL, model)
-            .env(SHOP, shop)
+            .envs(told.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -202,7 +212,7 @@ fn write_tool(folder: &Path, id: &str, requires_confirmation: bool) {
     let schema = json!({
         "toolId": id, "version": "1.0.0", "description": "Orders an item.", "category": "action",
         "sideEffects": "writes", "idempotent": false, "requiresConfirmation": requires_confirmation,
-        "allowedModes": ["voice"], "latencyBudgetMs": 1_000,
+        "allowedModes": ["voice", "text"], "latencyBudgetMs": 1_000,
         "timeoutMs": 60_000,
         "parameters": {
             "type": "object", "additionalProperties": false, "required": ["item"],
@@ -220,20 +230,26 @@ async fn server_that_is_killed() {
         return;
     };
     let folder = Path::new(&folder);
-    let (model, shop) = (std::env::var(MODEL).unwrap(), std::env::var(SHOP).unwrap());
+    let shop = std::env::var(SHOP).unwrap();
+    let model = std::env::var(MODEL).ok();
+    let text_model = std::env::var(TEXT_MODEL).ok();
     write_tools(folder);
     let path = |name: &str| folder.join(name).display().to_string();
     let (tools, kb) = (path("tools"), path("kb"));
-    let keys = [
+    let mut keys = vec![
         ("folders.tools", tools.as_str()),
         ("folders.knowledge", kb.as_str()),
-        ("provider.kind", "gemini-live"),
-        ("provider.url", model.as_str()),
         ("server.user_header", USER_HEADER),
         // A slow disk is not what is tested: an outcome that was not stored in time is told all the same.
         ("voice.limits.record_timeout_ms", "60000"),
         ("voice.limits.reserve_timeout_ms", "60000"),
     ];
+    if let Some(model) = &model {
+        keys.extend([("provider.kind", "gemini-live"), ("provider.url", model)]);
+    }
+    if let Some(model) = &text_model {
+        keys.extend([("text.provider", "openai"), ("text.url", model)]);
+    }
     let mut handlers = windlass_handlers::builtin();
     for (tool, _) in TOOLS {
         let order = Order { shop: shop.clone() };

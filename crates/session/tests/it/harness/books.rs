@@ -60,6 +60,7 @@ impl Books {
                     state: OutcomeState::Unknown,
                     response: None,
                     is_answered: false,
+                    is_under_way: false,
                     // By the session itself.
                     reserved_at_unix_ms: u64::MAX,
                     wish: request.wish,
@@ -117,6 +118,7 @@ impl Books {
                 .cloned()
                 .collect(),
             effects,
+            has_read: false,
         }
     }
 }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tools::{changed_registry, profile, registry};
 use windlass_session::io::{
-    AnsweredQuestion, Input, Output, Proposed, RateDecision, Reservation, ReservationError,
-    ReservationRefusal,
+    AnsweredQuestion, Input, Output, Proposed, RateDecision, Remembered, Reservation,
+    ReservationError, ReservationRefusal,
 };
 use windlass_session::limits::Limits;
 use windlass_session::session::{Session, SessionConfig};
@@ -46,6 +46,10 @@ pub(crate) struct Bench {
     finding: Option<Finding>,
     /// What another session has reserved of the next wish.
     begun_elsewhere: Option<EffectId>,
+    /// The model of another session has read what others wrote.
+    is_read_elsewhere: bool,
+    /// How often the store was told that the model has.
+    readings: u32,
     /// What the store has of an approval that was used in another session.
     approval: Option<AnsweredQuestion>,
     finding_hangs: bool,
@@ -65,7 +69,7 @@ impl Bench {
 
     pub(crate) fn with(mode: Mode, change: impl FnOnce(&mut SessionConfig)) -> (Self, String) {
         let (mut bench, mut text) = Self::unread(mode, change);
-        text.push_str(&bench.step(Input::Ledger(Ok(Vec::new()))));
+        text.push_str(&bench.step(Input::Ledger(Ok(Remembered::default()))));
         (bench, text)
     }
 
@@ -97,6 +101,8 @@ impl Bench {
             recording: Recording::Works,
             finding: Some(Finding::Unknown),
             begun_elsewhere: None,
+            is_read_elsewhere: false,
+            readings: 0,
             approval: None,
             finding_hangs: false,
             rate: None,
@@ -132,6 +138,13 @@ impl Bench {
         if let Some(effect) = line.strip_prefix("begun elsewhere ") {
             self.begun_elsewhere = Some(EffectId::new(effect));
             return String::new();
+        }
+        if line == "read elsewhere" {
+            self.is_read_elsewhere = true;
+            return String::new();
+        }
+        if line == "readings" {
+            return format!("readings noted: {}\n", self.readings);
         }
         if let Some(known) = line.strip_prefix("store has ") {
             self.approval = Some(parse_approval(known, None));
@@ -225,8 +238,18 @@ impl Bench {
             }
             Output::ReadLedger => Some(Input::Ledger(match self.store_is_down {
                 true => Err(disk_full()),
-                false => Ok(Vec::new()),
+                false => Ok(Remembered::default()),
             })),
+            Output::NoteReading => {
+                self.readings += 1;
+                None
+            }
+            Output::Reserve(request) if request.minds_reading && self.is_read_elsewhere => {
+                Some(Input::Reserved(Reservation {
+                    call: request.call,
+                    outcome: Err(ReservationRefusal::Read),
+                }))
+            }
             Output::Reserve(request) if self.begun_elsewhere.is_some() => {
                 let begun = self.begun_elsewhere.take()?;
                 Some(Input::Reserved(Reservation {
@@ -333,6 +356,16 @@ pub(crate) fn check_with(mode: Mode, change: impl FnOnce(&mut SessionConfig), sc
     let (mut bench, _) = Bench::with(mode, change);
     bench.line("connected 1");
     bench.line("ready");
+    run(&mut bench, &script);
+}
+
+/// The same for a session of which the script tells the beginning.
+pub(crate) fn check_from_the_beginning(mode: Mode, script: Expect) {
+    let (mut bench, _) = Bench::unread(mode, |_| {});
+    run(&mut bench, &script);
+}
+
+fn run(bench: &mut Bench, script: &Expect) {
     let mut actual = String::new();
     for line in script.data().lines() {
         if let Some(input) = line.trim().strip_prefix("> ") {

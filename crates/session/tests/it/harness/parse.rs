@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
-    AnsweredQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Reservation,
-    Spared, Wish,
+    AnsweredQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Remembered,
+    Reservation, Spared, Wish,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
@@ -158,7 +158,16 @@ fn parse_other(word: &str, rest: &str) -> Input {
                 },
             }
         }
-        "ledger" => Input::Ledger(Ok(vec![ledger_entry(rest)])),
+        "ledger" => Input::Ledger(Ok(match rest {
+            "read" => Remembered {
+                has_read: true,
+                ..Remembered::default()
+            },
+            entry => Remembered {
+                effects: vec![ledger_entry(entry)],
+                has_read: false,
+            },
+        })),
         "continued" => Input::Continued(continued(rest)),
         "approved" => Input::Continued(approved(rest)),
         "declined" => Input::Continued(Continued {
@@ -166,14 +175,6 @@ fn parse_other(word: &str, rest: &str) -> Input {
             questions: Vec::new(),
             approved: Vec::new(),
             declined: vec![parse_approval(rest, Some(CallNumber(3)))],
-            external_in_context: false,
-        }),
-        "external" => Input::Continued(Continued {
-            last_call: CallNumber(rest.parse().unwrap()),
-            questions: Vec::new(),
-            approved: Vec::new(),
-            declined: Vec::new(),
-            external_in_context: true,
         }),
         "shutdown" => Input::Shutdown,
         "returns" => {
@@ -234,11 +235,13 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         None => (state, None),
     };
     let is_kept = matches!(state, "succeeded" | "unheard");
+    let is_under_way = state == "running";
     let (state, is_answered) = match state {
         "succeeded" => (OutcomeState::Succeeded, true),
         "unheard" | "unkept" => (OutcomeState::Succeeded, false),
         "failed" => (OutcomeState::Failed, true),
         "unknown" => (OutcomeState::Unknown, true),
+        "doubtful" | "running" => (OutcomeState::Unknown, false),
         other => panic!("no such state: {other}"),
     };
     let fingerprint = fingerprint(tool, &arguments);
@@ -250,6 +253,7 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         state,
         response,
         is_answered,
+        is_under_way,
         reserved_at_unix_ms: 0,
         wish: Wish { input: 1, message },
     }
@@ -291,7 +295,6 @@ fn continued(text: &str) -> Continued {
         }],
         approved: Vec::new(),
         declined: Vec::new(),
-        external_in_context: false,
     }
 }
 
@@ -304,7 +307,6 @@ fn approved(text: &str) -> Continued {
         questions: Vec::new(),
         approved: vec![parse_approval(rest, Some(call))],
         declined: Vec::new(),
-        external_in_context: false,
     }
 }
 

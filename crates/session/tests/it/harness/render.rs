@@ -17,6 +17,8 @@ pub(crate) fn render_all(outputs: &[Output]) -> String {
 fn render(output: &Output) -> Option<String> {
     Some(match output {
         Output::ReadLedger => "read ledger".to_owned(),
+        // Said once in every script of a search; those that care ask for it.
+        Output::NoteReading => return None,
         Output::Reserve(request) => {
             let kept = request.effect_id.as_ref();
             let kept = kept.map(|id| format!(" as {id}")).unwrap_or_default();

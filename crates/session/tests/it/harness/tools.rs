@@ -120,6 +120,13 @@ fn tools() -> Vec<Tool> {
             ..make("limited_pay", Category::Action, SideEffects::Writes)
         },
         Tool {
+            rate_limit: Some(RateLimit {
+                calls: 1,
+                window_ms: 60_000,
+            }),
+            ..make("limited_write", Category::Action, SideEffects::Writes)
+        },
+        Tool {
             allowed_modes: vec![Mode::Text],
             ..make("text_only", Category::Utility, SideEffects::None)
         },

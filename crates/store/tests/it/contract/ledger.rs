@@ -32,6 +32,7 @@ fn refusal(reserved: Reserved) -> (&'static str, Option<EffectState>) {
         Reserved::Refused(ReserveRefusal::Open(effect)) => ("open", state(&effect)),
         Reserved::Refused(ReserveRefusal::Done(effect)) => ("done", state(&effect)),
         Reserved::Refused(ReserveRefusal::Full) => ("full", None),
+        Reserved::Refused(ReserveRefusal::Read) => ("read", None),
         Reserved::Refused(ReserveRefusal::Grant(refusal)) => match refusal {
             GrantRefusal::Unknown => ("unknown grant", None),
             GrantRefusal::Expired => ("expired", None),

@@ -3,6 +3,7 @@
 mod conversations;
 mod grants;
 mod ledger;
+mod readings;
 
 use std::sync::Arc;
 use windlass_store::{MemoryStore, SqliteStore, Store, StoreLimits};
