@@ -1,6 +1,7 @@
 //! The vocabulary between the core and a provider's codec: what a model says and asks for, what it is told, and what one
 //! model id can do. Codecs translate it to and from wire formats; audio never passes here.
 
+pub use crate::policy::names_delivery;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

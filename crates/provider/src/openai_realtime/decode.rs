@@ -11,11 +11,14 @@ use super::wire::{Item, Response, ServerError, ServerEvent, Usage as WireUsage};
 use crate::arguments::read_arguments_text;
 use crate::base64::decode_base64;
 use crate::failure::printable;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_session::model::{IncomingCall, LostReason, ModelEvent, TurnEndReason, Usage};
+use windlass_session::model::{
+    IncomingCall, LostReason, ModelEvent, TurnEndReason, UNNAMED, Usage, names_delivery,
+};
 
-/// How many ids of calls are remembered, to know a call again that comes twice.
+/// How many ids of calls are remembered, to know that a call which comes again has had its answer.
 const CALL_IDS_MAX: usize = 512;
 /// How many calls one response may hold; the core refuses far fewer.
 const CALLS_MAX: usize = 128;
@@ -108,6 +111,7 @@ impl Codec {
     /// The server ends the response under way by itself; what was spoken and not heard is void as well.
     fn speech_started(&mut self, sink: &mut impl Sink) {
         sink.event(ModelEvent::SpeechStarted);
+        self.unnamed_calls.clear();
         if !self.options.barge_in {
             return;
         }
@@ -131,6 +135,7 @@ impl Codec {
 
     fn response_created(&mut self, id: &str) {
         self.is_announced = false;
+        self.items.begin(id);
         if let Some(id) = self.responses.created(id) {
             self.replies.push(response_cancel(id));
             self.is_announced = true;
@@ -144,7 +149,8 @@ impl Codec {
         let kind = &*event.kind;
         if kind == "response.output_item.done" {
             if let Some(item) = &event.item {
-                self.item_done(item);
+                self.items.of(response_id);
+                self.item_done(item, event.output_index);
             }
             // Its response is over, so that nothing else will pass it on.
             if !self.responses.is_active() {
@@ -201,30 +207,25 @@ impl Codec {
         }
     }
 
+    /// A call comes in a frame of its own.
+    fn item_done(&mut self, item: &Item<'_>, place: Option<u64>) {
+        if self.is_call(item) {
+            let id = id_of(item);
+            let is_late = !self.responses.is_active();
+            if self.items.framed(place, id.as_ref(), is_late) {
+                self.keep_call(item, id);
+            }
+        }
+    }
+
     /// A call counts only once it is complete: one that was cut off is dropped, and an unanswered call is legal.
-    fn item_done(&mut self, item: &Item<'_>) {
+    fn is_call(&self, item: &Item<'_>) -> bool {
         let is_call = item.kind.as_deref() == Some("function_call");
-        let is_complete = item
-            .status
-            .as_deref()
-            .is_none_or(|status| status == "completed");
-        if !is_call || !is_complete || self.calls.len() >= CALLS_MAX {
-            return;
-        }
-        let id = [&item.call_id, &item.id]
-            .into_iter()
-            .flatten()
-            .find(|id| !id.is_empty())
-            .map(|id| Arc::<str>::from(&**id));
-        if let Some(id) = &id {
-            if self.call_ids.contains(id) {
-                return;
-            }
-            if self.call_ids.len() == CALL_IDS_MAX {
-                self.call_ids.pop_front();
-            }
-            self.call_ids.push_back(id.clone());
-        }
+        let status = item.status.as_deref();
+        is_call && status.is_none_or(|status| status == "completed") && self.calls.len() < CALLS_MAX
+    }
+
+    fn keep_call(&mut self, item: &Item<'_>, id: Option<Arc<str>>) {
         let name = item.name.as_deref().filter(|name| !name.is_empty());
         self.calls.push(IncomingCall {
             id,
@@ -233,24 +234,50 @@ impl Codec {
         });
     }
 
-    /// The calls of one response are one message to the core. True where there were any.
-    fn pass_on_calls(&mut self, sink: &mut impl Sink) -> bool {
+    /// The calls of one response are one message to the core.
+    fn pass_on_calls(&mut self, sink: &mut impl Sink) -> Passed {
         let calls = std::mem::take(&mut self.calls);
         if calls.is_empty() {
-            return false;
+            return Passed::Nothing;
         }
-        let ids = calls.iter().filter_map(|call| call.id.clone());
-        self.open_calls.extend(ids);
+        let mut is_awaited = false;
+        for call in &calls {
+            is_awaited |= self.await_answer(call);
+        }
         self.is_answering = true;
         sink.event(ModelEvent::Calls(calls));
-        true
+        match is_awaited {
+            true => Passed::Calls,
+            false => Passed::Repeats,
+        }
+    }
+
+    /// Whether an answer to this call is still to come. One that had its answer on this connection gets no other.
+    fn await_answer(&mut self, call: &IncomingCall) -> bool {
+        let Some(id) = &call.id else {
+            return true;
+        };
+        let is_known = match names_delivery(id, call.name.as_deref().unwrap_or(UNNAMED)) {
+            true => is_among(id, &mut self.call_ids, CALL_IDS_MAX),
+            false => is_among(call, &mut self.unnamed_calls, CALLS_MAX),
+        };
+        if !is_known {
+            self.open_calls.insert(id.clone());
+        }
+        self.open_calls.contains(id)
     }
 
     fn response_done(&mut self, response: &Response<'_>, sink: &mut impl Sink) {
-        for item in response.output.iter().flatten() {
-            self.item_done(item);
-        }
         let id = response.id.as_deref().unwrap_or_default();
+        self.items.of(id);
+        for item in response.output.iter().flatten() {
+            if self.is_call(item) {
+                let id = id_of(item);
+                if self.items.listed(id.as_ref()) {
+                    self.keep_call(item, id);
+                }
+            }
+        }
         let is_void = self.responses.is_void(id);
         self.responses.done(id);
         if let Some(usage) = &response.usage {
@@ -261,12 +288,16 @@ impl Codec {
             return self.void_response_done(sink);
         }
         self.is_announced = false;
-        let has_calls = self.pass_on_calls(sink);
-        if has_calls || status == "completed" {
-            self.is_retried = false;
+        let passed = self.pass_on_calls(sink);
+        if passed != Passed::Nothing || status == "completed" {
             sink.event(ModelEvent::GenerationComplete);
+            // A model that asks for nothing but what it was answered is asked for words once.
+            if passed == Passed::Repeats && !std::mem::replace(&mut self.is_retried, true) {
+                self.responses.want(Reason::Results);
+            }
+            self.is_retried &= passed == Passed::Repeats;
             // Results that came meanwhile are answered in the same turn.
-            if !has_calls && self.responses.wants() != Some(Reason::Results) {
+            if passed != Passed::Calls && self.responses.wants() != Some(Reason::Results) {
                 self.is_answering = false;
                 end_turn(None, sink);
             }
@@ -346,6 +377,35 @@ impl Codec {
             sink.event(ModelEvent::Unknown { fields: vec![kind] });
         }
     }
+}
+
+/// What of a response's calls was new.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    Nothing,
+    /// Only what had its answer before.
+    Repeats,
+    Calls,
+}
+
+/// Whether something is among what was noted, which it is from now on, in place of the oldest.
+fn is_among<T: Clone + PartialEq>(newest: &T, noted: &mut VecDeque<T>, noted_max: usize) -> bool {
+    if noted.contains(newest) {
+        return true;
+    }
+    if noted.len() == noted_max {
+        noted.pop_front();
+    }
+    noted.push_back(newest.clone());
+    false
+}
+
+fn id_of(item: &Item<'_>) -> Option<Arc<str>> {
+    [&item.call_id, &item.id]
+        .into_iter()
+        .flatten()
+        .find(|id| !id.is_empty())
+        .map(|id| Arc::from(&**id))
 }
 
 /// Acknowledgements, and what concerns features that are not used.

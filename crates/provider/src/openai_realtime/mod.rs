@@ -6,6 +6,7 @@ mod audio;
 mod decode;
 mod encode;
 mod errors;
+mod items;
 pub mod profile;
 mod resample;
 mod responses;
@@ -17,6 +18,7 @@ pub use decode::Sink;
 pub use resample::Resampler;
 pub use setup::{DeclaredTools, SetupRequest, encode_setup};
 
+use items::Items;
 use responses::{Reason, Responses};
 use spoken::Spoken;
 use std::collections::{BTreeSet, VecDeque};
@@ -67,8 +69,12 @@ pub struct Codec {
     is_ready: bool,
     /// Calls of the response under way that were complete when they came.
     calls: Vec<IncomingCall>,
+    /// Which calls of the newest response have come.
+    items: Items,
     /// Ids of calls that were passed on, oldest first.
     call_ids: VecDeque<Arc<str>>,
+    /// Calls since the user's last words whose ids may come again with other calls.
+    unnamed_calls: VecDeque<IncomingCall>,
     /// Calls that the model waits for.
     open_calls: BTreeSet<Arc<str>>,
     /// The core has heard of an answer that it has not heard the end of.
@@ -95,7 +101,9 @@ impl Codec {
             pcm: Vec::new(),
             is_ready: false,
             calls: Vec::new(),
+            items: Items::default(),
             call_ids: VecDeque::new(),
+            unnamed_calls: VecDeque::new(),
             open_calls: BTreeSet::new(),
             is_answering: false,
             is_announced: false,
@@ -180,6 +188,7 @@ impl Codec {
     }
 
     fn user_text(&mut self, text: &str, frames: &mut Vec<Vec<u8>>) {
+        self.unnamed_calls.clear();
         frames.push(encode::user_text(self.responses.item_sent(), text));
         self.responses.want(Reason::Input);
         self.is_retried = false;

@@ -11,6 +11,8 @@ pub(super) struct ServerEvent<'a> {
     pub(super) response_id: Option<Cow<'a, str>>,
     #[serde(default, borrow)]
     pub(super) item_id: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(super) output_index: Option<u64>,
     #[serde(default, borrow)]
     pub(super) delta: Option<Cow<'a, str>>,
     #[serde(default, borrow)]

@@ -26,6 +26,12 @@ const EFFECTS_MIN: usize = 64;
 /// Turns that may pass without a word of the user's, as over a reconnect.
 const TURNS_OF_A_WISH: usize = 4;
 
+/// Whether a provider's call id can be trusted to name one delivery: the same id is the same call then, and has one answer on
+/// a connection.
+pub fn names_delivery(id: &str, tool: &str) -> bool {
+    is_long(id) && !id.contains("temp") && *id != *tool
+}
+
 fn is_long(id: &str) -> bool {
     id.len() >= STABLE_ID_LENGTH_MIN && id.chars().nth(STABLE_ID_LENGTH_MIN - 1).is_some()
 }
@@ -210,9 +216,7 @@ pub(crate) fn delivery_key(
     turn: u64,
 ) -> (HashedKey, Option<Arc<str>>) {
     match id {
-        Some(id) if is_long(&id) && !id.contains("temp") && *id != *name => {
-            (DeliveryKey::Provider(id).into(), None)
-        }
+        Some(id) if names_delivery(&id, name) => (DeliveryKey::Provider(id).into(), None),
         unstable_id => {
             let hash = json::hash(&json!({ "tool": name, "args": arguments, "turn": turn }));
             let mut first = [0; 8];

@@ -16,6 +16,7 @@ mod retry;
 pub(crate) use admit::Proposal;
 pub use admitted::{AdmittedCall, EffectLookup};
 pub(crate) use arguments::Completed;
+pub use idempotency::names_delivery;
 pub(crate) use idempotency::{
     Deliveries, DeliveryState, Effect, EffectState, Settled, delivery_key,
 };

@@ -76,6 +76,65 @@ fn a_call_is_run_once_however_often_it_comes_and_only_if_it_is_complete() {
 }
 
 #[test]
+fn a_call_id_that_comes_again_is_the_cores_to_judge_and_leaves_nobody_waiting() {
+    const ID: &str = "call_number_1";
+    let of = |arguments: &str| call(ID, "completed", arguments);
+    let mut talk = Talk::new();
+    // Two items of one response, each in a frame of its own and in the list.
+    talk.created("r1")
+        .finishes_call_at("r1", 0, &of("{}"))
+        .finishes_call_at("r1", 1, &of(r#"{"q":1}"#))
+        .done("r1", "completed", json!([of("{}"), of(r#"{"q":1}"#)]))
+        .expect(r#"calls:call_number_1/look{}+call_number_1/look{"q":1} generated"#)
+        .answered(&[ID])
+        .acknowledged(1)
+        .expect("<output:call_number_1 <create")
+        // In the list alone.
+        .created("r2")
+        .done(
+            "r2",
+            "completed",
+            json!([of(r#"{"q":2}"#), call("call_number_2", "completed", "{}")]),
+        )
+        .expect(r#"calls:call_number_1/look{"q":2}+call_number_2/look{} generated"#)
+        .answered(&["call_number_2"])
+        .acknowledged(2)
+        .expect("<output:call_number_2 <create")
+        // Nothing else is asked for: words are wished for once.
+        .created("r3")
+        .finishes_call("r3", &of("{}"))
+        .done("r3", "completed", json!([of("{}")]))
+        .expect("calls:call_number_1/look{} generated <create")
+        .created("r4")
+        .done("r4", "completed", json!([of("{}")]))
+        .expect("calls:call_number_1/look{} generated end");
+    // An id that names no delivery may be another call's, which is answered; but not the same call's twice in a turn.
+    let short = |arguments: &str| call("c1", "completed", arguments);
+    let mut talk = Talk::new();
+    for arguments in ["{}", r#"{"q":1}"#] {
+        talk.created("r")
+            .done("r", "completed", json!([short(arguments)]))
+            .expect(&format!("calls:c1/look{arguments} generated"))
+            .answered(&["c1"])
+            .acknowledged(1)
+            .expect("<output:c1 <create");
+    }
+    talk.created("r3")
+        .done("r3", "completed", json!([short("{}")]))
+        .expect("calls:c1/look{} generated <create")
+        .created("r4")
+        .done("r4", "completed", json!([]))
+        .expect("generated end")
+        .typed("Look again")
+        .acknowledged(3)
+        .created("r5")
+        .done("r5", "completed", json!([short("{}")]))
+        .expect("<user <create calls:c1/look{} generated")
+        .answered(&["c1"])
+        .expect("<output:c1 <create");
+}
+
+#[test]
 fn speech_cuts_the_answer_where_the_user_stopped_hearing_it() {
     let mut talk = Talk::new();
     talk.created("r1")

@@ -187,9 +187,13 @@ impl Talk {
     }
 
     fn finishes_call(&mut self, response: &str, item: &Value) -> &mut Self {
+        self.finishes_call_at(response, 0, item)
+    }
+
+    fn finishes_call_at(&mut self, response: &str, place: u64, item: &Value) -> &mut Self {
         self.hears(
             &json!({"type": "response.output_item.done", "event_id": "e", "response_id": response,
-            "output_index": 0, "item": item}),
+            "output_index": place, "item": item}),
         )
     }
 
