@@ -87,8 +87,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
     let port = Port::take(config.server.listen.get())?;
-    let address = port.address;
-    let (over, is_over) = channel::channel(false);
+    let (address, (over, is_over)) = (port.address, channel::channel(false));
     let world = SharedWorld::new(&config, knowledge.clone(), store.clone());
     let records = Records::open(&config, store).await?;
     let conversations = hold_conversations(&config, &records, is_over.clone());
@@ -112,7 +111,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         conversations: world.voice.clone(),
         world,
         metrics: metrics.clone(),
-        text: conversations,
+        text: conversations.clone(),
+        chat: chat.clone(),
     });
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
@@ -125,6 +125,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         knowledge_folder: config.folders.knowledge.as_path().into(),
         user_header: user_header(&config),
         voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
+        conversations,
         chat,
         request_bytes_max: config.text.request_bytes_max.count(),
         picture_limits: PictureLimits::of(&config.text),

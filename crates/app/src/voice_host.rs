@@ -1,7 +1,8 @@
 //! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
-use crate::chat::conversation::Conversation;
+use crate::chat::conversation::{Asked, Conversation};
 use crate::chat::conversations::Conversations as TextConversations;
+use crate::chat::{ChatHost, ChatRefusal, answerer, no_answer};
 use crate::clock;
 use crate::context;
 use crate::provider::Settings;
@@ -10,17 +11,21 @@ use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::Start;
+use windlass_runtime::effects::Beside;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
-use windlass_runtime::voice::{Admission, Host, Refusal};
+use windlass_runtime::voice::{Admission, Elsewhere, Host, Refusal};
 use windlass_session::client::ErrorCode;
 use windlass_session::event::SessionEvent;
+use windlass_session::io::TokenHash;
 use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, ModelProfile};
 use windlass_session::session::SessionConfig;
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::World;
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
@@ -36,6 +41,8 @@ pub(crate) struct VoiceHost {
     pub(crate) conversations: Arc<Conversations>,
     /// What was said by text in a conversation, and what is to be answered first.
     pub(crate) text: Arc<TextConversations>,
+    /// Which goes on with questions that were asked by text; `None` where there is no model for text.
+    pub(crate) chat: Option<Arc<ChatHost>>,
 }
 
 /// The conversations that have a voice session now.
@@ -199,6 +206,68 @@ impl Host for VoiceHost {
     fn serves(&self, client: &ClientId, user: &UserId) -> Result<(), Refusal> {
         let world = self.world.of_known_user(client, user);
         self.refuse_blocked(user, world.as_ref())
+    }
+
+    fn asks(&self, session: &SessionIdentity, token_hash: TokenHash) -> Option<Beside> {
+        let known = self.text.get(&session.conversation_id)?;
+        let asked = Asked {
+            token_hash,
+            user_id: session.user_id.clone(),
+            client_id: Some(session.client_id.clone()),
+            by_voice: true,
+        };
+        known.has_asked(asked.clone());
+        Some(known.beside_spoken_question(asked))
+    }
+
+    fn answer(
+        &self,
+        caller: &Caller,
+        session: &SessionIdentity,
+        token_hash: TokenHash,
+        approved: bool,
+    ) -> Elsewhere {
+        let known = self.text.get(&session.conversation_id);
+        let Some((known, asked)) = known.and_then(|known| {
+            let asked = known.asked(&token_hash)?;
+            Some((known, asked))
+        }) else {
+            return Elsewhere::Nowhere;
+        };
+        let is_nameless = session.user_id.as_str() == session.client_id.as_str();
+        let named = (!is_nameless).then_some(&session.user_id);
+        if answerer(&known, caller, named, &token_hash).is_err() {
+            return Elsewhere::Foreign;
+        }
+        let is_its_users = asked.user_id == session.user_id;
+        let Some(chat) = self
+            .chat
+            .clone()
+            .filter(|_| !(asked.by_voice && is_its_users))
+        else {
+            return match is_its_users {
+                true => Elsewhere::Gone,
+                false => Elsewhere::Foreign,
+            };
+        };
+        let (caller, id) = (caller.clone(), session.conversation_id.clone());
+        let version = self.toolbox.load().version.clone();
+        let (reply, answered) = oneshot::channel();
+        tokio::spawn(async move {
+            let response = match chat.confirm(&caller, &id, token_hash, approved).await {
+                Ok(response) => response,
+                Err(ChatRefusal::Busy | ChatRefusal::Internal) => {
+                    let problem = "the conversation cannot take this answer now; send it again";
+                    no_answer(CallError::new(ErrorType::Transient, problem), version)
+                }
+                Err(ChatRefusal::Blocked(_) | ChatRefusal::Foreign | ChatRefusal::Unknown) => {
+                    return;
+                }
+            };
+            // The session may have ended.
+            let _ = reply.send(response);
+        });
+        Elsewhere::Taken(answered)
     }
 
     fn user(&self, caller: &Caller, named: &str) -> UserId {

@@ -82,6 +82,8 @@ pub(crate) struct CallDriver {
     told_of: Vec<Claim>,
     /// Of confirmations that are stored, and that the client does not know yet.
     tokens: VecDeque<(TokenHash, Sensitive<String>)>,
+    /// Tokens of questions that the user was asked in a session which is gone.
+    left_behind: VecDeque<TokenHash>,
 }
 
 impl CallDriver {
@@ -101,6 +103,7 @@ impl CallDriver {
             claims: HashMap::new(),
             told_of: Vec::new(),
             tokens: VecDeque::new(),
+            left_behind: VecDeque::new(),
         }
     }
 
@@ -368,8 +371,20 @@ impl CallDriver {
         self.asked.push(Asked { purpose, answer });
     }
 
+    /// A question of another session's that is open may be taken up by this one: it was put to the user, and whoever asked it
+    /// is gone.
+    pub(crate) fn may_take_up(&mut self, token_hash: TokenHash) {
+        if self.left_behind.len() >= TOKENS_MAX {
+            self.left_behind.pop_front();
+        }
+        self.left_behind.push_back(token_hash);
+    }
+
     fn find_approval(&mut self, token_hash: TokenHash, inputs: &mut VecDeque<Input>) {
-        let work = effects::approval(&self.identity, token_hash, self.now_unix_ms());
+        let is_left_behind = self.left_behind.contains(&token_hash);
+        self.left_behind.retain(|left| *left != token_hash);
+        let now = self.now_unix_ms();
+        let work = effects::approval(&self.identity, token_hash, is_left_behind, now);
         let answer = self.shared.store.ask(work);
         let become_input = move |answer: Result<Option<Input>, StoreUnavailable>| {
             answer.unwrap_or_else(|error| Some(effects::unsought(token_hash, &error)))

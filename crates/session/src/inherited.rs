@@ -1,8 +1,10 @@
 //! What a session that goes on with a conversation inherits of the questions that earlier ones have asked, worked out from
 //! what the store has of each. Knows no store.
 
-use crate::io::{AnsweredQuestion, Continued, LedgerEntry, OpenQuestion, TokenHash};
+use crate::io::{AnsweredQuestion, Continued, FoundQuestion, LedgerEntry, OpenQuestion, TokenHash};
 use crate::snapshot::{KnownQuestion, QuestionState};
+use std::sync::Arc;
+use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::CallNumber;
 
 impl Continued {
@@ -47,6 +49,24 @@ impl Continued {
             }
         }
         continued
+    }
+}
+
+impl FoundQuestion {
+    /// One that another session of the conversation has asked, and what came of it, where that is known.
+    pub fn of(question: KnownQuestion, response: Option<Arc<ToolResponse>>) -> Self {
+        let state = question.state;
+        if state == QuestionState::Open {
+            return Self::Open(question.open_as(CallNumber(0)));
+        }
+        let answered = AnsweredQuestion {
+            response,
+            ..question.answered_as(None)
+        };
+        match state {
+            QuestionState::Declined => Self::Declined(answered),
+            QuestionState::Open | QuestionState::Consumed => Self::Approved(answered),
+        }
     }
 }
 

@@ -63,10 +63,10 @@ pub enum Input {
         call: CallNumber,
         entry: Option<Box<LedgerEntry>>,
     },
-    /// The answer to [`Output::FindApproval`]: the approval, where one was used with this token and its time is not up.
+    /// The answer to [`Output::FindApproval`]: the question to this user that has the token, where its time is not up.
     ApprovalFound {
         token_hash: TokenHash,
-        found: Result<Option<Box<AnsweredQuestion>>, ReservationError>,
+        found: Result<Option<Box<FoundQuestion>>, ReservationError>,
     },
     /// The answer to [`Output::CheckRate`].
     RateChecked {
@@ -174,6 +174,16 @@ pub struct AnsweredQuestion {
     /// What came of it; `None` where nobody knows, and where nothing did because it was declined.
     pub response: Option<Arc<ToolResponse>>,
     pub expires_at_unix_ms: u64,
+}
+
+/// A question of which the session that is shown its token knows nothing: another one of the conversation has asked it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FoundQuestion {
+    /// It waits for its answer, and no session that lives is to get that. Its call has no number here.
+    Open(OpenQuestion),
+    Approved(AnsweredQuestion),
+    Declined(AnsweredQuestion),
 }
 
 /// A question to the user that is stored and waits for its answer.

@@ -267,6 +267,12 @@ impl Session {
         self.confirmations.iter()
     }
 
+    /// Whether the user is asked about this call and has not answered.
+    pub fn is_asked(&self, call: CallNumber) -> bool {
+        let mut open = self.confirmations.iter_open();
+        open.any(|(entry, _)| entry.question.call == call)
+    }
+
     /// The call that the user was asked about with this token, whatever became of the question.
     pub fn call_of_question(&self, token_hash: &TokenHash) -> Option<CallNumber> {
         self.confirmations.call_of(token_hash)

@@ -7,9 +7,9 @@ use crate::rules::Rule;
 use crate::world::{Past, World};
 use serde_json::Value;
 use std::sync::Arc;
-use windlass_session::io::{AnsweredQuestion, Continued, Input, Remembered, TokenHash};
+use windlass_session::io::{Continued, FoundQuestion, Input, Remembered, TokenHash};
 use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored};
-use windlass_store::{Grant, GrantState, Store};
+use windlass_store::{Effect, Grant, GrantState, Store};
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -162,7 +162,8 @@ impl World {
         })
     }
 
-    /// What came of an approval that was used in another session of the conversation.
+    /// A question that another session of the conversation has asked, and what came of it. What one that lives has asked is
+    /// its own to run.
     pub(crate) fn find_approval(&mut self, index: usize, token_hash: TokenHash) {
         self.record_again();
         let now_unix_ms = self.unix_ms();
@@ -174,29 +175,39 @@ impl World {
             Ok(Some((grant, effect)))
         });
         let lane = &self.lanes[index];
-        let is_used = |grant: &Grant| {
-            grant.state == GrantState::Consumed
+        let asks = |lane: &Lane| {
+            let session = lane.session.as_ref().filter(|_| lane.is_live());
+            session.is_some_and(|session| session.call_of_question(&token_hash).is_some())
+        };
+        let is_asked_elsewhere = self.lanes.iter().any(asks);
+        let is_the_users = |grant: &Grant| {
+            (grant.state != GrantState::Open || !is_asked_elsewhere)
                 && grant.conversation_id == lane.conversation
                 && grant.user_id == lane.user
                 && now_unix_ms < grant.expires_at_unix_ms
         };
-        let found = found.map(|found| found.filter(|(grant, _)| is_used(grant)));
+        let found = found.map(|found| found.filter(|(grant, _)| is_the_users(grant)));
         let found = found.map(|found| {
             let (grant, effect) = found?;
-            let entry = self.ledger_of(effect.into_iter().collect()).pop();
-            Some(Box::new(AnsweredQuestion {
-                call: None,
-                token_hash,
-                effect_id: grant.effect_id,
-                tool: grant.tool,
-                response: entry.and_then(|entry| entry.response),
-                expires_at_unix_ms: grant.expires_at_unix_ms,
-            }))
+            self.found(grant, effect).map(Box::new)
         });
         if matches!(found, Ok(Some(_))) {
             self.report.counts.state(State::ApprovalFound);
         }
+        if let Ok(Some(found)) = &found
+            && let FoundQuestion::Open(question) = &**found
+        {
+            self.report.counts.state(State::QuestionTakenUp);
+            let asked = &mut self.lanes[index].watch.asked;
+            asked.insert(question.token_hash);
+        }
         self.answer_of_store(index, Input::ApprovalFound { token_hash, found });
+    }
+
+    fn found(&self, grant: Grant, effect: Option<Effect>) -> Option<FoundQuestion> {
+        let entry = self.ledger_of(effect.into_iter().collect()).pop();
+        let response = entry.and_then(|entry| entry.response);
+        known(grant).map(|question| FoundQuestion::of(question, response))
     }
 
     /// What the user was asked can still be answered after a restart.

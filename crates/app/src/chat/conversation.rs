@@ -61,6 +61,9 @@ pub(crate) struct Asked {
     pub(crate) user_id: UserId,
     /// The client on whose request it was asked; `None` where that is not known any more.
     pub(crate) client_id: Option<ClientId>,
+    /// A session by voice has asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) by_voice: bool,
 }
 
 struct KnownTurn {
@@ -130,6 +133,7 @@ impl Conversation {
                 token_hash,
                 user_id: user_id.clone(),
                 client_id: None,
+                by_voice: false,
             };
             let hashes = ended.questions.iter().map(|(hash, _)| *hash);
             state.asked = hashes.map(asked).collect();
@@ -381,6 +385,15 @@ impl Conversation {
             ended: Some((user_id, ended)),
             asked: vec![asked],
             said: self.lock().unsaved.take(),
+            ..Entry::default()
+        };
+        Archive::entry(&self.id, self.owner.as_ref(), self.used(), entry)
+    }
+
+    /// What keeps a question that the session by voice asks, which has a place of its own for where it has got to.
+    pub(crate) fn beside_spoken_question(&self, asked: Asked) -> Beside {
+        let entry = Entry {
+            asked: vec![asked],
             ..Entry::default()
         };
         Archive::entry(&self.id, self.owner.as_ref(), self.used(), entry)

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use windlass_runtime::config::Text;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::SessionEvent;
+use windlass_session::io::TokenHash;
 use windlass_session::model::HistoryEntry;
 use windlass_store::{Store, StoreUnavailable};
 use windlass_tool::id::{ClientId, ConversationId};
@@ -72,6 +73,16 @@ impl Conversations {
         let now = clock::now_unix_ms();
         let kept = store.read(|transaction| find(transaction, id, now))?;
         Ok(kept.map(|kept| self.take_in(id, kept)))
+    }
+
+    /// The conversation in which a user was asked with the token of this hash.
+    pub(crate) async fn asking(
+        &self,
+        id: &ConversationId,
+        token_hash: &TokenHash,
+    ) -> Result<Option<Arc<Conversation>>, StoreUnavailable> {
+        let known = self.find(id).await?;
+        Ok(known.filter(|known| known.asked(token_hash).is_some()))
     }
 
     fn take_in(&self, id: &ConversationId, kept: Kept) -> Arc<Conversation> {

@@ -1,26 +1,31 @@
 //! What a client's wish is to its conversation: what it is known by when it comes again, and in whose name a question is
 //! answered. Knows no turn.
 
-use super::ChatRefusal;
 use super::conversation::{Conversation, Delivery, Message};
+use super::conversations::Conversations;
 use super::request::{Answer, Wish};
+use super::{ChatRefusal, unavailable};
+use crate::clock;
+use std::sync::Arc;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
 use windlass_runtime::text::{Consent, TurnInput, UserInput};
 use windlass_session::io::TokenHash;
-use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_tool::error::CallError;
+use windlass_tool::id::{ClientId, ConversationId, UserId};
 
 /// Who answers a question.
-pub(super) struct Answerer {
+pub(crate) struct Answerer {
     /// The client in whose name it is answered: the one that was asked, where it is known.
-    pub(super) client_id: ClientId,
+    pub(crate) client_id: ClientId,
     /// The user who was asked, where it is known.
-    pub(super) user_id: Option<UserId>,
+    pub(crate) user_id: Option<UserId>,
 }
 
 /// Who answers the question of this token, if the caller may. Who shows no id shows the question's token, which speaks for the
 /// client that was asked; but not where the caller shows another id, or names another user than the one who was asked.
-pub(super) fn answerer(
+pub(crate) fn answerer(
     conversation: &Conversation,
     caller: &Caller,
     named: Option<&UserId>,
@@ -45,6 +50,28 @@ pub(super) fn answerer(
     })
 }
 
+/// The conversation in which the caller was asked with a token, if it may answer that. Whoever may not learns nothing.
+pub(crate) async fn asking(
+    conversations: &Conversations,
+    caller: &Caller,
+    id: &ConversationId,
+    token_hash: &TokenHash,
+) -> Result<Arc<Conversation>, ChatRefusal> {
+    let asking = conversations.asking(id, token_hash).await;
+    let conversation = asking.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
+    answerer(&conversation, caller, None, token_hash)?;
+    Ok(conversation)
+}
+
+/// What is said of an answer to a question that no session has taken.
+pub(crate) fn no_answer(error: CallError, registry_version: Arc<str>) -> Arc<ToolResponse> {
+    Arc::new(ToolResponse {
+        outcome: Outcome::Failure(error.into()),
+        intents: Vec::new(),
+        meta: meta_without_tool("confirm", registry_version, clock::now_unix_ms()),
+    })
+}
+
 /// By what answers to questions are known that come again.
 pub(super) fn approval(token_hashes: &[TokenHash]) -> Message {
     let hashes = token_hashes
@@ -56,20 +83,22 @@ pub(super) fn approval(token_hashes: &[TokenHash]) -> Message {
     }
 }
 
-/// What a wish is to the conversation, and to its session. `may_answer` says whether a question is the caller's to answer: a
-/// token in other hands is like one of nobody's, and by such an answer nothing is known that comes again.
+/// What a wish is to the conversation, and to its session. `may_answer` says whether a question is the caller's to answer, and
+/// then whether anybody is known to have been asked it: a token in other hands is like one of nobody's, and by such an answer
+/// nothing is known that comes again.
 pub(super) fn wanted(
     wish: Wish,
     consents: &[Answer],
-    may_answer: impl Fn(&TokenHash) -> Result<bool, ChatRefusal>,
+    may_answer: impl Fn(&TokenHash) -> Result<Option<bool>, ChatRefusal>,
 ) -> Result<(Delivery, TurnInput), ChatRefusal> {
     let mut given = Vec::new();
     for Answer { token, approved } in consents {
         let token_hash = ids::token_hash(token.expose());
-        if may_answer(&token_hash)? {
+        if let Some(was_asked) = may_answer(&token_hash)? {
             given.push(Consent {
                 token_hash,
                 approved: *approved,
+                was_asked,
             });
         }
     }
@@ -103,6 +132,7 @@ pub(super) fn wanted(
                 given.push(Consent {
                     token_hash: ids::token_hash(""),
                     approved: false,
+                    was_asked: false,
                 });
             }
             let delivery = Delivery {

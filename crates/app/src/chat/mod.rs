@@ -2,6 +2,7 @@
 //! knows neither HTTP nor a model's protocol.
 
 pub(crate) mod archive;
+mod beside;
 pub(crate) mod conversation;
 pub(crate) mod conversations;
 mod delivery;
@@ -19,7 +20,8 @@ use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use conversation::{Claim, Conversation, Delivery};
 use conversations::Conversations;
-use delivery::{Answerer, answerer, approval, wanted};
+use delivery::{Answerer, approval, wanted};
+pub(crate) use delivery::{answerer, asking, no_answer};
 use record::TurnReader;
 use request::ChatRequest;
 use sink::ChatSink;
@@ -38,15 +40,16 @@ use windlass_runtime::text::{
     Consent, FinishReason, Past, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput,
     TurnSink,
 };
+use windlass_session::io::TokenHash;
 use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, Usage};
 use windlass_session::session::SessionConfig;
 use windlass_store::StoreUnavailable;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::{Block, World};
 use windlass_tool::id::{ClientId, ConversationId, UserId};
 use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// How long a message waits for a turn that is being given up.
 const TURN_PATIENCE: Duration = Duration::from_secs(10);
@@ -114,10 +117,12 @@ impl ChatHost {
         let (delivery, input) = wanted(request.wish, &request.answers, |token| {
             match answerer(&conversation, caller, named, token) {
                 Ok(Answerer { client_id, user_id }) => {
+                    let was_asked = user_id.is_some();
                     let user_id = user_id.as_ref().unwrap_or(&maker.user_id);
-                    self.refuse_blocked(&client_id, user_id).map(|()| true)
+                    let served = self.refuse_blocked(&client_id, user_id);
+                    served.map(|()| Some(was_asked))
                 }
-                Err(_) => Ok(false),
+                Err(_) => Ok(None),
             }
         })?;
         self.begin_turn(conversation, maker, delivery, input, None)
@@ -127,17 +132,14 @@ impl ChatHost {
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         caller: &Caller,
-        conversation: String,
-        token: &Sensitive<String>,
+        id: &ConversationId,
+        token_hash: TokenHash,
         approved: bool,
     ) -> Result<Arc<ToolResponse>, ChatRefusal> {
+        let conversation = asking(&self.conversations, caller, id, &token_hash).await?;
+        let answerer = answerer(&conversation, caller, None, &token_hash)?;
         let (user_id, world) = self.world.of_user(&caller.client_id, None);
         refuse_blocked(&user_id, world.as_ref())?;
-        let id = ConversationId::new(conversation);
-        let known = self.conversations.find(&id).await.map_err(unavailable)?;
-        let conversation = known.ok_or(ChatRefusal::Unknown)?;
-        let token_hash = ids::token_hash(token.expose());
-        let answerer = answerer(&conversation, caller, None, &token_hash)?;
         // Whoever brings the token, it is the user who was asked that answers.
         let user_id = answerer.user_id.unwrap_or(user_id);
         self.refuse_blocked(&answerer.client_id, &user_id)?;
@@ -149,6 +151,7 @@ impl ChatHost {
         let input = TurnInput::Confirm(vec![Consent {
             token_hash,
             approved,
+            was_asked: true,
         }]);
         let delivery = Delivery {
             message: Some(approval(&[token_hash])),
@@ -158,6 +161,15 @@ impl ChatHost {
         let (answer, answered) = oneshot::channel();
         self.begin_turn(conversation, maker, delivery, input, Some(answer))?;
         answered.await.map_err(|_| ChatRefusal::Busy)
+    }
+
+    /// What is said of a token that does not count.
+    pub(crate) fn not_valid(&self) -> Arc<ToolResponse> {
+        let error = CallError::new(
+            ErrorType::ConfirmationExpired,
+            "this approval is not valid, or not valid any more",
+        );
+        no_answer(error, self.toolbox.load().version.clone())
     }
 
     /// Refuses what is done in the name of a user who is not the caller.
@@ -284,6 +296,11 @@ impl ChatHost {
         let toolbox = self.toolbox.load_full();
         let tools = toolbox.of(Mode::Text);
         let instruction = tools.instruction();
+        if let Some(maker) = self.of_another_user(conversation, &maker, &input, place.as_ref()) {
+            return self
+                .answer_beside(conversation, maker, input, sink, given_up)
+                .await;
+        }
         let heard_by_voice = conversation.take_heard_by_voice();
         let (before, mut is_new) = (conversation.ended(), false);
         let session = match &mut *place {

@@ -44,6 +44,7 @@ impl ChatSink {
             token_hash,
             user_id: self.user_id.clone(),
             client_id: Some(self.client_id.clone()),
+            by_voice: false,
         }
     }
 }

@@ -5,7 +5,8 @@ use super::client::client;
 use super::voice::later;
 use super::{State, typed};
 use crate::chat::record::TurnReader;
-use crate::chat::{Answering, ChatRefusal, request};
+use crate::chat::request::{self, Answer, ChatRequest, Wish};
+use crate::chat::{Answering, ChatRefusal, asking};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::extract::State as Extract;
@@ -63,11 +64,32 @@ async fn answer(state: &State, entrance: &Entrance) -> Result<Answering, Respons
     let host = state.chat.as_ref().ok_or_else(no_text_model)?;
     let wanted = request::parse(&entrance.body, state.picture_limits)
         .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()))?;
+    confirm_by_voice(state, &entrance.caller, &wanted).await;
     let answering = host.chat(&entrance.caller, wanted).await;
     let answering = answering.map_err(|refusal| refused(&refusal))?;
     // The turn begins first, so that what it says at once travels with the head of the answer.
     tokio::task::yield_now().await;
     Ok(answering)
+}
+
+/// Gives the answers to questions to the session by voice where that has asked: the turn then finds what came of them.
+async fn confirm_by_voice(state: &State, caller: &Caller, wanted: &ChatRequest) {
+    let (Wish::Answer, Some(id)) = (&wanted.wish, &wanted.conversation) else {
+        return;
+    };
+    let id = ConversationId::new(id.as_str());
+    let named = wanted.user.as_deref();
+    for Answer { token, approved } in &wanted.answers {
+        let hash = ids::token_hash(token.expose());
+        if asking(&state.conversations, caller, &id, &hash)
+            .await
+            .is_ok()
+            && let Ok(Some(answered)) = state.voice.confirm(caller, named, &id, hash, *approved)
+        {
+            // Without an answer it is the turn's to find out.
+            let _ = answered.await;
+        }
+    }
 }
 
 /// What is answered where no model speaks by text.
@@ -107,7 +129,12 @@ pub(super) async fn confirm(
                 let code = ErrorCode::Blocked.as_str();
                 as_confirmation(error(StatusCode::FORBIDDEN, code, &farewell)).await
             }
-            Err(NoConsent::Refused(refusal)) => as_confirmation(refused(&refusal)).await,
+            Err(NoConsent::Refused(refusal)) => match &state.chat {
+                Some(host) if matches!(refusal, ChatRefusal::Unknown) => {
+                    confirmed(&host.not_valid())
+                }
+                _ => as_confirmation(refused(&refusal)).await,
+            },
         },
     };
     entrance.finish(response)
@@ -159,14 +186,16 @@ async fn consent(
         approved,
     } = said;
     let hash = ids::token_hash(token.expose());
-    let id = ConversationId::new(conversation_id.as_str());
-    if let Some(answered) = state.voice.confirm(caller, &id, hash, approved)?
+    let id = ConversationId::new(conversation_id);
+    // Whoever shows a token that is not theirs to show learns nothing, not even who is blocked.
+    asking(&state.conversations, caller, &id, &hash).await?;
+    if let Some(answered) = state.voice.confirm(caller, None, &id, hash, approved)?
         && let Ok(response) = answered.await
     {
         return Ok(response);
     }
     let host = state.chat.as_ref().ok_or(ChatRefusal::Unknown)?;
-    let response = host.confirm(caller, conversation_id, &token, approved);
+    let response = host.confirm(caller, &id, hash, approved);
     Ok(response.await?)
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod upgrade;
 mod voice;
 
 use crate::chat::ChatHost;
+use crate::chat::conversations::Conversations;
 use crate::chat::picture::PictureLimits;
 use crate::knowledge::LiveKnowledge;
 use axum::Router;
@@ -43,6 +44,7 @@ pub(crate) struct State {
     /// In which a proxy says who has signed in.
     pub(crate) user_header: Option<HeaderName>,
     pub(crate) voice: Arc<VoiceService>,
+    pub(crate) conversations: Arc<Conversations>,
     /// `None` where there is no model for text.
     pub(crate) chat: Option<Arc<ChatHost>>,
     /// Of one request to a text endpoint.

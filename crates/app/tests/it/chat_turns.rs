@@ -87,13 +87,28 @@ async fn what_a_voice_session_asks_can_be_answered_over_http_by_its_client() {
     assert_eq!(confirm(&theirs, &token).status, 410, "somebody else");
     assert_eq!(confirm(&mine, &json!("made-up")).status, 410);
     assert_eq!(confirm(&[], &json!("made-up")).status, 410);
-    for _ in 0..2 {
+    let confirmed = || {
         let done = confirm(&mine, &token);
         let said: Value = serde_json::from_str(&done.body).unwrap();
         assert_eq!((done.status, &said["ok"]), (200, &json!(true)), "{said}");
-        let told = client.expect("confirmation_result").await;
-        assert_eq!(told["ok"], true, "{told}");
-    }
+        said["response"].clone()
+    };
+    let first = confirmed();
+    let told = client.expect("confirmation_result").await;
+    assert_eq!((&told["ok"], &told["response"]), (&json!(true), &first));
+    // Clicks elsewhere are not told to a client that knows what came of it; its own click is answered.
+    assert_eq!(confirmed(), first);
+    assert_eq!(confirmed(), first);
+    client
+        .send(json!({"type": "confirm", "token": token, "approved": true}))
+        .await;
+    assert_eq!(client.expect("confirmation_result").await, told);
+    client.send(json!({"type": "stop"})).await;
+    let rest = client.all_until("session_complete").await;
+    let results = rest
+        .iter()
+        .filter(|message| message["type"] == "confirmation_result");
+    assert_eq!(results.count(), 0, "{rest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

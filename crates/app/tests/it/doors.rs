@@ -70,8 +70,8 @@ async fn a_token_speaks_for_a_client_that_keeps_no_cookies() {
         let said = confirm(&chat.address, &[], "v", &token);
         assert_eq!(said["ok"], true, "{said}");
         assert_eq!(said["error"], Value::Null);
-        assert_eq!(client.expect("confirmation_result").await["ok"], true);
     }
+    assert_eq!(client.expect("confirmation_result").await["ok"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,6 +138,17 @@ async fn a_token_speaks_for_no_user_who_is_blocked_since() {
         let said = confirm(&chat.address, &[], conversation, token);
         assert_eq!(said["error"]["code"], "blocked", "{said}");
         assert_eq!(said["error"]["message"], "Enough.", "{said}");
+    }
+    // Whoever shows a token that is not theirs learns of no block.
+    let other = json!("made-up");
+    for (conversation, token) in [
+        ("t", &other),
+        ("v", &other),
+        ("t", &spoken),
+        ("v", &written),
+    ] {
+        let said = confirm(&chat.address, &[], conversation, token);
+        assert_eq!(said["error"]["code"], "CONFIRMATION_EXPIRED", "{said}");
     }
     let messages = [approval(written.as_str().unwrap(), true)];
     let streamed = chat.ask(&json!({"id": "t", "messages": messages}));

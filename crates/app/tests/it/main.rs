@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod answers_anywhere;
 mod approvals_together;
 mod blocks;
 mod bodies;

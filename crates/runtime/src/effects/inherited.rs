@@ -4,9 +4,9 @@
 use super::{Left, Work, known_question, remembered, response_of, unavailable};
 use crate::subscriber::SessionIdentity;
 use serde::{Deserialize, Serialize};
-use windlass_session::io::{AnsweredQuestion, Continued, Input, TokenHash};
+use windlass_session::io::{Continued, FoundQuestion, Input, TokenHash};
 use windlass_session::under_way::UnderWay;
-use windlass_store::{GrantState, StoreUnavailable, Transaction};
+use windlass_store::{Grant, GrantState, StoreUnavailable, Transaction};
 use windlass_tool::id::{CallNumber, ConversationId, UserId};
 
 /// Where an earlier session of a conversation ended, as its driver wrote it down.
@@ -39,34 +39,41 @@ pub fn inherited(
     ])
 }
 
-/// What came of an approval that was used in another session of the conversation, by the same user. Who shows a token of
-/// anybody else's learns nothing.
-pub(crate) fn approval(session: &SessionIdentity, token_hash: TokenHash, now_unix_ms: u64) -> Work {
+/// A question to the same user that another session of the conversation has asked, and what came of it; one that is open where
+/// nobody else is to have its answer. Who shows a token of anybody else's learns nothing.
+pub(crate) fn approval(
+    session: &SessionIdentity,
+    token_hash: TokenHash,
+    is_left_behind: bool,
+    now_unix_ms: u64,
+) -> Work {
     let (conversation, user) = (session.conversation_id.clone(), session.user_id.clone());
     Box::new(move |transaction| {
         let grant = transaction.grant(&token_hash)?.filter(|grant| {
-            grant.state == GrantState::Consumed
+            (is_left_behind || grant.state != GrantState::Open)
                 && grant.conversation_id == conversation
                 && grant.user_id == user
                 && now_unix_ms < grant.expires_at_unix_ms
         });
         let found = match grant {
             None => None,
-            Some(grant) => Some(Box::new(AnsweredQuestion {
-                call: None,
-                token_hash,
-                response: transaction
-                    .effect(&grant.effect_id)?
-                    .as_ref()
-                    .and_then(response_of),
-                effect_id: grant.effect_id,
-                tool: grant.tool,
-                expires_at_unix_ms: grant.expires_at_unix_ms,
-            })),
+            Some(grant) => found(transaction, grant)?.map(Box::new),
         };
         let found = Ok(found);
         Ok(Some(Input::ApprovalFound { token_hash, found }))
     })
+}
+
+fn found(
+    transaction: &mut dyn Transaction,
+    grant: Grant,
+) -> Result<Option<FoundQuestion>, StoreUnavailable> {
+    let effect = match grant.state {
+        GrantState::Open => None,
+        GrantState::Consumed | GrantState::Declined => transaction.effect(&grant.effect_id)?,
+    };
+    let response = effect.as_ref().and_then(response_of);
+    Ok(known_question(grant).map(|question| FoundQuestion::of(question, response)))
 }
 
 /// What is told to the core where the store cannot be asked for an approval.

@@ -4,7 +4,7 @@
 use crate::redaction::{Secrets, without_sensitive};
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::{Continued, Input, LedgerEntry, Spared};
+use windlass_session::io::{Continued, FoundQuestion, Input, LedgerEntry, Spared};
 use windlass_session::model::{IncomingCall, ModelEvent};
 use windlass_session::snapshot::Restored;
 use windlass_tool::arguments::Arguments;
@@ -160,7 +160,7 @@ impl Visible {
 
     /// Leaves out what effects of earlier sessions came to, where their tools mark arguments as sensitive: nobody knows here
     /// what those were.
-    fn hide_answers(&self, input: &mut Input) -> Option<ToolId> {
+    fn hide_answers(&mut self, input: &mut Input) -> Option<ToolId> {
         match input {
             Input::Ledger(Ok(remembered)) => remembered
                 .effects
@@ -176,8 +176,21 @@ impl Visible {
             Input::ApprovalFound {
                 found: Ok(Some(found)),
                 ..
-            } if self.marks(&found.tool) => found.response.take().map(|_| found.tool.clone()),
+            } => self.hide_found(found),
             _ => None,
+        }
+    }
+
+    fn hide_found(&mut self, found: &mut FoundQuestion) -> Option<ToolId> {
+        match found {
+            FoundQuestion::Open(question) => {
+                let tool = question.tool.clone();
+                self.hide(&tool, &mut question.arguments).then_some(tool)
+            }
+            FoundQuestion::Approved(question) | FoundQuestion::Declined(question) => {
+                let is_hidden = self.marks(&question.tool) && question.response.take().is_some();
+                is_hidden.then(|| question.tool.clone())
+            }
         }
     }
 

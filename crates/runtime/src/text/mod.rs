@@ -94,6 +94,8 @@ pub struct UserInput {
 pub struct Consent {
     pub token_hash: TokenHash,
     pub approved: bool,
+    /// A user was asked with this token in some session of the conversation, so that one that is gone may have asked.
+    pub was_asked: bool,
 }
 
 /// What a turn is begun with.

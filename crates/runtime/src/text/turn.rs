@@ -170,7 +170,11 @@ impl TextSession {
         let Consent {
             token_hash,
             approved,
+            was_asked,
         } = consent;
+        if was_asked {
+            self.calls.may_take_up(token_hash);
+        }
         let event = ClientEvent::Confirm {
             token_hash,
             approved,

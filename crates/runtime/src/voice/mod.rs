@@ -14,19 +14,22 @@ mod saving;
 mod timer;
 mod tokens;
 
-pub use confirm::Answered;
+pub use confirm::{Answered, Elsewhere};
 
 use crate::call_driver::Shared;
 use crate::caller::Caller;
 use crate::client_protocol::{self, Start};
 use crate::codec::LiveProvider;
+use crate::effects::Beside;
 use crate::pump::AudioLimits;
+use crate::subscriber::SessionIdentity;
 use crate::transport::Stream;
 use crate::transport::websocket::SocketLimits;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use windlass_session::client::ErrorCode;
+use windlass_session::io::TokenHash;
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
 use windlass_tool::id::{ClientId, ConversationId, UserId};
@@ -112,6 +115,23 @@ pub trait Host: Send + Sync {
     /// `start` is.
     fn serves(&self, _client: &ClientId, _user: &UserId) -> Result<(), Refusal> {
         Ok(())
+    }
+
+    /// What is written down together with a question that a session asks with a token of this hash, so that the user's other
+    /// channels can answer it, wherever the process ends.
+    fn asks(&self, _session: &SessionIdentity, _token_hash: TokenHash) -> Option<Beside> {
+        None
+    }
+
+    /// The answer on a session's socket to a question that it did not ask, by the hash of its token.
+    fn answer(
+        &self,
+        _caller: &Caller,
+        _session: &SessionIdentity,
+        _token_hash: TokenHash,
+        _approved: bool,
+    ) -> Elsewhere {
+        Elsewhere::Nowhere
     }
 
     /// The user for whom a caller speaks that names one.

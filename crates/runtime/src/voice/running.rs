@@ -1,10 +1,11 @@
 //! A voice session between its start and its end: feeds the core, obeys it, and passes audio by it. Knows no policy; what
 //! happens is the core's decision.
 
+mod answers;
 mod provider_input;
 
 use super::client_side::ClientSide;
-use super::confirm::{Answer, Waiting};
+use super::confirm::Waiting;
 use super::door::{Door, Living, Owner, Visit};
 use super::link::{Link, Progress, Wanted};
 use super::missed::{Missed, started_message};
@@ -166,6 +167,12 @@ impl Running {
         now: Instant,
     ) {
         for output in outputs {
+            if let Output::RequestConfirmation(request) = &output {
+                let (host, identity) = (&self.service.host, self.calls.identity.clone());
+                let beside = |token_hash| host.asks(&identity, token_hash);
+                self.calls.propose(request, beside, inputs);
+                continue;
+            }
             match self.calls.obey(output, inputs) {
                 None => {}
                 Some(Output::Connect {
@@ -227,7 +234,10 @@ impl Running {
     }
 
     fn tell_client(&mut self, update: &ClientUpdate, client: &mut ClientSide) {
-        self.waiting.hear(update);
+        let is_open = matches!(update, ClientUpdate::ConfirmationResult { call: Some(call), .. } if self.core.is_asked(*call));
+        if !self.waiting.hear(update, is_open) {
+            return;
+        }
         if let ClientUpdate::ConfirmationRequest(question) = update
             && let Some(token) = self.calls.take_token(&question.token_hash)
         {
@@ -244,27 +254,17 @@ impl Running {
         client: &mut ClientSide,
         now: Instant,
     ) {
+        if let ClientEvent::Confirm {
+            token_hash,
+            approved,
+        } = event
+        {
+            return self.confirm(token_hash, approved, client, now);
+        }
         if event == ClientEvent::PlaybackDone {
             self.pump.playback_done(self.timestamp(now));
         }
         self.input(Input::Client(event), client, now);
-    }
-
-    /// An answer to a confirmation request that did not come over the socket. One with a token of nobody's is none.
-    pub(super) fn answer(&mut self, answer: Answer, client: &mut ClientSide, now: Instant) {
-        let Answer {
-            token_hash,
-            approved,
-            reply,
-        } = answer;
-        if let Some(call) = self.core.call_of_question(&token_hash) {
-            self.waiting.wait(call, reply);
-            let event = ClientEvent::Confirm {
-                token_hash,
-                approved,
-            };
-            self.input(Input::Client(event), client, now);
-        }
     }
 
     /// Passes a piece of the microphone on, and says what became of it.
@@ -368,11 +368,12 @@ impl Running {
                 true
             }
         };
+        let has_heard = self.poll_elsewhere(context, client, now);
         if self.pump.has_dropped() {
             self.calls.publish_audio(&self.pump.take_counts());
         }
         self.save(context);
-        link_progressed || calls_progressed
+        link_progressed || calls_progressed || has_heard
     }
 
     /// Has the store keep what a session needs that takes this one's place, if anything is new.

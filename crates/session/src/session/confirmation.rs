@@ -410,7 +410,7 @@ impl Session {
         }
     }
 
-    fn withdraw(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+    pub(super) fn withdraw(&mut self, number: CallNumber, out: &mut Vec<Output>) {
         if let Some(entry) = self.confirmations.by_call(number) {
             let token_hash = entry.question.token_hash;
             out.push(Output::WithdrawConfirmation { token_hash });

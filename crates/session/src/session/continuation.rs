@@ -30,11 +30,7 @@ impl Session {
             self.calls.number_after(call);
         }
         for question in continued.declined {
-            let response = self.declined(question.tool.as_str());
-            self.remember_answered(AnsweredQuestion {
-                response: Some(response),
-                ..question
-            });
+            self.remember_declined(question);
         }
         for question in continued.approved {
             self.remember_answered(question);
@@ -51,6 +47,14 @@ impl Session {
         expires_at_unix_ms
             .saturating_sub(self.unix_ms())
             .min(longest_ms)
+    }
+
+    pub(super) fn remember_declined(&mut self, question: AnsweredQuestion) {
+        let response = self.declined(question.tool.as_str());
+        self.remember_answered(AnsweredQuestion {
+            response: Some(response),
+            ..question
+        });
     }
 
     /// Whoever sends the token again hears what came of it, for as long as it is valid.

@@ -1,11 +1,15 @@
-//! Approvals that another session of the conversation has used, and may be at yet: whoever approves once more waits for what
-//! comes of it, as if the change were made here. Knows no store and no other session; the driver sees both.
+//! Questions that another session of the conversation has asked. What was approved there may be under way yet: whoever approves
+//! it once more waits for what comes of it, as if the change were made here. What nobody has answered there is taken up here.
+//! Knows no store and no other session; the driver sees both.
 
 use super::Session;
 use super::restored::tell_client;
 use crate::confirmations::ConfirmationState;
 use crate::deadlines::Deadline;
-use crate::io::{AnsweredQuestion, LedgerEntry, OutcomeState, Output, ReservationError, TokenHash};
+use crate::io::{
+    FoundQuestion, LedgerEntry, OpenQuestion, OutcomeState, Output, ReservationError, TokenHash,
+};
+use crate::policy::EffectState;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::ToolResponse;
@@ -43,7 +47,7 @@ impl Session {
     pub(super) fn on_approval_found(
         &mut self,
         token_hash: TokenHash,
-        found: Result<Option<Box<AnsweredQuestion>>, ReservationError>,
+        found: Result<Option<Box<FoundQuestion>>, ReservationError>,
         out: &mut Vec<Output>,
     ) {
         let is_its = |(sought, _): &mut (TokenHash, bool)| *sought == token_hash;
@@ -53,7 +57,11 @@ impl Session {
         }
         match found {
             _ if answers.is_empty() => return,
-            Ok(Some(question)) => self.remember_answered(*question),
+            Ok(Some(question)) => match *question {
+                FoundQuestion::Open(question) => self.take_up_found(question, out),
+                FoundQuestion::Approved(question) => self.remember_answered(question),
+                FoundQuestion::Declined(question) => self.remember_declined(question),
+            },
             Ok(None) => {}
             Err(_) => return self.cannot_tell(answers.len(), out),
         }
@@ -63,6 +71,21 @@ impl Session {
                 None => self.refuse_token(None, out),
             }
         }
+    }
+
+    /// The session that asked it is gone: it counts as if this one had asked, and in the place of this one's own question about
+    /// the same wish. Where that has been approved, the user says yes to what is done already.
+    fn take_up_found(&mut self, question: OpenQuestion, out: &mut Vec<Output>) {
+        let effect = self.deliveries.effect(&question.fingerprint);
+        if effect.is_some_and(|effect| matches!(effect.state, EffectState::Open(_))) {
+            return;
+        }
+        let own = self.confirmations.open_like(&question.fingerprint);
+        if let Some(own) = own.map(|own| own.call) {
+            self.withdraw(own, out);
+        }
+        let call = self.calls.next_number();
+        self.take_up(OpenQuestion { call, ..question }, out);
     }
 
     /// The store takes longer than anybody waits.

@@ -355,3 +355,91 @@ fn a_question_for_which_there_is_no_room_any_more_is_closed_with_that_reason() {
         "#]],
     );
 }
+
+#[test]
+fn a_question_that_a_session_which_is_gone_has_asked_is_answered_in_one_begun_anew() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > store has open 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > confirm token-7
+            find token-7
+            call-1 Approved
+            reserve call-1 pay as effect-9 with token-7
+            start call-1 pay (effect-9) {"text":"10"}
+            > confirm token-7
+            > returns 1 {"paid":10}
+            record effect-9 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            client: confirmation result call-1 ok
+            answered effect-9
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+            > confirm token-7
+            client: confirmation result call-1 ok
+            > store has open 8 60 effect-8 pay 1.0.0 {"text":"20"}
+            > decline token-8
+            find token-8
+            declined token-8
+            call-2 Declined
+            call-2 rejected ConfirmationDeclined
+            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > confirm token-8
+            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
+            > store has open 9 60 effect-7 pay 2.0.0 {"text":"30"}
+            > confirm token-9
+            find token-9
+            withdraw token-9
+            call-3 Withdrawn
+            client: confirmation result call-3 CONFIRMATION_EXPIRED pay has changed since you were asked, so that this approval does not count; ask for it again
+            > store has open 10 0 effect-6 pay 1.0.0 {"text":"40"}
+            > confirm token-10
+            find token-10
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+            > store has declined 11 60 effect-5 pay
+            > confirm token-11
+            find token-11
+            client: confirmation result call-5 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_of_a_session_that_is_gone_takes_the_place_of_the_same_one_here() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > calls function-call-1 pay {"text":"10"}
+            turn 1 started
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > store has open 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > confirm token-7
+            find token-7
+            withdraw token-1
+            call-1 Withdrawn
+            call-1 rejected Cancelled
+            client: confirmation result call-1 CANCELLED the call was taken back
+            call-2 Approved
+            reserve call-2 pay as effect-9 with token-7
+            start call-2 pay (effect-9) {"text":"10"}
+            > confirm token-1
+            client: confirmation result call-1 CANCELLED the call was taken back
+            > store has open 8 60 effect-8 pay 1.0.0 {"text":"10"}
+            > confirm token-8
+            find token-8
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+            > returns 2 {"paid":10}
+            record effect-9 Succeeded
+            call-2 finished
+            client: confirmation result call-2 ok
+        "#]],
+    );
+}

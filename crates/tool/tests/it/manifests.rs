@@ -115,10 +115,7 @@ fn fields_agree_with_each_other() {
 
 #[test]
 fn templates_name_parameters() {
-    check(
-        json!({"/confirmation": {"preview": " "}}),
-        expect![""],
-    );
+    check(json!({"/confirmation": {"preview": " "}}), expect![""]);
     check(
         json!({"/confirmation": {"preview": "Create {titel}"}, "/status": "For {title.length} {"}),
         expect![[r#"

@@ -89,6 +89,18 @@ impl VoiceClient {
         }
     }
 
+    /// All messages up to the next one of a type.
+    pub(crate) async fn all_until(&mut self, kind: &str) -> Vec<Value> {
+        let mut passed = Vec::new();
+        loop {
+            match self.next().await {
+                Event::Message(message) if message["type"] == kind => return passed,
+                Event::Message(message) => passed.push(message),
+                Event::Closed(code) => panic!("closed with {code} before {kind}"),
+            }
+        }
+    }
+
     /// What `started` says; `None` where an error comes in its place.
     pub(crate) async fn started_or_refused(&mut self) -> Option<Value> {
         loop {

@@ -7,14 +7,14 @@ mod tools;
 
 use books::Books;
 use expect_test::Expect;
-use parse::{parse, parse_approval, parse_finding};
+use parse::{parse, parse_finding, parse_found};
 use render::render_all;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tools::{changed_registry, profile, registry};
 use windlass_session::io::{
-    AnsweredQuestion, Input, Output, Proposed, RateDecision, Remembered, Reservation,
+    FoundQuestion, Input, Output, Proposed, RateDecision, Remembered, Reservation,
     ReservationError, ReservationRefusal,
 };
 use windlass_session::limits::Limits;
@@ -50,8 +50,8 @@ pub(crate) struct Bench {
     is_read_elsewhere: bool,
     /// How often the store was told that the model has.
     readings: u32,
-    /// What the store has of an approval that was used in another session.
-    approval: Option<AnsweredQuestion>,
+    /// What the store has of a question that another session asked.
+    approval: Option<FoundQuestion>,
     finding_hangs: bool,
     rate: Option<Duration>,
     books: Books,
@@ -147,7 +147,7 @@ impl Bench {
             return format!("readings noted: {}\n", self.readings);
         }
         if let Some(known) = line.strip_prefix("store has ") {
-            self.approval = Some(parse_approval(known, None));
+            self.approval = Some(parse_found(known));
             return String::new();
         }
         if line == "finding hangs" {
@@ -302,7 +302,14 @@ impl Bench {
             }),
             Output::FindApproval { token_hash } => {
                 let known = self.approval.clone();
-                let known = known.filter(|known| known.token_hash == *token_hash);
+                let known = known.filter(|known| {
+                    *token_hash
+                        == match known {
+                            FoundQuestion::Open(question) => question.token_hash,
+                            FoundQuestion::Approved(question)
+                            | FoundQuestion::Declined(question) => question.token_hash,
+                        }
+                });
                 let found = match self.store_is_down {
                     true => Err(disk_full()),
                     false => Ok(known.map(Box::new)),

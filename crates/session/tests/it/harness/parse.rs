@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
-    AnsweredQuestion, Continued, Input, LedgerEntry, OpenQuestion, OutcomeState, Remembered,
-    Reservation, Spared, Wish,
+    AnsweredQuestion, Continued, FoundQuestion, Input, LedgerEntry, OpenQuestion, OutcomeState,
+    Remembered, Reservation, Spared, Wish,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
@@ -310,8 +310,21 @@ fn approved(text: &str) -> Continued {
     }
 }
 
+/// A question of another session: `TOKEN SECONDS EFFECT TOOL [kept]` where it was approved, the same behind `declined`, or
+/// `open TOKEN SECONDS EFFECT TOOL VERSION ARGUMENTS`.
+pub(crate) fn parse_found(text: &str) -> FoundQuestion {
+    if let Some(open) = text.strip_prefix("open ") {
+        let question = continued(&format!("0 {open}")).questions.remove(0);
+        return FoundQuestion::Open(question);
+    }
+    match text.strip_prefix("declined ") {
+        Some(declined) => FoundQuestion::Declined(parse_approval(declined, None)),
+        None => FoundQuestion::Approved(parse_approval(text, None)),
+    }
+}
+
 /// `TOKEN SECONDS EFFECT TOOL [kept]`
-pub(crate) fn parse_approval(text: &str, call: Option<CallNumber>) -> AnsweredQuestion {
+fn parse_approval(text: &str, call: Option<CallNumber>) -> AnsweredQuestion {
     let words: Vec<&str> = text.split(' ').collect();
     let seconds: u64 = words[1].parse().unwrap();
     let tool = words[3];
