@@ -380,8 +380,24 @@ impl Session {
             OutcomeState::Unknown => false,
         };
         if is_certain {
+            let (fingerprint, run) = (late.fingerprint, self.run_of(&late));
             self.settle_effect(late, response, out);
+            let effect = fingerprint.and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+            if let (Some(effect), Some(number)) = (effect, run) {
+                effect.state = EffectState::Open(number);
+            }
         }
+    }
+
+    /// Another run of the same effect that is under way: whoever asks for the same joins it.
+    fn run_of(&mut self, started: &Started) -> Option<CallNumber> {
+        let effect = self.deliveries.effect(&started.fingerprint?)?;
+        let EffectState::Open(number) = effect.state else {
+            return None;
+        };
+        let is_its = effect.effect_id.as_ref() == Some(&started.effect_id);
+        let call = self.calls.get_mut(number).filter(|_| is_its)?;
+        call.started.map(|_| number)
     }
 
     /// What had been unknown is known: the ledger is told, and the model when it asks again.
