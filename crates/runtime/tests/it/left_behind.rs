@@ -163,8 +163,18 @@ async fn a_conversation_that_moves_to_voice_does_not_repeat_what_its_last_turn_b
     let (_stage, mut provider) = Stage::running(setting).await;
     is_told_that_it_is_under_way(&mut provider, &shop).await;
 
+    // Once nobody speaks, its model hears of what still ran when it began.
     shop.opens.add_permits(1);
     left.await.unwrap();
+    provider
+        .send(json!({ "serverContent": { "turnComplete": true } }))
+        .await;
+    let news = provider.until("realtimeInput").await;
+    let news = news["realtimeInput"]["text"].as_str().unwrap();
+    assert!(
+        news.contains(r#"order: {"output":{"status":"success","data":{"order":1}"#),
+        "{news}"
+    );
     learns_what_came_of_it(&mut provider, &shop).await;
 }
 

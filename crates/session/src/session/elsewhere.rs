@@ -139,6 +139,9 @@ impl Session {
         entry: Option<&LedgerEntry>,
         out: &mut Vec<Output>,
     ) {
+        if self.hear_news(number, entry, out) {
+            return;
+        }
         let Some(tool) = self.awaited(number) else {
             return;
         };

@@ -38,6 +38,8 @@ pub(super) struct Unsettled {
     pub(super) is_ledger_read: bool,
     /// What earlier sessions did and no model has heard of, until this one's can.
     pub(super) untold: Vec<LedgerEntry>,
+    /// Calls under which it is awaited what becomes of changes that other sessions are at.
+    pub(super) awaited: Vec<CallNumber>,
     /// Effects of earlier sessions of which the model has been told, until it has had a turn to make something of it.
     pub(super) just_told: Vec<EffectId>,
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{self, Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::{EffectId, ToolId};
+use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::kind::Reach;
 
 /// How often a store is asked again that could not say what the conversation has changed.
@@ -51,8 +51,42 @@ impl Session {
             return;
         }
         for entry in std::mem::take(&mut self.unsettled.untold) {
-            self.tell_late(&entry, out);
+            if !entry.is_under_way {
+                self.tell_late(&entry, out);
+                continue;
+            }
+            let call = self.calls.next_number();
+            self.unsettled.awaited.push(call);
+            let effect_id = entry.effect_id;
+            out.push(Output::AwaitEffect { call, effect_id });
         }
+    }
+
+    /// Nobody is at a change any more that was under way when this session began; whether it was one.
+    pub(super) fn hear_news(
+        &mut self,
+        call: CallNumber,
+        entry: Option<&LedgerEntry>,
+        out: &mut Vec<Output>,
+    ) -> bool {
+        let awaited = &mut self.unsettled.awaited;
+        let Some(index) = awaited.iter().position(|awaited| *awaited == call) else {
+            return false;
+        };
+        awaited.remove(index);
+        if let Some(entry) = entry.filter(|entry| !entry.is_answered) {
+            let state = self.state_in_ledger(entry);
+            let effect = self.deliveries.effect(&entry.fingerprint);
+            let effect = effect.filter(|effect| {
+                let is_settled = matches!(effect.state, EffectState::Settled { .. });
+                is_settled && effect.effect_id.as_ref() == Some(&entry.effect_id)
+            });
+            if let Some(effect) = effect {
+                effect.state = state;
+                self.tell_late(entry, out);
+            }
+        }
+        true
     }
 
     /// The model has had a turn since it was told: what it asks for from here on, it asks for in the knowledge of that.
@@ -154,9 +188,8 @@ impl Session {
     }
 }
 
-/// Whether a model is to hear of it: one that was told, or that will be by whoever is at it, is not; and what steered an
-/// earlier session concerns no later one.
+/// Whether a model is to hear of it: of one that was told it is not, and what steered an earlier session concerns no later one.
 pub(super) fn is_untold(entry: &LedgerEntry) -> bool {
     let is_steering = STEERING_TOOLS.contains(&entry.tool.as_str());
-    !entry.is_answered && !entry.is_under_way && !is_steering
+    !entry.is_answered && !is_steering
 }

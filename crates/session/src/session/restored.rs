@@ -136,7 +136,7 @@ impl Session {
         self.remember_ledger(effects.clone(), out);
         for entry in effects
             .iter()
-            .filter(|entry| is_untold(entry) && is_its_own(entry))
+            .filter(|entry| is_untold(entry) && !entry.is_under_way && is_its_own(entry))
         {
             self.tell_late(entry, out);
         }

@@ -176,10 +176,9 @@ fn news_that_a_lost_connection_may_not_have_carried_are_told_again() {
 }
 
 #[test]
-fn what_was_heard_what_still_runs_and_what_steered_a_session_is_no_news() {
+fn what_was_heard_and_what_steered_a_session_is_no_news() {
     for entry in [
         r#"succeeded effect-7 write {"text":"a"}"#,
-        r#"running effect-7 write {"text":"a"}"#,
         r#"unheard effect-7 ignore_user {"text":"a"}"#,
     ] {
         let (mut bench, _) = Bench::unread(Mode::Text, |_| {});
@@ -199,6 +198,58 @@ fn a_ledger_that_is_read_again_brings_no_news() {
             > text hello
             turn 1 started
             to model: text "hello"
+        "#]],
+    );
+}
+
+#[test]
+fn what_another_session_is_still_at_is_told_when_it_has_come_to_its_end() {
+    check_from_the_beginning(
+        Mode::Text,
+        expect![[r#"
+            > ledger running effect-7 write {"text":"a"}
+            > connected 1
+            > ready
+            await effect-7 for call-1
+            > text did it work
+            turn 1 started
+            to model: text "did it work"
+            > says It is still running.
+            client: ModelGenerating
+            client: Assistant piece "It is still running."
+            > generated
+            > done
+            client: Assistant said "It is still running."
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > awaited 1 unheard effect-7 write {"text":"a"}
+            to model: late write ok {"kept":true}
+            > text and now
+            turn 2 started
+            to model: text "and now"
+            > says It is done.
+            answered effect-7
+            client: ModelGenerating
+            client: Assistant piece "It is done."
+            > generated
+            > done
+            client: Assistant said "It is done."
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn what_another_session_has_told_itself_meanwhile_is_no_news() {
+    check_from_the_beginning(
+        Mode::Text,
+        expect![[r#"
+            > ledger running effect-7 write {"text":"a"}
+            > connected 1
+            > ready
+            await effect-7 for call-1
+            > awaited 1 succeeded effect-7 write {"text":"a"}
         "#]],
     );
 }
