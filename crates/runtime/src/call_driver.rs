@@ -191,7 +191,7 @@ impl CallDriver {
             Output::ReadLedger => self.read_ledger(inputs),
             Output::RequestConfirmation(request) => self.propose(&request, |_| None, inputs),
             Output::DeclineConfirmation { token_hash } => {
-                let work = effects::decline(&self.identity, token_hash, self.now_unix_ms());
+                let work = effects::decline(&self.identity, token_hash);
                 let answer = self.shared.store.ask(work);
                 self.expect(answer, told("a refusal could not be stored"), inputs);
             }

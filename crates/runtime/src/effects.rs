@@ -334,12 +334,11 @@ pub(crate) fn not_proposed(call: CallNumber, error: &StoreUnavailable) -> Input 
     }
 }
 
-pub(crate) fn decline(session: &SessionIdentity, token_hash: [u8; 32], now_unix_ms: u64) -> Work {
+pub(crate) fn decline(session: &SessionIdentity, token_hash: [u8; 32]) -> Work {
     let answer = Decline {
         token_hash,
         conversation_id: session.conversation_id.clone(),
         user_id: session.user_id.clone(),
-        now_unix_ms,
     };
     Box::new(move |transaction| transaction.decline(&answer).map(|_| None))
 }

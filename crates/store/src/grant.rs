@@ -116,7 +116,6 @@ pub struct Decline {
     pub token_hash: Hash,
     pub conversation_id: ConversationId,
     pub user_id: UserId,
-    pub now_unix_ms: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,13 +205,18 @@ impl Grant {
         if self.conversation_id != answer.conversation_id || self.user_id != answer.user_id {
             return Err(GrantRefusal::Foreign);
         }
-        self.counts(answer.now_unix_ms, effect)
+        // A no counts though its time is up: a clock that was set back must not make it a question again.
+        self.is_unanswered(effect)
     }
 
     fn counts(&self, now_unix_ms: u64, effect: Option<&Effect>) -> Result<(), GrantRefusal> {
         if now_unix_ms >= self.expires_at_unix_ms {
             return Err(GrantRefusal::Expired);
         }
+        self.is_unanswered(effect)
+    }
+
+    fn is_unanswered(&self, effect: Option<&Effect>) -> Result<(), GrantRefusal> {
         match self.state {
             GrantState::Open => Ok(()),
             GrantState::Declined => Err(GrantRefusal::Declined),

@@ -36,7 +36,6 @@ impl World {
                     token_hash,
                     conversation_id: self.lanes[index].conversation.clone(),
                     user_id: self.lanes[index].user.clone(),
-                    now_unix_ms: self.unix_ms(),
                 };
                 // One whose time is up by the wall clock has nothing to decline, until that is set back.
                 let declined = self.ask_store(|transaction| transaction.decline(&answer));

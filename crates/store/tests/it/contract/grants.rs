@@ -16,12 +16,11 @@ fn propose(store: &dyn Store, token: &str) -> Proposed {
     ask(store, |tables| tables.propose(&proposal))
 }
 
-fn decline(token: &str, now_unix_ms: u64) -> Decline {
+fn decline(token: &str) -> Decline {
     Decline {
         token_hash: hash(token),
         conversation_id: ConversationId::new("conversation"),
         user_id: UserId::new("alice"),
-        now_unix_ms,
     }
 }
 
@@ -66,7 +65,7 @@ fn questions_are_bounded_in_number_and_length_and_a_token_is_given_once() {
         assert_eq!(propose(store, "one"), Proposed::TokenTaken);
         assert_eq!(propose(store, "two"), Proposed::Stored);
         assert_eq!(propose(store, "three"), Proposed::TooMany);
-        ask(store, |tables| tables.decline(&decline("one", 2_000)));
+        ask(store, |tables| tables.decline(&decline("one")));
         assert_eq!(propose(store, "one"), Proposed::TokenTaken);
         assert_eq!(propose(store, "three"), Proposed::Stored);
         let mut long = proposal("long", &reserve("long", "long", 2_000));
@@ -85,30 +84,25 @@ fn a_no_is_taken_from_the_one_who_was_asked_while_the_question_is_open() {
         let foreign = [
             Decline {
                 user_id: UserId::new("mallory"),
-                ..decline("token", 2_000)
+                ..decline("token")
             },
             Decline {
                 conversation_id: ConversationId::new("other"),
-                ..decline("token", 2_000)
+                ..decline("token")
             },
         ];
         for answer in foreign {
             let verdict = ask(store, |tables| tables.decline(&answer));
             assert_eq!(verdict, Declined::Refused(GrantRefusal::Foreign));
         }
-        for (answer, expected) in [
-            (decline("other", 2_000), GrantRefusal::Unknown),
-            (decline("token", END_MS), GrantRefusal::Expired),
-        ] {
-            let verdict = ask(store, |tables| tables.decline(&answer));
-            assert_eq!(verdict, Declined::Refused(expected));
-        }
-        let verdict = ask(store, |tables| tables.decline(&decline("token", 2_000)));
+        let unknown = ask(store, |tables| tables.decline(&decline("other")));
+        assert_eq!(unknown, Declined::Refused(GrantRefusal::Unknown));
+        let verdict = ask(store, |tables| tables.decline(&decline("token")));
         let Declined::Declined(grant) = verdict else {
             panic!("{verdict:?}");
         };
         assert_eq!(grant.state, GrantState::Declined);
-        let again = ask(store, |tables| tables.decline(&decline("token", 2_000)));
+        let again = ask(store, |tables| tables.decline(&decline("token")));
         assert_eq!(again, Declined::Refused(GrantRefusal::Declined));
         let mut approved = reserve("token", "token", 2_000);
         approved.grant = Some(hash("token"));
@@ -125,7 +119,7 @@ fn questions_of_a_conversation_are_known_until_their_time_is_up_answered_or_not(
         for token in ["declined", "open", "used"] {
             propose(store, token);
         }
-        ask(store, |tables| tables.decline(&decline("declined", 2_000)));
+        ask(store, |tables| tables.decline(&decline("declined")));
         let mut approved = reserve("used", "used", 2_000);
         approved.grant = Some(hash("used"));
         ask(store, |tables| tables.reserve(&approved));
@@ -181,7 +175,7 @@ fn an_open_question_can_be_taken_back_and_an_answered_one_cannot() {
     check(|store| {
         propose(store, "open");
         propose(store, "declined");
-        ask(store, |tables| tables.decline(&decline("declined", 2_000)));
+        ask(store, |tables| tables.decline(&decline("declined")));
         for (token, expected) in [("open", true), ("open", false), ("declined", false)] {
             let revoked = ask(store, |tables| tables.revoke(&hash(token)));
             assert_eq!(revoked, expected, "{token}");
