@@ -215,6 +215,7 @@ impl Host for VoiceHost {
             user_id: session.user_id.clone(),
             client_id: Some(session.client_id.clone()),
             by_voice: true,
+            is_here: true,
         };
         known.has_asked(asked.clone());
         Some(known.beside_spoken_question(asked))
@@ -246,7 +247,8 @@ impl Host for VoiceHost {
             .filter(|_| !(asked.by_voice && is_its_users))
         else {
             return match is_its_users {
-                true => Elsewhere::Gone,
+                true if asked.is_left_behind() => Elsewhere::Gone,
+                true => Elsewhere::Nowhere,
                 false => Elsewhere::Foreign,
             };
         };

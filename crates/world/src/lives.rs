@@ -133,6 +133,10 @@ impl World {
         self.a_replay_gives_the_same_outputs(index);
         let home = self.lanes[index].home;
         self.forget_refusals(home);
+        let questions = self.questions.values_mut();
+        for question in questions.filter(|question| question.lane == home) {
+            question.is_left_behind = true;
+        }
         for stage in stages {
             self.fault(match stage {
                 Stage::Reserved => Fault::CrashReserved,

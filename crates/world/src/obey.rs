@@ -257,8 +257,7 @@ impl World {
             None => EffectId::new(self.mint("effect")),
         };
         let now_unix_ms = self.unix_ms();
-        let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap_or(u64::MAX);
-        let expires_at_unix_ms = now_unix_ms + valid_ms;
+        let expires_at_unix_ms = now_unix_ms + request.valid_for.as_secs() * 1_000;
         let arguments = request.arguments.expose().to_value();
         let lane = &mut self.lanes[index];
         let proposal = Proposal {
@@ -314,6 +313,7 @@ impl World {
             is_approved: false,
             is_used: false,
             is_replaced: false,
+            is_left_behind: false,
             refusal: None,
         };
         self.questions.insert(token_hash, question);

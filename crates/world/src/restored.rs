@@ -162,8 +162,8 @@ impl World {
         })
     }
 
-    /// A question that another session of the conversation has asked, and what came of it. What one that lives has asked is
-    /// its own to run.
+    /// A question that another session of the conversation has asked, and what came of it. One that is open may be taken up
+    /// where the process is dead that asked it: what was taken back in this one the store may not have heard of.
     pub(crate) fn find_approval(&mut self, index: usize, token_hash: TokenHash) {
         self.record_again();
         let now_unix_ms = self.unix_ms();
@@ -175,13 +175,10 @@ impl World {
             Ok(Some((grant, effect)))
         });
         let lane = &self.lanes[index];
-        let asks = |lane: &Lane| {
-            let session = lane.session.as_ref().filter(|_| lane.is_live());
-            session.is_some_and(|session| session.call_of_question(&token_hash).is_some())
-        };
-        let is_asked_elsewhere = self.lanes.iter().any(asks);
+        let asked = self.questions.get(&token_hash);
+        let is_left_behind = asked.is_some_and(|question| question.is_left_behind);
         let is_the_users = |grant: &Grant| {
-            (grant.state != GrantState::Open || !is_asked_elsewhere)
+            (grant.state != GrantState::Open || is_left_behind)
                 && grant.conversation_id == lane.conversation
                 && grant.user_id == lane.user
                 && now_unix_ms < grant.expires_at_unix_ms

@@ -102,6 +102,8 @@ pub(crate) struct Question {
     pub(crate) is_used: bool,
     /// Another token has taken the place of its own.
     pub(crate) is_replaced: bool,
+    /// The process is dead in which it was asked.
+    pub(crate) is_left_behind: bool,
     /// Nobody may approve it any more.
     pub(crate) refusal: Option<Refusal>,
 }

@@ -2,6 +2,7 @@
 //! and no HTTP.
 
 use super::archive::{Archive, Entry, Kept, KeptTurn};
+pub(crate) use super::asked::Asked;
 use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::said::Said;
 use crate::clock;
@@ -52,18 +53,6 @@ struct State {
     is_new: bool,
     /// The questions whose tokens its client was given.
     asked: VecDeque<Asked>,
-}
-
-/// A question to the user, by its token's hash, and who was asked.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Asked {
-    pub(crate) token_hash: TokenHash,
-    pub(crate) user_id: UserId,
-    /// The client on whose request it was asked; `None` where that is not known any more.
-    pub(crate) client_id: Option<ClientId>,
-    /// A session by voice has asked.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) by_voice: bool,
 }
 
 struct KnownTurn {
@@ -134,6 +123,7 @@ impl Conversation {
                 user_id: user_id.clone(),
                 client_id: None,
                 by_voice: false,
+                is_here: false,
             };
             let hashes = ended.questions.iter().map(|(hash, _)| *hash);
             state.asked = hashes.map(asked).collect();

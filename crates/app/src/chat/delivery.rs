@@ -1,7 +1,7 @@
 //! What a client's wish is to its conversation: what it is known by when it comes again, and in whose name a question is
 //! answered. Knows no turn.
 
-use super::conversation::{Conversation, Delivery, Message};
+use super::conversation::{Asked, Conversation, Delivery, Message};
 use super::conversations::Conversations;
 use super::request::{Answer, Wish};
 use super::{ChatRefusal, unavailable};
@@ -21,6 +21,8 @@ pub(crate) struct Answerer {
     pub(crate) client_id: ClientId,
     /// The user who was asked, where it is known.
     pub(crate) user_id: Option<UserId>,
+    /// Whoever takes the answer may take the question up.
+    pub(crate) is_left_behind: bool,
 }
 
 /// Who answers the question of this token, if the caller may. Who shows no id shows the question's token, which speaks for the
@@ -47,6 +49,7 @@ pub(crate) fn answerer(
     Ok(Answerer {
         client_id: client.or(owner).unwrap_or(&caller.client_id).clone(),
         user_id: user.cloned(),
+        is_left_behind: asked.as_ref().is_some_and(Asked::is_left_behind),
     })
 }
 
@@ -84,7 +87,7 @@ pub(super) fn approval(token_hashes: &[TokenHash]) -> Message {
 }
 
 /// What a wish is to the conversation, and to its session. `may_answer` says whether a question is the caller's to answer, and
-/// then whether anybody is known to have been asked it: a token in other hands is like one of nobody's, and by such an answer
+/// then whether it is left behind: a token in other hands is like one of nobody's, and by such an answer
 /// nothing is known that comes again.
 pub(super) fn wanted(
     wish: Wish,
@@ -94,11 +97,11 @@ pub(super) fn wanted(
     let mut given = Vec::new();
     for Answer { token, approved } in consents {
         let token_hash = ids::token_hash(token.expose());
-        if let Some(was_asked) = may_answer(&token_hash)? {
+        if let Some(is_left_behind) = may_answer(&token_hash)? {
             given.push(Consent {
                 token_hash,
                 approved: *approved,
-                was_asked,
+                is_left_behind,
             });
         }
     }
@@ -132,7 +135,7 @@ pub(super) fn wanted(
                 given.push(Consent {
                     token_hash: ids::token_hash(""),
                     approved: false,
-                    was_asked: false,
+                    is_left_behind: false,
                 });
             }
             let delivery = Delivery {

@@ -2,6 +2,7 @@
 //! knows neither HTTP nor a model's protocol.
 
 pub(crate) mod archive;
+mod asked;
 mod beside;
 pub(crate) mod conversation;
 pub(crate) mod conversations;
@@ -116,11 +117,14 @@ impl ChatHost {
         let named = request.user.is_some().then_some(&maker.user_id);
         let (delivery, input) = wanted(request.wish, &request.answers, |token| {
             match answerer(&conversation, caller, named, token) {
-                Ok(Answerer { client_id, user_id }) => {
-                    let was_asked = user_id.is_some();
+                Ok(Answerer {
+                    client_id,
+                    user_id,
+                    is_left_behind,
+                }) => {
                     let user_id = user_id.as_ref().unwrap_or(&maker.user_id);
                     let served = self.refuse_blocked(&client_id, user_id);
-                    served.map(|()| Some(was_asked))
+                    served.map(|()| Some(is_left_behind))
                 }
                 Err(_) => Ok(None),
             }
@@ -151,7 +155,7 @@ impl ChatHost {
         let input = TurnInput::Confirm(vec![Consent {
             token_hash,
             approved,
-            was_asked: true,
+            is_left_behind: answerer.is_left_behind,
         }]);
         let delivery = Delivery {
             message: Some(approval(&[token_hash])),

@@ -45,6 +45,7 @@ impl ChatSink {
             user_id: self.user_id.clone(),
             client_id: Some(self.client_id.clone()),
             by_voice: false,
+            is_here: true,
         }
     }
 }

@@ -135,7 +135,7 @@ async fn exchange(
             token_hash,
             // Anything but a yes is a no.
             approved: matches!(answer.as_str(), "y" | "yes"),
-            was_asked: false,
+            is_left_behind: false,
         }]);
         let (ended, asked_next) = run_turn(host, session, input).await;
         reason = ended;

@@ -94,8 +94,8 @@ pub struct UserInput {
 pub struct Consent {
     pub token_hash: TokenHash,
     pub approved: bool,
-    /// A user was asked with this token in some session of the conversation, so that one that is gone may have asked.
-    pub was_asked: bool,
+    /// The session that asked is gone with its process, so that this one may take the question up.
+    pub is_left_behind: bool,
 }
 
 /// What a turn is begun with.

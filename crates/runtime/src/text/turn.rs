@@ -170,9 +170,9 @@ impl TextSession {
         let Consent {
             token_hash,
             approved,
-            was_asked,
+            is_left_behind,
         } = consent;
-        if was_asked {
+        if is_left_behind {
             self.calls.may_take_up(token_hash);
         }
         let event = ClientEvent::Confirm {

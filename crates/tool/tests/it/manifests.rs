@@ -115,7 +115,12 @@ fn fields_agree_with_each_other() {
 
 #[test]
 fn templates_name_parameters() {
-    check(json!({"/confirmation": {"preview": " "}}), expect![[r#"tools/some-tool/schema.json:8:5: error: the preview is empty (say what the user is asked to approve, such as "Create {title}", or leave `confirmation` out)"#]]);
+    check(
+        json!({"/confirmation": {"preview": " "}}),
+        expect![[
+            r#"tools/some-tool/schema.json:8:5: error: the preview is empty (say what the user is asked to approve, such as "Create {title}", or leave `confirmation` out)"#
+        ]],
+    );
     check(
         json!({"/confirmation": {"preview": "Create {titel}"}, "/status": "For {title.length} {"}),
         expect![[r#"

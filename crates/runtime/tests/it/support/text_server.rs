@@ -414,7 +414,7 @@ impl Chat {
         let input = TurnInput::Confirm(vec![Consent {
             token_hash: token_hash(token),
             approved: true,
-            was_asked: false,
+            is_left_behind: false,
         }]);
         let mut never = std::pin::pin!(std::future::pending());
         self.turn_until(input, never.as_mut()).await
