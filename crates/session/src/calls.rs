@@ -87,6 +87,8 @@ pub(crate) enum Phase {
     Proposing,
     /// An earlier `writes` call of the same message is not done.
     Waiting,
+    /// An earlier outcome could not be stored, and that is tried again.
+    AwaitingOutcomes,
     /// The store is asked.
     Reserving,
     Running,
@@ -287,6 +289,12 @@ impl Calls {
             .iter()
             .position(|call| call.phase == Phase::Remembering)?;
         Some(self.open.remove(index))
+    }
+
+    /// Those that wait for earlier outcomes to be stored.
+    pub(crate) fn awaiting_outcomes(&self) -> Vec<CallNumber> {
+        let waits = |call: &&Call| call.phase == Phase::AwaitingOutcomes;
+        self.iter().filter(waits).map(Call::number).collect()
     }
 
     /// The call whose outcome is being stored.

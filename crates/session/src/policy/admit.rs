@@ -188,7 +188,7 @@ impl Session {
 
     pub(crate) fn reserve(&mut self, mut call: Box<Call>, out: &mut Vec<Output>) {
         if self.has_unrecorded_outcomes() && !has_bug!(self, IgnoresUnrecordedOutcomes) {
-            return self.refuse_without_store(call, out);
+            return self.await_outcomes(call, out);
         }
         if has_bug!(self, StartsUnreserved) {
             return self.start(call, out);

@@ -217,6 +217,7 @@ impl Session {
             | Phase::LookingUp
             | Phase::CheckingRate
             | Phase::Waiting
+            | Phase::AwaitingOutcomes
             | Phase::BackingOff => false,
         };
         if runs_on {
@@ -237,6 +238,7 @@ impl Session {
             | Phase::CheckingRate
             | Phase::Proposing
             | Phase::Waiting
+            | Phase::AwaitingOutcomes
             | Phase::Reserving
             | Phase::BackingOff
             | Phase::Recording => None,

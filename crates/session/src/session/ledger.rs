@@ -33,6 +33,8 @@ const RECORD_AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Unsettled {
     /// Outcomes that could not be stored. As long as there is one, no change starts.
     unrecorded: Vec<OutcomeRecord>,
+    /// How many of them the store has been told once more and has not answered.
+    recording_again: usize,
     late: VecDeque<Started>,
     /// It is known what earlier sessions of the conversation did.
     pub(super) is_ledger_read: bool,
@@ -230,6 +232,30 @@ impl Session {
         self.calls.open(call);
     }
 
+    /// Keeps a change back while outcomes that could not be stored are tried once more: the store may be back.
+    pub(crate) fn await_outcomes(&mut self, mut call: Box<Call>, out: &mut Vec<Output>) {
+        call.phase = Phase::AwaitingOutcomes;
+        let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
+        self.deadlines
+            .set(Deadline::Store(call.number()), self.now + patience);
+        self.calls.open(call);
+        self.record_again(out);
+    }
+
+    /// The outcomes that changes waited for are stored, or could not be: these go on, or do not begin.
+    fn end_await_of_outcomes(&mut self, stored: bool, out: &mut Vec<Output>) {
+        for number in self.calls.awaiting_outcomes() {
+            let Some(call) = self.calls.take_in(number, Phase::AwaitingOutcomes) else {
+                continue;
+            };
+            self.deadlines.clear(Deadline::Store(number));
+            match stored {
+                true => self.reserve(call, out),
+                false => self.refuse_without_store(call, out),
+            }
+        }
+    }
+
     pub(crate) fn has_unrecorded_outcomes(&self) -> bool {
         !self.unsettled.unrecorded.is_empty()
     }
@@ -268,14 +294,28 @@ impl Session {
             self.deadlines.clear(Deadline::Store(call.number()));
             return self.recorded(call, stored, out);
         }
-        if !stored || !self.has_unrecorded_outcomes() {
+        let Unsettled {
+            unrecorded,
+            recording_again,
+            ..
+        } = &mut self.unsettled;
+        if !unrecorded.iter().any(|known| known.effect_id == *effect_id) {
             return;
         }
-        let unrecorded = &mut self.unsettled.unrecorded;
+        *recording_again = recording_again.saturating_sub(1);
+        if !stored {
+            // Those that wait have waited for this try.
+            if *recording_again == 0 {
+                self.end_await_of_outcomes(false, out);
+            }
+            return;
+        }
         unrecorded.retain(|record| record.effect_id != *effect_id);
         if unrecorded.is_empty() {
+            *recording_again = 0;
             self.deadlines.clear(Deadline::RecordAgain);
             out.push(Output::Event(SessionEvent::OutcomesRecorded));
+            self.end_await_of_outcomes(true, out);
         }
     }
 
@@ -307,6 +347,7 @@ impl Session {
 
     pub(super) fn record_again(&mut self, out: &mut Vec<Output>) {
         out.extend(self.unsettled.records());
+        self.unsettled.recording_again += self.unsettled.unrecorded.len();
         self.deadlines
             .set(Deadline::RecordAgain, self.now + RECORD_AGAIN);
     }
@@ -316,7 +357,12 @@ impl Session {
         if let Some(call) = self.calls.take_in(number, Phase::Recording) {
             return self.recorded(call, false, out);
         }
-        let waits = [Phase::Remembering, Phase::Proposing, Phase::Reserving];
+        let waits = [
+            Phase::Remembering,
+            Phase::Proposing,
+            Phase::AwaitingOutcomes,
+            Phase::Reserving,
+        ];
         for phase in waits {
             if let Some(call) = self.calls.take_in(number, phase) {
                 if phase == Phase::Proposing {

@@ -29,44 +29,6 @@ fn a_change_is_stored_before_anybody_hears_that_it_was_made() {
 }
 
 #[test]
-fn an_outcome_that_is_not_stored_in_time_is_said_so_and_no_change_starts_until_it_is() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text go
-            turn 1 started
-            to model: text "go"
-            > recording hangs
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
-            > returns 1 {"x":1}
-            record effect-1 Succeeded
-            > wait 500
-            effect-1 not recorded
-            call-1 finished
-            to model: function-call-1 ok {"x":1}
-            client: ToolsComplete { tool_count: 1 }
-            > calls function-call-2 write {"text":"b"}
-            answered effect-1
-            call-2 finished Transient
-            to model: function-call-2 TRANSIENT write was not started: the store does not answer
-            client: ToolsComplete { tool_count: 1 }
-            > recording works
-            > wait 1000
-            record effect-1 Succeeded
-            all outcomes recorded
-            > text again
-            to model: text "again"
-            > calls function-call-4 write {"text":"c"}
-            reserve call-3 write
-            start call-3 write (effect-2) {"text":"c"}
-        "#]],
-    );
-}
-
-#[test]
 fn d6_what_the_lookup_finds_is_the_answer() {
     check(
         Mode::Voice,
@@ -455,36 +417,6 @@ fn the_ledger_learns_what_the_model_has_heard_and_not_what_was_sent_into_nothing
             > says yes
             answered effect-1
             client: Assistant piece "yes"
-        "#]],
-    );
-}
-
-#[test]
-fn an_outcome_that_was_never_stored_is_tried_once_more_at_the_end() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text go
-            turn 1 started
-            to model: text "go"
-            > recording fails
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
-            > returns 1 {"x":1}
-            record effect-1 Succeeded
-            effect-1 not recorded
-            call-1 finished
-            to model: function-call-1 ok {"x":1}
-            client: ToolsComplete { tool_count: 1 }
-            > stop
-            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
-            client: session complete, 1 transcripts
-            record effect-1 Succeeded
-            client: Stopped
-            session ended: Stopped
-            close Stopped
         "#]],
     );
 }

@@ -28,4 +28,5 @@ mod said_into_answers;
 mod second_wishes;
 mod turns;
 mod untold;
+mod unrecorded;
 mod wishes;
