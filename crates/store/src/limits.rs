@@ -25,6 +25,14 @@ pub struct StoreLimits {
     pub snapshot_bytes_max: usize,
 }
 
+impl StoreLimits {
+    /// How long it is kept that a conversation holds what others wrote, after it was read and after the conversation was used: no
+    /// less than what was changed in it.
+    pub(crate) fn reading_ms(&self) -> u64 {
+        self.conversation_ms.max(self.effect_ms)
+    }
+}
+
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 
 impl Default for StoreLimits {

@@ -4,8 +4,8 @@
 use crate::StoreUnavailable;
 use windlass_tool::id::{ConversationId, SessionId};
 
-/// In which conversations a model has read what others wrote. Kept for as long as the conversation is, and for the same time
-/// where the store has no conversation of this id.
+/// In which conversations a model has read what others wrote. Kept for as long as the conversation is, and no less long after it
+/// was read than an effect.
 pub trait Readings {
     /// Notes that the model of a session of this conversation has read such text.
     fn note_reading(

@@ -14,7 +14,7 @@ impl Tables {
     ) -> bool {
         let used = self.conversations.get(conversation_id).map(Talk::used_at);
         let used = used.unwrap_or_default().max(reading.read_at_unix_ms);
-        used.saturating_add(self.limits.conversation_ms) > now_unix_ms
+        used.saturating_add(self.limits.reading_ms()) > now_unix_ms
     }
 
     pub(super) fn reading(

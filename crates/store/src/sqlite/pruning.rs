@@ -54,7 +54,7 @@ pub(super) fn slice(
             .prepare_cached(&statement)?
             .execute(params![stored(end_unix_ms), bound(rows_max)])?;
     }
-    if let Some(end_unix_ms) = conversations_end {
+    if let Some(end_unix_ms) = now_unix_ms.checked_sub(limits.reading_ms()) {
         // What was read stays for as long as it may be told again.
         rows += connection
             .prepare_cached(

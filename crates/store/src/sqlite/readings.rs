@@ -53,7 +53,7 @@ pub(super) fn find(
     now_unix_ms: u64,
 ) -> rusqlite::Result<Option<String>> {
     // Before that time nothing is too old.
-    let end_unix_ms = now_unix_ms.checked_sub(limits.conversation_ms);
+    let end_unix_ms = now_unix_ms.checked_sub(limits.reading_ms());
     connection
         .prepare_cached(
             "SELECT reader FROM readings WHERE conversation_id = ?1 AND (read_at_unix_ms > ?2 OR EXISTS (

@@ -74,6 +74,20 @@ fn a_reading_is_known_for_as_long_as_its_conversation_goes_on() {
 }
 
 #[test]
+fn a_reading_is_known_for_no_less_time_than_a_change() {
+    let limits = StoreLimits {
+        conversation_ms: HOUR_MS,
+        ..StoreLimits::default()
+    };
+    check_with(limits, |store| {
+        note(store, HOUR_MS);
+        store.prune(25 * HOUR_MS - 1).unwrap();
+        assert!(has_read(store, 25 * HOUR_MS - 1));
+        assert!(!has_read(store, 25 * HOUR_MS));
+    });
+}
+
+#[test]
 fn a_reading_that_has_run_out_is_deleted() {
     check(|store| {
         note(store, HOUR_MS);
