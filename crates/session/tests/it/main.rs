@@ -27,6 +27,6 @@ mod retries;
 mod said_into_answers;
 mod second_wishes;
 mod turns;
-mod untold;
 mod unrecorded;
+mod untold;
 mod wishes;

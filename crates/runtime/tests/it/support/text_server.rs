@@ -428,7 +428,8 @@ impl Chat {
         self.turns += 1;
         let written = Paper::default();
         let id = format!("m{}", self.turns);
-        let mut sink = UiStream::new(written.clone(), id, false);
+        let continues = matches!(input, TurnInput::Confirm(_));
+        let mut sink = UiStream::new(written.clone(), id, continues);
         let end = self
             .session
             .turn(input, "Be brief.", &mut sink, cancelled)
