@@ -34,8 +34,9 @@ pub(crate) struct Connection {
     pub(crate) seed: Vec<HistoryEntry>,
     /// What the user asked and no connection has answered yet.
     pub(crate) unanswered: Option<String>,
-    /// Answers that went out, and after which nothing was heard yet.
-    pub(crate) unconfirmed: Vec<Late>,
+    pub(crate) messages: Messages,
+    /// Answers that the model has not reacted to yet.
+    pub(crate) unconfirmed: Vec<Unconfirmed>,
     /// Results whose connection is gone, for the next silence.
     pub(crate) late: VecDeque<Late>,
     /// The last result that went out asks for words, and nobody was nudged for it yet.
@@ -47,13 +48,80 @@ pub(crate) struct Connection {
 impl Connection {
     /// What is known of this effect now was in no answer yet: whoever hears of those has not heard of it.
     pub(crate) fn outdate(&mut self, effect_id: &EffectId) {
-        for answer in self.unconfirmed.iter_mut().chain(&mut self.late) {
+        let unconfirmed = self.unconfirmed.iter_mut().map(|answer| &mut answer.late);
+        for answer in unconfirmed.chain(&mut self.late) {
             let of = &mut answer.settled.effect_id;
             if of.as_ref() == Some(effect_id) {
                 *of = None;
             }
         }
     }
+}
+
+/// What the model produces comes in messages. An answer that went out while one was under way may have reached the model only
+/// after it, so that the rest of that message says nothing about the answer (`docs/policies.md`, "When a connection ends").
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    /// How many have begun.
+    begun: u64,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    UnderWay,
+    /// It is over, and the provider has still to end its turn: a transcript of it may trail.
+    Trailing,
+}
+
+impl Messages {
+    /// The model produces. Returns the number of the message that this is of.
+    pub(crate) fn produced(&mut self) -> u64 {
+        if self.phase != Phase::UnderWay {
+            self.begun += 1;
+            self.phase = Phase::UnderWay;
+        }
+        self.begun
+    }
+
+    /// The model calls. What these calls can follow for certain is what the message before theirs could, unless they begin one:
+    /// more calls of one message may have been on their way already when the first was answered.
+    pub(crate) fn called(&mut self) -> u64 {
+        let goes_on = self.phase == Phase::UnderWay;
+        self.produced() - u64::from(goes_on)
+    }
+
+    /// A transcript came, which may be of a message that is over: it begins one only where nothing can trail. Returns the
+    /// number of the message under way.
+    pub(crate) fn transcribed(&mut self) -> Option<u64> {
+        (self.phase != Phase::Trailing).then(|| self.produced())
+    }
+
+    /// The message is over; with the provider's turn nothing of it is to come.
+    pub(crate) fn ended(&mut self, with_turn: bool) {
+        self.phase = match with_turn {
+            true => Phase::Idle,
+            false => Phase::Trailing,
+        };
+    }
+
+    /// The first message that can follow what is sent now. A model that waits for it goes on with the message that asked.
+    pub(crate) fn next(&self, is_waited_for: bool) -> u64 {
+        match is_waited_for && self.phase == Phase::UnderWay {
+            true => self.begun,
+            false => self.begun + 1,
+        }
+    }
+}
+
+/// An answer of which nobody knows yet whether the model has it.
+#[derive(Debug)]
+pub(crate) struct Unconfirmed {
+    pub(crate) late: Late,
+    /// The first message of the model's that can be a reaction; none while the answer waits for others of its message.
+    pub(crate) heard_from: Option<u64>,
 }
 
 /// A result that its connection may never have carried.

@@ -80,10 +80,14 @@ pub enum PlantedBug {
     InterruptsForResults,
     /// Does not tell the store that its model has read what others wrote.
     KeepsReadingsToItself,
+    /// Takes the end of the model's message for a reaction to what was sent while it came.
+    TakesEndsForReactions,
+    /// Takes a notice for read once it is sent.
+    ForgetsUnreadNotices,
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -121,6 +125,8 @@ impl PlantedBug {
         Self::ClaimsByChance,
         Self::InterruptsForResults,
         Self::KeepsReadingsToItself,
+        Self::TakesEndsForReactions,
+        Self::ForgetsUnreadNotices,
     ];
 }
 

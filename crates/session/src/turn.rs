@@ -19,13 +19,20 @@ pub(crate) struct Turn {
     pub(crate) history: LoopHistory,
     /// The model has said or asked something in it.
     pub(crate) heard_model: bool,
-    /// The model has finished its answer, though the provider has not yet ended the turn.
+    /// The model has finished its message, though the provider has not yet ended the turn.
     pub(crate) generation_complete: bool,
+    /// The model was given an answer in it to speak of, which it can do from this message of its own on.
+    pub(crate) owes_words: Option<u64>,
     /// Its end was reported; it lives on for a late result's sake.
     ended: bool,
 }
 
 impl Turn {
+    /// Whether the model has said everything that it had to say to the user, if it waits for no call.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.generation_complete && self.owes_words.is_none()
+    }
+
     fn new(number: u64, started: Timestamp, history: LoopHistory) -> Self {
         Self {
             number,
@@ -34,6 +41,7 @@ impl Turn {
             history,
             heard_model: false,
             generation_complete: false,
+            owes_words: None,
             ended: false,
         }
     }

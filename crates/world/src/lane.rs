@@ -3,7 +3,7 @@
 
 use crate::prove::Journal;
 use crate::random::Random;
-use crate::rules::Telling;
+use crate::rules::{Heard, Telling};
 use crate::tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -142,6 +142,8 @@ pub(crate) struct Watch {
     pub(crate) repeated: BTreeSet<Arc<str>>,
     /// How far each result has come that was sent, by its number.
     pub(crate) tellings: BTreeMap<u64, Telling>,
+    /// What the model may have heard, result by result.
+    pub(crate) heard: Heard,
     /// Results whose connection is gone, and that have still to be told.
     pub(crate) owed: BTreeMap<u64, (CallNumber, Asked)>,
     /// Effects whose calls have ended.

@@ -173,6 +173,7 @@ impl Session {
                 self.connection.closed_ids.close_all(id, &keys);
                 let withdrawn = self.calls.withdraw_answer(id);
                 self.connection.closed_ids.withdraw(&withdrawn);
+                self.forget_withdrawn(&withdrawn);
             }
             self.withdraw_of(id, generation, out);
             for number in self.calls.by_provider_id(id, generation) {

@@ -12,6 +12,7 @@ use crate::model::{
 };
 use crate::policy::Verdict;
 use crate::snapshot::WaitingText;
+use crate::turn::Turn;
 use std::time::Duration;
 use windlass_tool::sensitive::Sensitive;
 
@@ -205,6 +206,7 @@ impl Session {
 
     /// The connection is gone, or is given up: what was under way on it is ended or kept for the next.
     fn leave_connection(&mut self, out: &mut Vec<Output>) {
+        let model_waits = self.calls.any_blocks();
         self.connection.ready = false;
         self.connection.is_lost = true;
         for deadline in [
@@ -215,22 +217,24 @@ impl Session {
             self.deadlines.clear(deadline);
         }
         self.keep_unconfirmed(out);
+        self.keep_unread_notices();
+        self.connection.messages.ended(true);
         self.calls.leave_connection();
         self.hold_microphone(out);
         self.connection.owes_turn_end = false;
         self.stop_discarding(out);
         self.state.set_generating(false);
-        self.keep_unanswered(out);
+        self.keep_unanswered(model_waits, out);
         self.turns.expect_repeat();
     }
 
     /// The turn under way is ended where the model had said everything; else its question is kept, to be asked again, and with
-    /// it what the user said into the answer.
-    fn keep_unanswered(&mut self, out: &mut Vec<Output>) {
+    /// it what the user said into the answer. A model that waits for a call, or has yet to speak of one, has not.
+    fn keep_unanswered(&mut self, model_waits: bool, out: &mut Vec<Output>) {
         self.finish_utterance(Role::Assistant, out);
         self.finish_utterance(Role::User, out);
         let current = self.turns.current();
-        if current.is_some_and(|turn| turn.generation_complete) {
+        if !model_waits && current.is_some_and(Turn::is_answered) {
             self.hear_farewell_out(out);
             self.end_turn(false, out);
             // Nobody is there yet who could answer what the user said meanwhile.
@@ -258,7 +262,8 @@ impl Session {
     /// The turns whose words no model has answered in full: the one under way, and that of what waits for its end.
     pub(super) fn unanswered_turns(&self) -> impl Iterator<Item = u64> {
         let current = self.turns.current();
-        let open = current.filter(|turn| !turn.generation_complete);
+        let model_waits = self.calls.any_blocks();
+        let open = current.filter(|turn| model_waits || !turn.is_answered());
         let open = open.map(|turn| turn.number);
         open.into_iter().chain(self.turns.waiting())
     }

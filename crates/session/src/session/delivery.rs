@@ -287,8 +287,8 @@ impl Session {
             scheduling,
         });
         self.release(&slot, answer, blocks, out);
-        if is_heard && settled.is_outcome {
-            self.connection.unconfirmed.push(Late {
+        if is_heard {
+            self.await_reaction(Late {
                 slot,
                 settled,
                 scheduling,
@@ -322,7 +322,9 @@ impl Session {
             self.connection.plan.said();
             if asks_for_words {
                 self.expect_answer();
+                self.owe_words(slot);
             }
+            self.await_reactions(slot);
             let seconds = self.config.limits.result_silence_seconds;
             self.deadlines.set(
                 Deadline::ResultSilence,
@@ -333,6 +335,15 @@ impl Session {
             out.push(Output::SendClient(ClientUpdate::ToolsComplete {
                 tool_count,
             }));
+        }
+    }
+
+    /// What the model has said in this turn is not its answer to the user: it has an answer to speak of.
+    fn owe_words(&mut self, slot: &Slot) {
+        let from = self.heard_from(slot);
+        let current = self.turns.current_mut();
+        if let Some(turn) = current.filter(|turn| turn.number == slot.turn) {
+            turn.owes_words = Some(from);
         }
     }
 

@@ -2,14 +2,16 @@
 //! up for the answer to a call that asks for the same again (`docs/policies.md`, "When a connection ends").
 
 use super::{Lifecycle, Session};
-use crate::connection::Late;
+use crate::connection::{Late, Unconfirmed};
 use crate::event::SessionEvent;
 use crate::facts::{Delivered, Slot};
 use crate::io::Output;
-use crate::model::{ModelCommand, ModelToolResponse};
+use crate::model::{CallSupport, ModelCommand, ModelToolResponse};
 use crate::policy::Settled;
 use std::sync::Arc;
 use windlass_tool::envelope::{self, ToolResponse};
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Scheduling;
 
 /// What a model is told that has said nothing to a result.
@@ -54,9 +56,12 @@ impl Session {
         late.push_back(newest);
     }
 
-    /// Nothing was heard after these answers, so that nobody knows whether the provider took them.
+    /// The model has not reacted to these answers, so that nobody knows whether it has them.
     pub(super) fn keep_unconfirmed(&mut self, out: &mut Vec<Output>) {
-        for late in std::mem::take(&mut self.connection.unconfirmed) {
+        for Unconfirmed { late, .. } in std::mem::take(&mut self.connection.unconfirmed) {
+            if !late.settled.is_outcome && !self.leaves_user_waiting(&late) {
+                continue;
+            }
             if let Some(effect_id) = &late.settled.effect_id {
                 self.deliveries.note_reach(effect_id, false);
                 let just_told = &mut self.unsettled.just_told;
@@ -66,19 +71,88 @@ impl Session {
         }
     }
 
-    /// The model reacted: whatever was sent has arrived. Answers that still wait for others of their message were not sent.
-    /// What was done and told is told in the ledger, too, and not before: after a crash the model may have to hear it again.
-    pub(super) fn confirm_answers(&mut self, out: &mut Vec<Output>) {
+    /// Whether a refusal is the last that came of what the user asked: its turn is over, so that nothing is asked again. What
+    /// the user is being asked, and calls that were taken back, are told of in other ways.
+    fn leaves_user_waiting(&mut self, late: &Late) -> bool {
+        let is_told_otherwise = matches!(
+            late.settled.response.error_type(),
+            Some(
+                ErrorType::Cancelled | ErrorType::ConfirmationRequired | ErrorType::OutcomeUnknown
+            )
+        );
+        let number = late.slot.turn;
+        let is_last = self.turns.current().is_none() && number == self.turns.last_number();
+        let turn = self.turns.get_mut(number);
+        let is_wound_up = turn.is_some_and(|turn| turn.summary.wound_up);
+        is_last && !is_wound_up && !is_told_otherwise
+    }
+
+    /// An answer went out, or waits for others of its message: it counts as heard once the model reacts to it.
+    pub(super) fn await_reaction(&mut self, late: Late) {
+        let is_held = self.calls.holds(late.slot.batch, late.slot.number);
+        let heard_from = (!is_held).then(|| self.heard_from(&late.slot));
+        let unconfirmed = &mut self.connection.unconfirmed;
+        if late.settled.effect_id.is_some() {
+            // What is known of an effect now stands for what was said of it before.
+            unconfirmed.retain(|answer| !answer.late.is_like(&late.slot));
+        }
+        if unconfirmed.len() >= self.config.limits.open_calls_max {
+            unconfirmed.remove(0);
+        }
+        unconfirmed.push(Unconfirmed { late, heard_from });
+    }
+
+    /// The answers of a message that waited for each other have gone out.
+    pub(super) fn await_reactions(&mut self, slot: &Slot) {
         if self.connection.unconfirmed.is_empty() {
             return;
         }
-        let calls = &self.calls;
-        self.connection.unconfirmed.retain(|late| {
-            let is_held = calls.holds(late.slot.batch, late.slot.number);
-            if let (false, Some(effect_id)) = (is_held, late.settled.effect_id.clone()) {
+        let heard_from = self.heard_from(slot);
+        for answer in &mut self.connection.unconfirmed {
+            let Delivered { batch, number, .. } = *answer.late.slot;
+            if batch == slot.batch
+                && answer.heard_from.is_none()
+                && !self.calls.holds(batch, number)
+            {
+                answer.heard_from = Some(heard_from);
+            }
+        }
+    }
+
+    /// Answers that waited for others of their message, and whose calls were taken back: nobody is to hear of them.
+    pub(super) fn forget_withdrawn(&mut self, calls: &[CallNumber]) {
+        let unconfirmed = &mut self.connection.unconfirmed;
+        unconfirmed.retain(|answer| !calls.contains(&answer.late.slot.number));
+    }
+
+    /// The first message of the model's that can follow the answer to this call, if it goes out now.
+    pub(super) fn heard_from(&self, slot: &Slot) -> u64 {
+        let named = || self.config.registry.get(&slot.name);
+        let is_waited_for = match self.config.profile.calls {
+            CallSupport::BlockingOnly => true,
+            CallSupport::NonBlockingOnly => false,
+            CallSupport::Both => {
+                let tool = slot.tool().or_else(named);
+                tool.is_some_and(|tool| self.blocks(tool))
+            }
+        };
+        self.connection.messages.next(is_waited_for)
+    }
+
+    /// The model has produced something in this message: what it can follow has arrived. What was done and told is told in
+    /// the ledger, too, and not before: after a crash the model may have to hear it again.
+    pub(super) fn confirm_answers(&mut self, message: u64, out: &mut Vec<Output>) {
+        self.confirm_notices(message, out);
+        if self.connection.unconfirmed.is_empty() {
+            return;
+        }
+        self.connection.unconfirmed.retain(|answer| {
+            let is_heard = answer.heard_from.is_some_and(|from| from <= message);
+            if let (true, Some(effect_id)) = (is_heard, &answer.late.settled.effect_id) {
+                let effect_id = effect_id.clone();
                 out.push(Output::MarkAnswered { effect_id });
             }
-            is_held
+            !is_heard
         });
     }
 
@@ -100,6 +174,7 @@ impl Session {
         }
         let late = std::mem::take(&mut self.connection.late);
         let characters_max = self.config.limits.projection_characters_max;
+        let heard_from = self.connection.messages.next(false);
         let mut responses = Vec::with_capacity(late.len());
         for told in late {
             let Late { slot, settled, .. } = &told;
@@ -121,7 +196,10 @@ impl Session {
             if has_bug!(self, TellsLateResultsTwice) {
                 self.connection.late.push_back(told.clone());
             }
-            self.connection.unconfirmed.push(told);
+            self.connection.unconfirmed.push(Unconfirmed {
+                late: told,
+                heard_from: Some(heard_from),
+            });
         }
         out.push(Output::SendModel(ModelCommand::LateResults(responses)));
         self.connection.plan.said();

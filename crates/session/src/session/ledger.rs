@@ -456,6 +456,7 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         self.connection.outdate(&known.effect_id);
+        self.notices.outdate(&known.effect_id);
         let state = state_of(&response);
         if state == OutcomeState::Succeeded {
             // Another run of the same effect has nothing to add.

@@ -13,6 +13,15 @@ use std::time::Duration;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::sensitive::Sensitive;
 
+/// What the model produces, as far as it tells what the model has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Produced {
+    Words,
+    Calls,
+    /// Of words, perhaps of those of a message that is over.
+    Transcript,
+}
+
 impl Session {
     pub(super) fn on_model(&mut self, event: ModelEvent, out: &mut Vec<Output>) {
         match event {
@@ -25,24 +34,14 @@ impl Session {
             ModelEvent::InputTranscribed { text } => self.on_input_transcribed(&text, out),
             ModelEvent::OutputTranscript { text, .. } => self.on_output_transcript(&text, out),
             ModelEvent::OutputText { text } => {
-                if self.model_output(out) {
+                if self.model_output(Produced::Words, out) {
                     self.on_output_transcript(&text, out);
                 }
             }
             ModelEvent::AudioStarted => {
-                self.model_output(out);
+                self.model_output(Produced::Words, out);
             }
-            ModelEvent::GenerationComplete => {
-                self.heard_provider(out);
-                self.connection.owes_turn_end = false;
-                self.stop_discarding(out);
-                // The answer that was interrupted is not the one to what the user said then.
-                let heard = self.turns.current_mut().filter(|turn| turn.heard_model);
-                if let Some(turn) = heard {
-                    turn.generation_complete = true;
-                }
-                self.state.set_generating(false);
-            }
+            ModelEvent::GenerationComplete => self.on_generation_complete(out),
             ModelEvent::Unplayed(unplayed) => self.audio_ends = self.now + unplayed,
             ModelEvent::TurnComplete { idle, unplayed, .. } => {
                 self.on_turn_complete(idle, unplayed, out)
@@ -70,7 +69,7 @@ impl Session {
             self.end_turn(false, out);
         }
         if !is_void {
-            self.model_output(out);
+            self.model_output(Produced::Calls, out);
         }
         let Some(turn) = self.turns.current().map(|turn| turn.number) else {
             return self.refuse_void_calls(calls, out);
@@ -189,9 +188,9 @@ impl Session {
             return;
         }
         if self.turns.current().is_some() {
-            self.model_output(out);
+            self.model_output(Produced::Transcript, out);
         } else {
-            self.heard_provider(out);
+            self.heard_provider();
         }
         self.transcript.append(Role::Assistant, piece);
         self.show_piece(Role::Assistant, piece, out);
@@ -211,12 +210,13 @@ impl Session {
     }
 
     /// The model produces. Returns false where what it produces is void.
-    fn model_output(&mut self, out: &mut Vec<Output>) -> bool {
-        self.heard_provider(out);
+    fn model_output(&mut self, what: Produced, out: &mut Vec<Output>) -> bool {
+        self.heard_provider();
         self.connection.plan.heard();
         if self.connection.discarding {
             return false;
         }
+        self.confirm_by(what, out);
         if let Some(turn) = self.turns.model_output(self.now) {
             out.push(Output::Event(SessionEvent::TurnStarted { turn }));
         }
@@ -227,8 +227,45 @@ impl Session {
         true
     }
 
-    fn heard_provider(&mut self, out: &mut Vec<Output>) {
-        self.confirm_answers(out);
+    /// Takes what the model produces for a reaction to what it can follow.
+    fn confirm_by(&mut self, what: Produced, out: &mut Vec<Output>) {
+        let messages = &mut self.connection.messages;
+        let reached = match what {
+            Produced::Words => Some(messages.produced()),
+            Produced::Calls => Some(messages.called()),
+            Produced::Transcript => messages.transcribed(),
+        };
+        let Some(reached) = reached else {
+            return;
+        };
+        self.confirm_answers(reached, out);
+        if let Some(turn) = self.turns.current_mut() {
+            turn.owes_words = turn.owes_words.filter(|from| *from > reached);
+        }
+    }
+
+    fn on_generation_complete(&mut self, out: &mut Vec<Output>) {
+        self.heard_provider();
+        self.message_ended(false, out);
+        self.connection.owes_turn_end = false;
+        self.stop_discarding(out);
+        // The answer that was interrupted is not the one to what the user said then.
+        let heard = self.turns.current_mut().filter(|turn| turn.heard_model);
+        if let Some(turn) = heard {
+            turn.generation_complete = true;
+        }
+        self.state.set_generating(false);
+    }
+
+    /// The end of a message is no reaction: it may be of the very one that asked.
+    fn message_ended(&mut self, with_turn: bool, _out: &mut Vec<Output>) {
+        self.connection.messages.ended(with_turn);
+        if has_bug!(self, TakesEndsForReactions) {
+            self.confirm_answers(u64::MAX, _out);
+        }
+    }
+
+    fn heard_provider(&mut self) {
         self.deadlines.clear(Deadline::ProviderSilence);
         self.deadlines.clear(Deadline::ResultSilence);
     }
@@ -243,7 +280,8 @@ impl Session {
     }
 
     fn on_turn_complete(&mut self, idle: bool, unplayed: Duration, out: &mut Vec<Output>) {
-        self.heard_provider(out);
+        self.heard_provider();
+        self.message_ended(true, out);
         self.state.set_generating(false);
         if std::mem::take(&mut self.connection.owes_turn_end) {
             self.stop_discarding(out);
@@ -259,7 +297,8 @@ impl Session {
     }
 
     fn on_interrupted(&mut self, out: &mut Vec<Output>) {
-        self.heard_provider(out);
+        self.heard_provider();
+        self.message_ended(false, out);
         if self.connection.owes_turn_end {
             // The answer that it ends was thrown away before, when the user said so here.
             return;

@@ -205,7 +205,11 @@ impl Session {
             ) => return,
         };
         let slot = self.slot_of(&entry.tool, &entry.effect_id);
-        self.keep_late(&slot, &settled, None, out);
+        let tool = self.config.registry.get(entry.tool.as_str());
+        let scheduling = tool.and_then(|tool| {
+            self.scheduling_of(tool, self.blocks(tool), None, settled.response.is_ok())
+        });
+        self.keep_late(&slot, &settled, scheduling, out);
     }
 
     /// A question that was asked before, with what became of it. `known` is the number under which the client still waits

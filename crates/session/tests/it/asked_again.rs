@@ -69,7 +69,6 @@ fn d4_an_answer_that_the_model_asks_for_again_is_not_told_twice() {
             to model: function-call-2 ok {"paid":10}
             client: ToolsComplete { tool_count: 1 }
             > done
-            answered effect-1
             client: Assistant said "Please"
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 1
             client: TurnComplete { turn: 1 }
@@ -106,7 +105,6 @@ fn d5_a_second_wish_is_asked_for_with_a_word_about_the_first() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > says Paid.
             client: Assistant piece "Paid."
@@ -116,6 +114,7 @@ fn d5_a_second_wish_is_asked_for_with_a_word_about_the_first() {
             turn 2 started
             to model: text "again"
             > calls function-call-2 pay {"text":"10"}
+            answered effect-1
             client: ModelGenerating
             propose call-2 pay
             call-2 rejected ConfirmationRequired
@@ -133,7 +132,6 @@ fn d5_a_second_wish_is_asked_for_with_a_word_about_the_first() {
             record effect-2 Succeeded
             call-2 finished
             client: confirmation result call-2 ok
-            answered effect-2
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
@@ -160,10 +158,10 @@ fn what_may_have_happened_runs_again_only_with_a_grant_that_says_so() {
             to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > done
-            answered effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             turn 2 started
             client: ModelGenerating
             look up effect-1 of write
@@ -171,13 +169,13 @@ fn what_may_have_happened_runs_again_only_with_a_grant_that_says_so() {
             to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > done
-            answered effect-1
             turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 2 }
             > text again
             turn 3 started
             to model: text "again"
             > calls function-call-3 write {"text":"a"}
+            answered effect-1
             client: ModelGenerating
             look up effect-1 of write
             propose call-3 write
@@ -196,7 +194,6 @@ fn what_may_have_happened_runs_again_only_with_a_grant_that_says_so() {
             record effect-1 Succeeded
             call-3 finished
             client: confirmation result call-3 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of write, and it has run. Its result: {\"data\":{\"x\":1},\"status\":\"success\"}"
         "#]],
     );

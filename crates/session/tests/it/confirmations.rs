@@ -35,8 +35,10 @@ fn an_approved_call_runs_once_and_the_model_is_told_when_nobody_speaks() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+            > audio
+            answered effect-1
+            client: ModelGenerating
             > says Paid.
             client: Assistant piece "Paid."
             > done
@@ -76,7 +78,6 @@ fn the_model_is_told_only_once_it_has_stopped_speaking() {
             client: Assistant said "Pleaseconfirm."
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
@@ -164,7 +165,6 @@ fn every_click_gets_the_one_answer() {
             client: confirmation result call-1 ok
             client: confirmation result call-1 ok
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-1
             client: confirmation result call-1 ok
@@ -208,7 +208,6 @@ fn approval_runs_outside_all_budgets() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
@@ -247,7 +246,6 @@ fn a_grant_lifts_the_rule_on_what_others_wrote() {
             record effect-1 Succeeded
             call-2 finished
             client: confirmation result call-2 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of write, and it has run. Its result: {\"data\":{\"x\":1},\"status\":\"success\"}"
         "#]],
     );
@@ -319,7 +317,6 @@ fn a_client_that_comes_back_gets_a_new_token_and_the_old_one_dies() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
@@ -462,12 +459,12 @@ fn the_question_after_a_refused_one_still_names_what_was_done_before() {
             > done
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > text again
             turn 2 started
             to model: text "again"
             > calls function-call-2 pay {"text":"10"}
+            answered effect-1
             client: ModelGenerating
             propose call-2 pay
             call-2 rejected ConfirmationRequired

@@ -20,7 +20,6 @@ fn a_question_of_an_earlier_session_runs_once_when_it_is_approved() {
             record effect-9 Succeeded
             call-3 finished
             client: confirmation result call-3 ok
-            answered effect-9
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-7
             client: confirmation result call-3 ok
@@ -28,6 +27,7 @@ fn a_question_of_an_earlier_session_runs_once_when_it_is_approved() {
             turn 1 started
             to model: text "And now?"
             > calls function-call-1 pay {"text":"11"}
+            answered effect-9
             client: ModelGenerating
             propose call-5 pay
             call-5 rejected ConfirmationRequired

@@ -91,7 +91,6 @@ fn d1_a_replay_over_a_new_connection_is_answered_from_the_record() {
             > connected 2
             > ready
             > calls function-call-1 write {"text":"a"}
-            answered effect-1
             call-2 is a repeat: SameDelivery
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -122,7 +121,6 @@ fn d2_a_change_of_the_same_wish_is_known_however_few_answers_are_kept() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"b"}
-            answered effect-1
             reserve call-2 write
             start call-2 write (effect-2) {"text":"b"}
             > returns 2 {"x":2}
@@ -131,7 +129,6 @@ fn d2_a_change_of_the_same_wish_is_known_however_few_answers_are_kept() {
             to model: function-call-2 ok {"x":2}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 write {"text":"a"}
-            answered effect-2
             call-3 is a repeat: SameEffectFinished
             to model: function-call-3 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -358,7 +355,6 @@ fn the_same_call_is_answered_once_more_after_an_unstable_id_was_taken_back() {
             client: ToolsComplete { tool_count: 1 }
             > cancel c1
             > calls c1 write {"text":"b"}
-            answered effect-1
             call-6 is a repeat: SameDelivery
             client: ToolsComplete { tool_count: 1 }
         "#]],

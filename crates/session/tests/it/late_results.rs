@@ -432,7 +432,6 @@ fn an_effect_that_answers_several_calls_is_told_once_after_a_loss() {
             to model: function-call-1 ok {"id":7}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {} + function-call-3 write {}
-            answered effect-1
             call-2 is a repeat: SameEffectFinished
             call-3 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"id":7} + function-call-3 ok {"id":7}
@@ -477,7 +476,6 @@ fn a_result_that_comes_after_its_effect_was_looked_up_settles_nothing_again() {
             client: ToolsComplete { tool_count: 1 }
             > lookup finds it happened {"found":true}
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             look up effect-1 of write
             record effect-1 Succeeded
             call-2 settled effect-1: true

@@ -50,7 +50,6 @@ fn d6_what_the_lookup_finds_is_the_answer() {
             client: ToolsComplete { tool_count: 1 }
             > lookup finds it happened {"found":true}
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             look up effect-1 of write
             record effect-1 Succeeded
             call-2 settled effect-1: true
@@ -58,7 +57,6 @@ fn d6_what_the_lookup_finds_is_the_answer() {
             to model: function-call-2 ok {"found":true}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 write {"text":"a"}
-            answered effect-1
             call-3 is a repeat: SameEffectFinished
             to model: function-call-3 ok {"found":true}
             client: ToolsComplete { tool_count: 1 }
@@ -88,7 +86,6 @@ fn d6_what_the_lookup_rules_out_runs_under_its_own_key() {
             client: ToolsComplete { tool_count: 1 }
             > lookup finds nothing happened
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             look up effect-1 of write
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
@@ -119,7 +116,6 @@ fn d6_a_lookup_that_does_not_answer_leaves_it_unknown() {
             client: ToolsComplete { tool_count: 1 }
             > lookup finds no answer
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             look up effect-1 of write
             > calls function-call-3 write {"text":"a"}
             > wait 5000
@@ -191,13 +187,13 @@ fn a_definite_failure_keeps_its_effect_when_it_is_asked_again() {
             to model: function-call-1 PERMANENT it failed
             client: ToolsComplete { tool_count: 1 }
             > done
-            answered effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > text again
             turn 2 started
             to model: text "again"
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             client: ModelGenerating
             reserve call-2 write as effect-1
             start call-2 write (effect-1) {"text":"a"}
@@ -361,7 +357,6 @@ fn a_lookup_that_finds_nothing_is_not_believed_while_the_attempt_may_still_do_it
             client: ToolsComplete { tool_count: 1 }
             > lookup finds nothing happened
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             look up effect-1 of write
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
@@ -395,12 +390,15 @@ fn the_ledger_learns_what_the_model_has_heard_and_not_what_was_sent_into_nothing
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
-            > calls function-call-2 write {"text":"a"}
+            > says One moment.
             answered effect-1
+            client: Assistant piece "One moment."
+            > calls function-call-2 write {"text":"a"}
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > lost 1
+            client: Assistant said "One moment."
             client: Reconnecting { attempt: 1 }
             connect 2
             > connected 2

@@ -22,14 +22,12 @@ fn what_another_session_is_at_is_neither_done_again_nor_asked_about() {
             to model: function-call-1 OUTCOME_UNKNOWN write was started by another session of this conversation and is still under way; ask again in a moment
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
-            answered effect-9
             look up effect-9 of write
             > elsewhere 2 succeeded effect-9 write {"text":"a"}
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"kept":true}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 write {"text":"a"}
-            answered effect-9
             call-3 is a repeat: SameEffectFinished
             to model: function-call-3 ok {"kept":true}
             client: ToolsComplete { tool_count: 1 }
@@ -79,7 +77,6 @@ fn a_lookup_that_an_attempt_overtakes_has_found_out_nothing() {
             client: ToolsComplete { tool_count: 1 }
             > lookup finds no answer
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             look up effect-1 of write
             > returns 1 broken
             call-1 returned late

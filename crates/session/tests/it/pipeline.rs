@@ -283,7 +283,6 @@ fn a_broken_write_is_an_unknown_outcome() {
             to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 post {"text":"a"}
-            answered effect-1
             reserve call-2 post
             start call-2 post (effect-2) {"text":"a"}
             > returns 2 transient
@@ -292,7 +291,6 @@ fn a_broken_write_is_an_unknown_outcome() {
             to model: function-call-2 OUTCOME_UNKNOWN post was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 post {"text":"b"}
-            answered effect-2
             reserve call-3 post
             start call-3 post (effect-3) {"text":"b"}
             > returns 3 clean_transient
@@ -348,7 +346,6 @@ fn text_that_others_wrote_cannot_make_the_model_change_anything_unasked() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 search {"query":"a"}
-            answered effect-1
             start call-2 search {"query":"a","top_k":5}
             > returns 2 {"results":[{"id":"doc:a","title":"A"}]}
             call-2 finished

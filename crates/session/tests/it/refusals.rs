@@ -276,7 +276,6 @@ fn refused_a_used_token_past_its_validity() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > wait 300000
             client: error provider_silent: the model has said nothing for 30 seconds

@@ -39,7 +39,6 @@ fn an_approval_that_the_store_did_not_take_can_be_given_again() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-1
             client: confirmation result call-1 ok
@@ -83,7 +82,6 @@ fn an_approval_that_came_too_often_can_be_given_again_later() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
@@ -256,7 +254,6 @@ fn an_approval_of_a_call_that_was_begun_is_used_up() {
             record effect-1 Failed
             call-1 finished Transient
             client: confirmation result call-1 TRANSIENT it failed
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"it failed\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
             > confirm token-1
             client: confirmation result call-1 TRANSIENT it failed

@@ -45,7 +45,6 @@ fn an_open_question_waits_on_under_a_new_token() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            answered effect-1
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-2
             client: confirmation result call-1 ok

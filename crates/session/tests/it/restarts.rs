@@ -83,8 +83,10 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             call-1 finished
             to model: function-call-1 ok {"written":1}
             client: ToolsComplete { tool_count: 1 }
-            > calls function-call-2 write {"text":"b"}
+            > says One.
             answered effect-1
+            client: Assistant piece "One."
+            > calls function-call-2 write {"text":"b"}
             reserve call-2 write
             start call-2 write (effect-2) {"text":"b"}
             > returns 2 {"written":2}
@@ -185,8 +187,10 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             to model: late write ok {"written":1}
-            > says It is written.
+            > audio
             answered effect-1
+            client: ModelGenerating
+            > says It is written.
             client: Assistant piece "It is written."
             > done
             client: Assistant said "It is written."

@@ -49,7 +49,6 @@ fn d4_a_write_asked_again_without_a_word_of_the_user_is_answered_from_the_record
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -164,13 +163,13 @@ fn d6_what_may_have_happened_is_not_done_again() {
             to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > done
-            answered effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > hears try again
             turn 2 started
             client: User piece "try again"
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             client: User said "try again"
             client: ModelGenerating
             look up effect-1 of write
@@ -225,7 +224,6 @@ fn the_tail_of_the_first_question_is_no_second_wish() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             client: User said "it down"
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}
@@ -276,7 +274,6 @@ fn d5_a_wish_that_only_the_model_has_heard_runs() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }

@@ -19,6 +19,7 @@ impl World {
     pub(crate) fn before_input(&mut self, index: usize, input: &Input) {
         self.note_asked(index, input);
         self.note_heard(index, input);
+        self.note_lost(index, input);
         let lane = &mut self.lanes[index];
         let generation = lane.generation;
         let mut came_after_all = 0;
@@ -83,6 +84,7 @@ impl World {
                 let what = format!("{} is to begin", request.call);
                 self.broken(Rule::NoChangeStartsWhileOutcomesAreUnrecorded, what);
             }
+            Output::MarkAnswered { effect_id } => self.what_is_marked_was_heard(index, effect_id),
             Output::SendModel(command) => {
                 self.note_external(index, command);
                 self.one_answer_per_provider_id(index, command);
@@ -92,6 +94,7 @@ impl World {
                         self.note_answers(index, answers);
                     }
                     ModelCommand::LateResults(late) => self.a_late_result_is_told_once(index, late),
+                    ModelCommand::Notice(text) => self.note_notice(index, text.expose()),
                     _ => {}
                 }
             }

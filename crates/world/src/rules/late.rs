@@ -15,7 +15,7 @@ use windlass_tool::id::CallNumber;
 /// How far a result has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
-    /// Sent over this connection, and nothing was heard since.
+    /// Sent over this connection, and nothing was heard since that is certain to follow it.
     Sent(u64),
     /// The model has said something since.
     Heard,
@@ -41,22 +41,16 @@ impl World {
         }
     }
 
-    /// The model reacts, so that what was sent has arrived. What still comes of an answer that was interrupted says nothing.
+    /// The model reacts, so that what was sent has arrived. What still comes of an answer that was interrupted says nothing, nor
+    /// does the rest of a message that had begun before.
     pub(crate) fn note_heard(&mut self, index: usize, input: &Input) {
         let generation = self.lanes[index].generation;
         let watch = &mut self.lanes[index].watch;
         let Input::Model(event) = input else {
             return;
         };
-        let is_heard = match event {
-            ModelEvent::Calls(_) | ModelEvent::OutputTranscript { .. } => !watch.is_discarding,
-            ModelEvent::AudioStarted
-            | ModelEvent::GenerationComplete
-            | ModelEvent::TurnComplete { .. }
-            | ModelEvent::Interrupted => true,
-            _ => false,
-        };
-        if is_heard {
+        let begins = watch.heard.note(event, watch.is_discarding);
+        if begins {
             for telling in watch.tellings.values_mut() {
                 if *telling == Telling::Sent(generation) {
                     *telling = Telling::Heard;
@@ -67,7 +61,12 @@ impl World {
 
     /// A call has its outcome: where its connection is gone, the model is owed it.
     pub(crate) fn note_outcome(&mut self, index: usize, record: &CallRecord) {
-        let Some(tag) = tag_of_response(record.response.expose()) else {
+        let tag = tag_of_response(record.response.expose());
+        if let Some(effect_id) = &record.effect_id {
+            let heard = &mut self.lanes[index].watch.heard;
+            heard.note_effect(effect_id, tag);
+        }
+        let Some(tag) = tag else {
             return;
         };
         let lane = &self.lanes[index];
@@ -104,6 +103,8 @@ impl World {
             let lane = &mut self.lanes[index];
             let generation = lane.generation;
             if let Some(tag) = tag_of(answer) {
+                let is_waited_for = lane.waits_for(&answer.name);
+                lane.watch.heard.sent(tag, is_waited_for);
                 lane.watch.tellings.insert(tag, Telling::Sent(generation));
                 lane.watch.owed.remove(&tag);
             }
@@ -145,6 +146,7 @@ impl World {
             let Some(tag) = tag_of(answer) else {
                 continue;
             };
+            lane.watch.heard.sent(tag, false);
             lane.watch.owed.remove(&tag);
             let sent = Telling::Sent(generation);
             let before = lane.watch.tellings.insert(tag, sent);
@@ -167,6 +169,13 @@ impl World {
 }
 
 impl Lane {
+    /// Whether this model says nothing before it has a result of this tool.
+    fn waits_for(&self, name: &str) -> bool {
+        let registry = tools::registry(false);
+        let tool = registry.get(name);
+        tool.is_some_and(|tool| self.profile.calls.blocks(tool.behavior))
+    }
+
     /// Whether this model is told results of a tool without being asked for words.
     fn is_silent(&self, name: &str) -> bool {
         let registry = tools::registry(false);

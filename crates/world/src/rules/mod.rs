@@ -3,9 +3,11 @@
 mod answers;
 mod consent;
 mod effects;
+mod heard;
 mod late;
 mod limits;
 
+pub(crate) use heard::Heard;
 pub(crate) use late::Telling;
 
 use std::fmt;
@@ -61,6 +63,7 @@ rules! {
     TablesAreBounded "tables_are_bounded",
     TheLedgerTellsTheTruth "the_ledger_tells_the_truth",
     TurnsDoNotOverlap "turns_do_not_overlap",
+    WhatIsMarkedWasHeard "what_is_marked_was_heard",
 }
 
 impl fmt::Display for Rule {

@@ -45,6 +45,9 @@ fn rule_of(bug: PlantedBug) -> Rule {
             Rule::ALateResultIsToldOnce
         }
         PlantedBug::StaysToTheEnd => Rule::AGoAwayIsHeeded,
+        PlantedBug::TakesEndsForReactions | PlantedBug::ForgetsUnreadNotices => {
+            Rule::WhatIsMarkedWasHeard
+        }
         PlantedBug::InterruptsForResults => Rule::AnAnswerIsSpokenOfWhenItsToolHasIt,
         PlantedBug::ClaimsByChance => Rule::SameSeedSameOutputs,
     }

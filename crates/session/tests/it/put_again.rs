@@ -1,0 +1,191 @@
+//! Questions to which the model had no time to say a word when its connection ended: they are put again, or the refusal is told.
+
+use crate::harness::{check, check_with};
+use expect_test::expect;
+use std::sync::Arc;
+use windlass_session::model::{CallSupport, ModelProfile};
+use windlass_session::session::SessionConfig;
+use windlass_tool::kind::Mode;
+
+/// A model that goes on speaking while its calls run.
+fn never_waits(config: &mut SessionConfig) {
+    config.profile = Arc::new(ModelProfile {
+        calls: CallSupport::NonBlockingOnly,
+        ..(*config.profile).clone()
+    });
+}
+
+#[test]
+fn a_question_whose_call_was_refused_is_put_again_where_the_model_had_no_time_for_words() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text who designed the Fram?
+            turn 1 started
+            to model: text "who designed the Fram?"
+            > calls function-call-1 search {"query":""}
+            client: ModelGenerating
+            call-1 rejected Validation
+            to model: function-call-1 VALIDATION /query: must be at least 1 characters long
+            client: ToolsComplete { tool_count: 1 }
+            > generated
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "who designed the Fram?"
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_whose_call_was_answered_is_put_again_where_the_model_had_no_time_for_words() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text who designed the Fram?
+            turn 1 started
+            to model: text "who designed the Fram?"
+            > calls function-call-1 look {}
+            client: ModelGenerating
+            start call-1 look {}
+            > generated
+            > returns 1 {"found":1}
+            call-1 finished
+            to model: function-call-1 ok {"found":1}
+            client: ToolsComplete { tool_count: 1 }
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "who designed the Fram?"
+            > audio
+            client: ModelGenerating
+            > says Colin Archer.
+            client: Assistant piece "Colin Archer."
+            > generated
+            > done
+            client: Assistant said "Colin Archer."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: late look ok {"found":1}
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_whose_call_runs_is_put_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text who designed the Fram?
+            turn 1 started
+            to model: text "who designed the Fram?"
+            > calls function-call-1 look {}
+            client: ModelGenerating
+            start call-1 look {}
+            > generated
+            > killed
+            read ledger
+            > connected 1
+            > ready
+            to model: text "who designed the Fram?"
+        "#]],
+    );
+}
+
+#[test]
+fn words_before_the_call_are_not_the_answer_and_words_after_it_are() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text who designed the Fram?
+            turn 1 started
+            to model: text "who designed the Fram?"
+            > says Let me see.
+            client: ModelGenerating
+            client: Assistant piece "Let me see."
+            > calls function-call-1 search {"query":""}
+            call-1 rejected Validation
+            to model: function-call-1 VALIDATION /query: must be at least 1 characters long
+            client: ToolsComplete { tool_count: 1 }
+            > generated
+            > lost 1
+            client: Assistant said "Let me see."
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "who designed the Fram?"
+            > calls function-call-2 search {"query":""}
+            client: ModelGenerating
+            call-2 rejected Validation
+            to model: function-call-2 VALIDATION /query: must be at least 1 characters long
+            client: ToolsComplete { tool_count: 1 }
+            > generated
+            > audio
+            client: ModelGenerating
+            > says Colin Archer.
+            client: Assistant piece "Colin Archer."
+            > generated
+            > lost 2
+            client: Assistant said "Colin Archer."
+            turn 1 ended: calls 2 retrieval 0 refusals 2 repeats 0
+            client: TurnComplete { turn: 1 }
+            client: Reconnecting { attempt: 2 }
+            > wait 1000
+            connect 3, history follows
+            > connected 3
+            > ready
+            client: Reconnected
+            to model: history "who designed the Fram? / Let me see. / Colin Archer."
+        "#]],
+    );
+}
+
+#[test]
+fn a_refusal_that_ended_a_turn_is_told_to_the_next_connection() {
+    check_with(
+        Mode::Voice,
+        never_waits,
+        expect![[r#"
+            > text who designed the Fram?
+            turn 1 started
+            to model: text "who designed the Fram?"
+            > calls function-call-1 search {"query":""}
+            client: ModelGenerating
+            call-1 rejected Validation
+            to model: function-call-1 WhenIdle VALIDATION /query: must be at least 1 characters long
+            client: ToolsComplete { tool_count: 1 }
+            > generated
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2, history follows
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: history "who designed the Fram?"
+            to model: late search VALIDATION /query: must be at least 1 characters long
+            > text never mind
+            turn 2 started
+            to model: text "never mind"
+            > lost 2
+            client: Reconnecting { attempt: 2 }
+            > wait 1000
+            connect 3, history follows
+            > connected 3
+            > ready
+            client: Reconnected
+            to model: history "who designed the Fram?"
+            to model: text "never mind"
+        "#]],
+    );
+}
