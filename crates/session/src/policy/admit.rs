@@ -172,7 +172,7 @@ impl Session {
             return self.ask(call, out);
         }
         if let Some(turn) = self.turns.get_mut(call.turn()) {
-            turn.history.called(seen);
+            turn.history.called(seen, &self.config.limits.turn);
         }
         self.blocks_made += u32::from(call.tool().id.as_str() == BLOCKING_TOOL);
         if !call.tool().writes() {

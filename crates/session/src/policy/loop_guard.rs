@@ -2,6 +2,8 @@
 
 use crate::facts::CallFacts;
 use crate::hash::BuildQuickHasher;
+use crate::limits::TurnLimits;
+use crate::policy::DESCRIBE_TOOL;
 use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -14,9 +16,13 @@ use windlass_tool::sensitive::Sensitive;
 const SAME_CALLS_MAX: usize = 2;
 const EMPTY_RESULTS_MAX: u32 = 2;
 
-/// Calls and empty results remembered per turn. Budgets keep turns far below it; tools that cost no budget must not
-/// grow it without end.
-const ENTRIES_MAX: usize = 64;
+/// Calls remembered per turn, or as many as its budget allows where that is more. Only calls that cost no budget can be more
+/// than these; the oldest of them are forgotten.
+const ENTRIES_MIN: usize = 64;
+
+fn entries_max(limits: &TurnLimits) -> usize {
+    usize::try_from(limits.calls_max).map_or(usize::MAX, |calls_max| calls_max.max(ENTRIES_MIN))
+}
 
 /// What one turn's calls have been.
 #[derive(Debug, Default)]
@@ -109,7 +115,7 @@ impl LoopHistory {
             .iter()
             .filter(|seen| seen.is_same_as(call))
             .count();
-        if same >= SAME_CALLS_MAX || self.calls.len() >= ENTRIES_MAX {
+        if same >= SAME_CALLS_MAX {
             return Err(CallError::new(
                 ErrorType::LoopDetected,
                 format!(
@@ -142,7 +148,12 @@ impl LoopHistory {
         self.calls.iter().filter(|seen| seen.tool() == tool).count()
     }
 
-    pub(crate) fn called(&mut self, call: Seen) {
+    pub(crate) fn called(&mut self, call: Seen, limits: &TurnLimits) {
+        if self.calls.len() >= entries_max(limits) {
+            let mut calls = self.calls.iter();
+            let free = calls.position(|seen| seen.tool().as_str() == DESCRIBE_TOOL);
+            self.calls.remove(free.unwrap_or(0));
+        }
         self.calls.push(call);
     }
 
@@ -164,8 +175,9 @@ impl LoopHistory {
         }
     }
 
-    pub(crate) fn restored(saved: SavedLoops) -> Self {
-        let calls = saved.calls.into_iter().take(ENTRIES_MAX);
+    pub(crate) fn restored(saved: SavedLoops, limits: &TurnLimits) -> Self {
+        let forgotten = saved.calls.len().saturating_sub(entries_max(limits));
+        let calls = saved.calls.into_iter().skip(forgotten);
         Self {
             calls: calls
                 .map(|(tool, arguments)| Seen::saved(tool, arguments))
@@ -199,7 +211,7 @@ mod tests {
         let mut history = LoopHistory::default();
         for _ in 0..2 {
             assert!(history.check(&call(&tool, "fram")).is_ok());
-            history.called(call(&tool, "fram"));
+            history.called(call(&tool, "fram"), &TurnLimits::default());
         }
         let error = history.check(&call(&tool, "fram")).unwrap_err();
         assert_eq!(error.error_type, ErrorType::LoopDetected);
@@ -219,11 +231,38 @@ mod tests {
         let mut history = LoopHistory::default();
         let forged = call(&tool, "maud").sketch;
         for _ in 0..2 {
-            history.called(Seen {
+            let other = Seen {
                 sketch: forged,
                 ..call(&tool, "fram")
-            });
+            };
+            history.called(other, &TurnLimits::default());
         }
         assert!(history.check(&call(&tool, "maud")).is_ok());
+    }
+
+    #[test]
+    fn what_costs_no_budget_is_forgotten_first_and_nothing_is_a_loop_because_much_was_called() {
+        let limits = TurnLimits {
+            calls_max: 70,
+            ..TurnLimits::default()
+        };
+        let (free, tool) = (DESCRIBE_TOOL, "kb_search");
+        let (free, tool) = (ToolId::parse(free).unwrap(), ToolId::parse(tool).unwrap());
+        let mut history = LoopHistory::default();
+        history.called(call(&free, "kb_get"), &limits);
+        for number in 0..70 {
+            let distinct = call(&tool, &number.to_string());
+            assert!(history.check(&distinct).is_ok(), "{number}");
+            history.called(distinct, &limits);
+        }
+        assert_eq!((history.count(&free), history.count(&tool)), (0, 70));
+        let restored = LoopHistory::restored(history.saved(), &TurnLimits::default());
+        assert_eq!(restored.count(&tool), ENTRIES_MIN);
+        assert!(
+            restored
+                .calls
+                .iter()
+                .any(|seen| seen.is_same_as(&call(&tool, "69")))
+        );
     }
 }

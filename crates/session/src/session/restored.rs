@@ -166,7 +166,7 @@ impl Session {
             self.turns = Turns::restored(turns_begun, inputs, None);
             return;
         };
-        let loops = LoopHistory::restored(open.loops);
+        let loops = LoopHistory::restored(open.loops, &self.config.limits.turn);
         let turn = Turn::restored(open.number, self.now, open.summary, loops);
         self.turns = Turns::restored(turns_begun, inputs, Some(turn));
         let words = open.words.into_inner();
