@@ -26,6 +26,8 @@ pub(crate) struct Connection {
     pub(crate) waiting_texts: Vec<WaitingText>,
     /// The answer under way was interrupted: until the provider ends it, what still comes of it is void.
     pub(crate) discarding: bool,
+    /// The provider has said so, too: it answers what comes in from now on.
+    pub(crate) is_interruption_known: bool,
     /// The provider still owes the end of an interrupted turn, which will end nothing.
     pub(crate) owes_turn_end: bool,
     pub(crate) closed_ids: ClosedIds,

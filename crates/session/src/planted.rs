@@ -84,10 +84,12 @@ pub enum PlantedBug {
     TakesEndsForReactions,
     /// Takes a notice for read once it is sent.
     ForgetsUnreadNotices,
+    /// Begins a turn, and with it a budget, for what the model makes of a result.
+    BeginsATurnPerResult,
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -127,6 +129,7 @@ impl PlantedBug {
         Self::KeepsReadingsToItself,
         Self::TakesEndsForReactions,
         Self::ForgetsUnreadNotices,
+        Self::BeginsATurnPerResult,
     ];
 }
 

@@ -23,8 +23,19 @@ pub(crate) struct Turn {
     pub(crate) generation_complete: bool,
     /// The model was given an answer in it to speak of, which it can do from this message of its own on.
     pub(crate) owes_words: Option<u64>,
+    owed: Option<Owed>,
     /// Its end was reported; it lives on for a late result's sake.
     ended: bool,
+}
+
+/// What the model has still to say of an answer that it was given.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    /// The turn whose counters go on with it.
+    turn: u64,
+    waited: bool,
+    /// What it says next is about it. One that did not wait finishes first what it is saying.
+    is_next: bool,
 }
 
 impl Turn {
@@ -42,6 +53,7 @@ impl Turn {
             heard_model: false,
             generation_complete: false,
             owes_words: None,
+            owed: None,
             ended: false,
         }
     }
@@ -57,6 +69,17 @@ impl Turn {
             summary,
             ..Self::new(number, started, history)
         }
+    }
+
+    /// The connection over which it was given answers is gone.
+    pub(crate) fn forget_answers(&mut self) {
+        self.owed = None;
+    }
+
+    /// The turn that goes on behind its end. A user who interrupts wants to hear no more of what the model waited for.
+    fn goes_on(&self, interrupted: bool) -> Option<u64> {
+        let owed = self.owed.filter(|owed| !(interrupted && owed.waited));
+        owed.map(|owed| owed.turn)
     }
 }
 
@@ -90,6 +113,8 @@ pub(crate) struct Turns {
     input_suspected: Option<u64>,
     /// The turn that goes on if the model speaks without being spoken to.
     continues: Option<u64>,
+    /// A transcript of the model's came while no turn was under way: that of an answer, or the rest of one that is over.
+    has_words_alone: bool,
 }
 
 /// The turn of what the user said while another was running.
@@ -230,7 +255,15 @@ impl Turns {
             turn.heard_model = true;
             turn.generation_complete = false;
         }
+        self.has_words_alone = false;
         begun
+    }
+
+    /// The model speaks or asks, which a transcript that may trail does not prove: of the answer that it had to speak of.
+    pub(crate) fn reacted(&mut self) {
+        if let Some(turn) = &mut self.current {
+            turn.owed = turn.owed.filter(|owed| !owed.is_next);
+        }
     }
 
     /// A result, or anything else of ours, may make the model speak: that output continues this turn.
@@ -240,14 +273,59 @@ impl Turns {
         }
     }
 
+    /// The answer to a call of this turn went out, of which the model is to speak.
+    pub(crate) fn answered(&mut self, number: u64, waited: bool) {
+        let Some(turn) = &mut self.current else {
+            return self.expect_continuation(number);
+        };
+        let is_more_owed = turn.owed.is_some_and(|owed| !owed.waited);
+        if waited && is_more_owed {
+            return;
+        }
+        turn.owed = Some(Owed {
+            turn: if waited { turn.number } else { number },
+            waited,
+            is_next: waited || turn.generation_complete,
+        });
+    }
+
+    /// The model has finished what it was saying.
+    pub(crate) fn generation_ended(&mut self) {
+        if let Some(owed) = self.current.as_mut().and_then(|turn| turn.owed.as_mut()) {
+            owed.is_next = true;
+        }
+    }
+
+    /// Whether the model may still speak of what it was given in a turn that is over.
+    pub(crate) fn is_continued(&self) -> bool {
+        self.continues.is_some()
+    }
+
+    /// Whether the model has still to speak of an answer, if the turn ends now.
+    pub(crate) fn goes_on(&self, interrupted: bool) -> bool {
+        let turn = self.current.as_ref();
+        turn.is_some_and(|turn| turn.goes_on(interrupted).is_some())
+    }
+
+    pub(crate) fn words_alone(&mut self) {
+        self.has_words_alone = true;
+    }
+
+    /// Whether words came of which no turn is known, until now.
+    pub(crate) fn take_words_alone(&mut self) -> bool {
+        std::mem::take(&mut self.has_words_alone) && self.current.is_none()
+    }
+
     /// The turn whose counters go on where nobody began a new one: that of a late result, and any turn that was wound
-    /// up, since a model must not earn a fresh budget by going on and on.
+    /// up, since a model must not earn a fresh budget by going on and on. The newest stands for one that is forgotten.
     fn revivable(&mut self) -> Option<Turn> {
         let continues = self.continues.take();
         let index = self.past.iter().position(|turn| {
             Some(turn.number) == continues
                 || (turn.summary.wound_up && turn.number == self.last_number)
-        })?;
+        });
+        let newest = self.past.len().checked_sub(1);
+        let index = index.or_else(|| newest.filter(|_| continues.is_some()))?;
         self.past.remove(index)
     }
 
@@ -258,6 +336,8 @@ impl Turns {
 
     fn begin(&mut self, now: Timestamp) -> u64 {
         self.last_number += 1;
+        self.continues = None;
+        self.has_words_alone = false;
         let history = std::mem::take(&mut self.spare).renewed();
         self.current = Some(Turn::new(self.last_number, now, history));
         self.last_number
@@ -270,6 +350,8 @@ impl Turns {
         turn.summary.interrupted |= interrupted;
         turn.summary.duration_ms =
             u64::try_from(now.since(turn.started).as_millis()).unwrap_or(u64::MAX);
+        self.continues = turn.goes_on(interrupted);
+        turn.forget_answers();
         let is_news = !std::mem::replace(&mut turn.ended, true);
         let ended = Ended {
             turn: turn.number,

@@ -36,6 +36,8 @@ counted!(
         CancelledTwice,
         CancelledUnknown,
         AnsweredOutOfOrder,
+        /// The provider ends its turn with the message that asked, behind what was answered at once.
+        TurnEndBehindCalls,
         ModelLoops,
         ModelIgnoresRefusals,
         ModelInventsTools,

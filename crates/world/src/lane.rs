@@ -124,6 +124,16 @@ pub(crate) struct Place {
     pub(crate) owed: u32,
 }
 
+/// What the model has still to say of the answers that it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reaction {
+    #[default]
+    Nothing,
+    /// It finishes first what it is saying.
+    Later,
+    Next,
+}
+
 /// What the rules remember of the present session.
 #[derive(Default)]
 pub(crate) struct Watch {
@@ -157,6 +167,12 @@ pub(crate) struct Watch {
     pub(crate) last_turn: u64,
     /// Something has happened since it began that another may begin for.
     pub(crate) has_cause: bool,
+    /// What is told now ends a turn, so that another may begin for it.
+    pub(crate) ends_turn: bool,
+    /// The model was given an answer in it that it has still to speak of.
+    pub(crate) reaction: Reaction,
+    /// The model has finished what it was saying.
+    pub(crate) is_generation_over: bool,
     /// Calls that each turn has paid for: those that started, and those that were refused on their way.
     pub(crate) charged: BTreeMap<u64, BTreeSet<u64>>,
     pub(crate) open_questions: BTreeSet<u64>,

@@ -60,6 +60,26 @@ impl World {
         };
         let calls: Vec<IncomingCall> = (0..count).map(|_| self.one_call(index)).collect();
         self.feed(index, Input::Model(ModelEvent::Calls(calls)));
+        if self.random.one_in(6) {
+            self.asking_message_ends(index);
+        }
+    }
+
+    /// The provider ends its turn with the message that asked, and what was answered at once crosses that.
+    fn asking_message_ends(&mut self, index: usize) {
+        self.fault(Fault::TurnEndBehindCalls);
+        for event in [
+            ModelEvent::GenerationComplete,
+            ModelEvent::TurnComplete {
+                idle: true,
+                reason: None,
+                unplayed: Duration::ZERO,
+            },
+        ] {
+            if self.lanes[index].is_connected {
+                self.feed(index, Input::Model(event));
+            }
+        }
     }
 
     fn one_call(&mut self, index: usize) -> IncomingCall {

@@ -106,10 +106,15 @@ impl Session {
     }
 
     fn certain_input(&mut self, out: &mut Vec<Output>) {
+        if self.connection.is_interruption_known {
+            self.stop_discarding(out);
+        }
         self.expect_answer();
         self.connection.plan.said();
         self.postpone_farewell();
+        let is_continued = self.turns.is_continued();
         if let Some(turn) = self.turns.certain_input(self.now) {
+            self.begin_anew(is_continued);
             out.push(Output::Event(SessionEvent::TurnStarted { turn }));
         }
     }

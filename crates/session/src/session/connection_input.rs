@@ -247,6 +247,7 @@ impl Session {
         let number = turn.number;
         // What the user says next joins the question.
         turn.heard_model = false;
+        turn.forget_answers();
         if let Some(waiting) = joins {
             self.transcript.refile(0, waiting, number);
         }

@@ -9,7 +9,7 @@ use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, SessionEvent};
 use crate::facts::Slot;
 use crate::io::Output;
-use crate::model::{AnswerBatching, ModelCommand, ModelToolResponse};
+use crate::model::{AnswerBatching, CallSupport, ModelCommand, ModelToolResponse};
 use crate::policy::{DESCRIBE_TOOL, DeliveryState, EffectState, Settled};
 use crate::session::settlement::call_record;
 use std::sync::Arc;
@@ -318,11 +318,12 @@ impl Session {
             out.push(Output::SendModel(ModelCommand::ToolResponses(
                 released.answers,
             )));
-            self.turns.expect_continuation(slot.turn);
             self.connection.plan.said();
             if asks_for_words {
-                self.expect_answer();
                 self.owe_words(slot);
+                self.expect_answer();
+            } else {
+                self.turns.expect_continuation(slot.turn);
             }
             self.await_reactions(slot);
             let seconds = self.config.limits.result_silence_seconds;
@@ -338,12 +339,21 @@ impl Session {
         }
     }
 
-    /// What the model has said in this turn is not its answer to the user: it has an answer to speak of.
+    /// What the model has said in this turn is not its answer to the user: it has an answer to speak of, and what it makes of that
+    /// continues the turn of the call. Calls that are void are of no turn.
     fn owe_words(&mut self, slot: &Slot) {
         let from = self.heard_from(slot);
         let current = self.turns.current_mut();
         if let Some(turn) = current.filter(|turn| turn.number == slot.turn) {
             turn.owes_words = Some(from);
+        }
+        let named = || self.config.registry.get(&slot.name);
+        let waited = match slot.tool().or_else(named) {
+            Some(tool) => self.blocks(tool),
+            None => self.config.profile.calls == CallSupport::BlockingOnly,
+        };
+        if slot.turn > 0 && !has_bug!(self, BeginsATurnPerResult) {
+            self.turns.answered(slot.turn, waited);
         }
     }
 

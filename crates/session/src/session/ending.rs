@@ -20,18 +20,21 @@ impl Session {
         // What the user said before the answer was written down when the answer began; the rest came after it.
         self.finish_utterance(Role::Assistant, out);
         self.finish_utterance_of(Role::User, self.turns.of_user(is_interrupted), out);
-        self.transcript.drop_citations();
+        if !self.turns.goes_on(is_interrupted) {
+            self.transcript.drop_citations();
+        }
         self.state.set_generating(false);
         let Some(ended) = self.turns.end(self.now, is_interrupted) else {
             return;
         };
         self.has_had_a_turn();
+        let (turn, summary) = (ended.turn, ended.summary);
         if ended.is_news && !has_bug!(self, ForgetsTurnEnds) {
-            let (turn, summary) = (ended.turn, ended.summary);
             out.push(Output::Event(SessionEvent::TurnEnded { turn, summary }));
-            if !is_interrupted {
-                out.push(Output::SendClient(ClientUpdate::TurnComplete { turn }));
-            }
+        }
+        // The client hears of the end of each answer, also of one that continues a turn.
+        if !is_interrupted {
+            out.push(Output::SendClient(ClientUpdate::TurnComplete { turn }));
         }
         self.state.turn_ended(self.now);
         self.suppress_audio(out);
@@ -45,6 +48,13 @@ impl Session {
             self.postpone_farewell();
         } else if self.connection.ready {
             self.send_pending_message(ended.turn, out);
+        }
+    }
+
+    /// The user begins a turn: what the model was given in one before, and has not spoken of, is no source of the next answer.
+    pub(super) fn begin_anew(&mut self, was_continued: bool) {
+        if was_continued {
+            self.transcript.drop_citations();
         }
     }
 

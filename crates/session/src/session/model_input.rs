@@ -24,6 +24,13 @@ enum Produced {
 
 impl Session {
     pub(super) fn on_model(&mut self, event: ModelEvent, out: &mut Vec<Output>) {
+        let is_output = matches!(
+            event,
+            ModelEvent::Calls(_) | ModelEvent::OutputText { .. } | ModelEvent::AudioStarted
+        );
+        if is_output && !self.connection.discarding {
+            self.turns.reacted();
+        }
         match event {
             ModelEvent::Ready { .. } => self.on_ready(out),
             ModelEvent::Calls(calls) => self.on_calls(calls, out),
@@ -181,7 +188,7 @@ impl Session {
         self.record_said(Role::User, text, self.current_turn(), out);
     }
 
-    /// Transcripts may trail their turn, so that they begin none.
+    /// Transcripts may trail their turn, so that they begin none until the provider ends what they are of.
     fn on_output_transcript(&mut self, text: &Sensitive<String>, out: &mut Vec<Output>) {
         let piece = text.expose();
         if piece.is_empty() || self.connection.discarding {
@@ -191,6 +198,7 @@ impl Session {
             self.model_output(Produced::Transcript, out);
         } else {
             self.heard_provider();
+            self.turns.words_alone();
         }
         self.transcript.append(Role::Assistant, piece);
         self.show_piece(Role::Assistant, piece, out);
@@ -254,6 +262,7 @@ impl Session {
         if let Some(turn) = heard {
             turn.generation_complete = true;
         }
+        self.turns.generation_ended();
         self.state.set_generating(false);
     }
 
@@ -274,7 +283,9 @@ impl Session {
         self.connection.plan.said();
         self.postpone_farewell();
         let recorded = self.transcript.recorded();
+        let is_continued = self.turns.is_continued();
         if let Some(turn) = self.turns.heard_user(self.now, recorded) {
+            self.begin_anew(is_continued);
             out.push(Output::Event(SessionEvent::TurnStarted { turn }));
         }
     }
@@ -289,7 +300,11 @@ impl Session {
         }
         self.stop_discarding(out);
         if !idle || self.calls.any_blocks() {
+            self.turns.generation_ended();
             return;
+        }
+        if self.turns.take_words_alone() {
+            self.model_output(Produced::Transcript, out);
         }
         self.connection.plan.proved();
         self.await_farewell(unplayed, out);
@@ -299,11 +314,12 @@ impl Session {
     fn on_interrupted(&mut self, out: &mut Vec<Output>) {
         self.heard_provider();
         self.message_ended(false, out);
-        if self.connection.owes_turn_end {
-            // The answer that it ends was thrown away before, when the user said so here.
-            return;
+        self.turns.take_words_alone();
+        // Where it was not before, the answer that this ends was thrown away when the user said so here.
+        if !self.connection.owes_turn_end {
+            self.interrupt(out);
         }
-        self.interrupt(out);
+        self.connection.is_interruption_known = self.connection.discarding;
     }
 
     /// Throws away the answer under way. What still comes of it is void until the provider ends it.
@@ -335,6 +351,7 @@ impl Session {
 
     pub(super) fn stop_discarding(&mut self, out: &mut Vec<Output>) {
         self.connection.discarding = false;
+        self.connection.is_interruption_known = false;
         if std::mem::take(&mut self.told.discarding_audio) {
             out.push(Output::AcceptAudio);
         }

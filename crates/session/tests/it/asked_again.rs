@@ -109,7 +109,9 @@ fn d5_a_second_wish_is_asked_for_with_a_word_about_the_first() {
             > says Paid.
             client: Assistant piece "Paid."
             > done
+            client: ModelGenerating
             client: Assistant said "Paid."
+            client: TurnComplete { turn: 1 }
             > text again
             turn 2 started
             to model: text "again"
@@ -172,7 +174,7 @@ fn what_may_have_happened_runs_again_only_with_a_grant_that_says_so() {
             turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 2 }
             > text again
-            turn 3 started
+            turn 2 started
             to model: text "again"
             > calls function-call-3 write {"text":"a"}
             answered effect-1
@@ -184,8 +186,8 @@ fn what_may_have_happened_runs_again_only_with_a_grant_that_says_so() {
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-3 "Run write" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
             > done
-            turn 3 ended: calls 1 retrieval 0 refusals 1 repeats 0
-            client: TurnComplete { turn: 3 }
+            turn 2 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 2 }
             > confirm token-1
             call-3 Approved
             reserve call-3 write as effect-1 with token-1

@@ -171,6 +171,7 @@ fn a_model_that_ignores_every_refusal_is_wound_up_and_earns_no_new_budget() {
             to model: function-call-7 BUDGET_EXCEEDED no more than 3 tool calls in one voice turn
             client: ToolsComplete { tool_count: 1 }
             > done
+            client: TurnComplete { turn: 1 }
             > hears a new question
             turn 2 started
             client: User piece "a new question"

@@ -42,7 +42,7 @@ fn an_approved_call_runs_once_and_the_model_is_told_when_nobody_speaks() {
             > says Paid.
             client: Assistant piece "Paid."
             > done
-            client: Assistant said "Paid."
+            client: TurnComplete { turn: 1 }
         "#]],
     );
 }
@@ -120,6 +120,7 @@ fn a_declined_call_does_not_run_and_is_not_asked_again_until_the_user_speaks() {
             > text now do it
             to model: text "now do it"
             > done
+            client: TurnComplete { turn: 1 }
             turn 2 started
             > calls function-call-3 pay {"text":"10"}
             client: ModelGenerating

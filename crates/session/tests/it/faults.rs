@@ -233,7 +233,9 @@ fn a_non_blocking_result_carries_its_scheduling() {
             > says Found it.
             client: Assistant piece "Found it."
             > done
+            client: ModelGenerating
             client: Assistant said "Found it."
+            client: TurnComplete { turn: 1 }
         "#]],
     );
 }

@@ -40,9 +40,10 @@ fn a_result_whose_connection_is_gone_is_told_as_text_once_neither_side_speaks() 
             to model: late look ok {"found":1}
             > says Found.
             client: Assistant piece "Found."
-            > generated
             > done
+            client: ModelGenerating
             client: Assistant said "Found."
+            client: TurnComplete { turn: 1 }
         "#]],
     );
 }

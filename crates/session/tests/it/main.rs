@@ -5,6 +5,7 @@ mod asked_again;
 mod budgets;
 mod confirmations;
 mod continuation;
+mod crossing;
 mod duplicates;
 mod endings;
 mod farewells;

@@ -127,7 +127,9 @@ fn a_failure_after_its_turn_is_spoken_of_when_the_model_is_idle() {
             > says It did not work.
             client: Assistant piece "It did not work."
             > done
+            client: ModelGenerating
             client: Assistant said "It did not work."
+            client: TurnComplete { turn: 1 }
         "#]],
     );
 }
@@ -233,7 +235,9 @@ fn a_result_whose_connection_is_gone_is_told_once_and_a_silent_one_never() {
             > says Here.
             client: Assistant piece "Here."
             > done
+            client: ModelGenerating
             client: Assistant said "Here."
+            client: TurnComplete { turn: 1 }
         "#]],
     );
 }

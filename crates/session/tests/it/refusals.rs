@@ -335,7 +335,6 @@ fn refused_other_arguments_than_were_shown() {
             reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > calls function-call-2 pay {"text":"99"}
-            turn 2 started
             client: ModelGenerating
             propose call-2 pay
             call-2 rejected ConfirmationRequired
@@ -372,7 +371,6 @@ fn refused_another_tool_than_was_shown() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > calls function-call-2 limited_pay {"text":"10"}
-            turn 2 started
             client: ModelGenerating
             check rate call-2 limited_pay (free)
             propose call-2 limited_pay

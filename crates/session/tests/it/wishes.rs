@@ -60,7 +60,6 @@ fn d4_a_write_asked_again_without_a_word_of_the_user_is_answered_from_the_record
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
             > calls function-call-3 write {"text":"a"}
-            turn 2 started
             client: ModelGenerating
             call-3 is a repeat: SameEffectFinished
             to model: function-call-3 ok {"x":1}
@@ -277,8 +276,9 @@ fn d5_a_wish_that_only_the_model_has_heard_runs() {
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
-            > says done
+            > audio
             answered effect-1
+            > says done
             client: Assistant piece "done"
             > generated
             > done
@@ -331,8 +331,9 @@ fn d4_an_answer_that_a_lost_connection_repeats_is_no_wish() {
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
-            > says done
+            > audio
             answered effect-1
+            > says done
             client: Assistant piece "done"
             > generated
             > done

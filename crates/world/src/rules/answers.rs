@@ -1,7 +1,7 @@
 //! Answers: one end for each delivered call, one answer for each provider id, intents once, and silence after the end.
 
 use crate::count::{Fault, State};
-use crate::lane::Past;
+use crate::lane::{Past, Reaction};
 use crate::rules::Rule;
 use crate::tools;
 use crate::world::World;
@@ -24,7 +24,11 @@ impl World {
         let generation = lane.generation;
         let mut came_after_all = 0;
         lane.watch.is_answer_unheard &= !is_heard(input);
-        lane.watch.has_cause |= begins_turns(input);
+        let is_owed = lane.watch.reaction != Reaction::Nothing;
+        let is_cause = begins_turns(input) && !(is_owed && is_turn_end(input));
+        lane.watch.has_cause |= is_cause;
+        lane.watch.ends_turn = is_cause && is_turn_end(input);
+        lane.watch.note_reaction(input);
         lane.watch.turn_at_input = lane.watch.open_turn;
         match input {
             Input::Model(_) if lane.watch.is_draining => {}
@@ -90,6 +94,7 @@ impl World {
                 self.one_answer_per_provider_id(index, command);
                 match command {
                     ModelCommand::ToolResponses(answers) => {
+                        self.note_owed(index, answers);
                         self.an_answer_is_spoken_of_when_its_tool_has_it(index, answers);
                         self.note_answers(index, answers);
                     }
@@ -98,7 +103,11 @@ impl World {
                     _ => {}
                 }
             }
-            Output::DiscardAudio => self.lanes[index].watch.is_discarding = true,
+            Output::DiscardAudio => {
+                let watch = &mut self.lanes[index].watch;
+                watch.is_discarding = true;
+                watch.reaction = Reaction::Nothing;
+            }
             Output::AcceptAudio => self.lanes[index].watch.is_discarding = false,
             Output::Event(event) => self.on_event(index, event),
             Output::SendClient(ClientUpdate::SessionComplete { .. }) => {
@@ -255,7 +264,11 @@ impl World {
                 self.turns_do_not_overlap(index, *turn, true);
                 self.a_turn_needs_a_cause(index, *turn);
             }
-            SessionEvent::TurnEnded { turn, .. } => self.turns_do_not_overlap(index, *turn, false),
+            SessionEvent::TurnEnded { turn, .. } => {
+                let watch = &mut self.lanes[index].watch;
+                watch.has_cause |= watch.ends_turn;
+                self.turns_do_not_overlap(index, *turn, false);
+            }
             other => self.count_event(index, other),
         }
     }
@@ -354,6 +367,10 @@ impl World {
             self.broken(Rule::TurnsDoNotOverlap, format!("turn {turn}"));
         }
     }
+}
+
+fn is_turn_end(input: &Input) -> bool {
+    matches!(input, Input::Model(ModelEvent::TurnComplete { .. }))
 }
 
 /// Whether a turn may begin for this, now or when the one under way is over: the user may have said something, the provider has

@@ -1,12 +1,15 @@
 //! Limits: budgets, modes, what is open at one time, and deadlines that make progress.
 
+use crate::lane::{Reaction, Watch};
 use crate::rules::Rule;
+use crate::tools;
 use crate::world::World;
 use windlass_session::event::CallRecord;
-use windlass_session::io::AdmittedCall;
+use windlass_session::io::{AdmittedCall, Input};
+use windlass_session::model::{CallSupport, ModelEvent, ModelToolResponse};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
-use windlass_tool::kind::Category;
+use windlass_tool::kind::{Category, Scheduling};
 
 /// Outputs of one input. A message has at most 40 calls here, and each causes a handful.
 const OUTPUTS_MAX: usize = 2_000;
@@ -87,12 +90,35 @@ impl World {
     /// A model that goes on and on earns no turn by it, and so no budget.
     pub(crate) fn a_turn_needs_a_cause(&mut self, index: usize, turn: u64) {
         let watch = &mut self.lanes[index].watch;
+        watch.reaction = Reaction::Nothing;
         let is_caused = std::mem::take(&mut watch.has_cause);
         let before = std::mem::replace(&mut watch.last_turn, turn);
         if !is_caused || turn <= before {
             let what = format!("turn {turn} begins after turn {before} for nothing");
             self.broken(Rule::ATurnNeedsACause, what);
         }
+    }
+
+    /// The model is to speak of these, and what it makes of them continues a turn. Calls of an answer that is thrown away are of
+    /// none.
+    pub(crate) fn note_owed(&mut self, index: usize, answers: &[ModelToolResponse]) {
+        let lane = &mut self.lanes[index];
+        let mut spoken = answers
+            .iter()
+            .filter(|answer| answer.scheduling != Some(Scheduling::Silent))
+            .peekable();
+        if spoken.peek().is_none() || lane.watch.is_discarding {
+            return;
+        }
+        let registry = tools::registry(false);
+        let waits = spoken.any(|answer| match registry.get(&answer.name) {
+            Some(tool) => lane.profile.calls.blocks(tool.behavior),
+            None => lane.profile.calls == CallSupport::BlockingOnly,
+        });
+        lane.watch.reaction = match waits || lane.watch.is_generation_over {
+            true => Reaction::Next,
+            false => Reaction::Later,
+        };
     }
 
     pub(crate) fn no_tool_outside_its_mode(&mut self, index: usize, call: &AdmittedCall) {
@@ -141,6 +167,36 @@ impl World {
         {
             let what = format!("a deadline stays due at {next_us} µs");
             self.broken(Rule::ATickMakesProgress, what);
+        }
+    }
+}
+
+impl Watch {
+    /// What the model says next is about what it was given, once it has finished what it was saying.
+    pub(crate) fn note_reaction(&mut self, input: &Input) {
+        match input {
+            Input::Model(
+                ModelEvent::Calls(_)
+                | ModelEvent::AudioStarted
+                | ModelEvent::OutputTranscript { .. },
+            ) if !self.is_discarding => {
+                self.is_generation_over = false;
+                if self.reaction == Reaction::Next {
+                    self.reaction = Reaction::Nothing;
+                }
+            }
+            Input::Model(
+                ModelEvent::GenerationComplete
+                | ModelEvent::TurnComplete { .. }
+                | ModelEvent::Interrupted,
+            ) => {
+                self.is_generation_over = true;
+                if self.reaction == Reaction::Later {
+                    self.reaction = Reaction::Next;
+                }
+            }
+            Input::Connection(_) => self.reaction = Reaction::Nothing,
+            _ => {}
         }
     }
 }

@@ -31,7 +31,9 @@ fn rule_of(bug: PlantedBug) -> Rule {
         PlantedBug::IgnoresTheEnd => Rule::NothingLivesAfterTheEnd,
         PlantedBug::SharesEffects => Rule::AtMostOneOutsideRequestPerEffect,
         PlantedBug::RunsWhatWasDeclined => Rule::ItsOwnUnexpiredGrantUsedOnce,
-        PlantedBug::BeginsATurnPerMessage => Rule::ATurnNeedsACause,
+        PlantedBug::BeginsATurnPerMessage | PlantedBug::BeginsATurnPerResult => {
+            Rule::ATurnNeedsACause
+        }
         PlantedBug::ForgetsTurnEnds => Rule::TurnsDoNotOverlap,
         PlantedBug::EndsRefusedCallsTwice => Rule::OneResponsePerDeliveredCall,
         PlantedBug::AsksWithoutLimit => Rule::TablesAreBounded,
