@@ -18,6 +18,7 @@ mod remembered;
 mod reopened;
 mod restored;
 mod settlement;
+mod unrecorded;
 
 use crate::calls::Calls;
 use crate::client::{ClientUpdate, ErrorCode};

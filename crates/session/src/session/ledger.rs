@@ -25,16 +25,13 @@ use windlass_tool::sensitive::Sensitive;
 
 /// Attempts whose late result is waited for; the oldest make room, and stay unknown.
 const LATE_MAX: usize = 32;
-/// How often outcomes that could not be stored are tried again.
-const RECORD_AGAIN: Duration = Duration::from_secs(1);
-
 /// Effects of which the last word is not said or not stored.
 #[derive(Debug, Default)]
 pub(super) struct Unsettled {
     /// Outcomes that could not be stored. As long as there is one, no change starts.
-    unrecorded: Vec<OutcomeRecord>,
+    pub(super) unrecorded: Vec<OutcomeRecord>,
     /// How many of them the store has been told once more and has not answered.
-    recording_again: usize,
+    pub(super) recording_again: usize,
     late: VecDeque<Started>,
     /// It is known what earlier sessions of the conversation did.
     pub(super) is_ledger_read: bool,
@@ -232,34 +229,6 @@ impl Session {
         self.calls.open(call);
     }
 
-    /// Keeps a change back while outcomes that could not be stored are tried once more: the store may be back.
-    pub(crate) fn await_outcomes(&mut self, mut call: Box<Call>, out: &mut Vec<Output>) {
-        call.phase = Phase::AwaitingOutcomes;
-        let patience = Duration::from_millis(self.config.limits.reserve_timeout_ms);
-        self.deadlines
-            .set(Deadline::Store(call.number()), self.now + patience);
-        self.calls.open(call);
-        self.record_again(out);
-    }
-
-    /// The outcomes that changes waited for are stored, or could not be: these go on, or do not begin.
-    fn end_await_of_outcomes(&mut self, stored: bool, out: &mut Vec<Output>) {
-        for number in self.calls.awaiting_outcomes() {
-            let Some(call) = self.calls.take_in(number, Phase::AwaitingOutcomes) else {
-                continue;
-            };
-            self.deadlines.clear(Deadline::Store(number));
-            match stored {
-                true => self.reserve(call, out),
-                false => self.refuse_without_store(call, out),
-            }
-        }
-    }
-
-    pub(crate) fn has_unrecorded_outcomes(&self) -> bool {
-        !self.unsettled.unrecorded.is_empty()
-    }
-
     /// Has an outcome stored. The answer waits for it, but not for long.
     pub(super) fn record_outcome(
         &mut self,
@@ -328,28 +297,6 @@ impl Session {
             self.keep_unrecorded(&call, &concluded, out);
         }
         self.conclude(call, *concluded, out);
-    }
-
-    fn keep_unrecorded(&mut self, call: &Call, concluded: &Concluded, out: &mut Vec<Output>) {
-        let Some(effect_id) = call.effect_id.clone() else {
-            return;
-        };
-        out.push(Output::Event(SessionEvent::OutcomeUnrecorded {
-            call: call.number(),
-            effect_id: effect_id.clone(),
-        }));
-        // No more than the open calls: while there is one, no other change starts.
-        let record = outcome_of(call, effect_id, concluded);
-        self.unsettled.unrecorded.push(record);
-        self.deadlines
-            .set(Deadline::RecordAgain, self.now + RECORD_AGAIN);
-    }
-
-    pub(super) fn record_again(&mut self, out: &mut Vec<Output>) {
-        out.extend(self.unsettled.records());
-        self.unsettled.recording_again += self.unsettled.unrecorded.len();
-        self.deadlines
-            .set(Deadline::RecordAgain, self.now + RECORD_AGAIN);
     }
 
     /// The store has not answered in time. What it still says is heard, and starts nothing.
@@ -498,7 +445,7 @@ impl Session {
 }
 
 /// What the ledger is told of a call's end. A run that has certainly failed does not say that the one before it did.
-fn outcome_of(call: &Call, effect_id: EffectId, concluded: &Concluded) -> OutcomeRecord {
+pub(super) fn outcome_of(call: &Call, effect_id: EffectId, concluded: &Concluded) -> OutcomeRecord {
     let leaves_doubt = call.leaves_doubt(&concluded.response);
     let response = (!leaves_doubt).then(|| Sensitive(concluded.response.clone()));
     OutcomeRecord {

@@ -20,6 +20,8 @@ enum Produced {
     Calls,
     /// Of words, perhaps of those of a message that is over.
     Transcript,
+    /// Of words that were heard before, of which the provider says only now that they were an answer.
+    Earlier,
 }
 
 impl Session {
@@ -242,6 +244,7 @@ impl Session {
             Produced::Words => Some(messages.produced()),
             Produced::Calls => Some(messages.called()),
             Produced::Transcript => messages.transcribed(),
+            Produced::Earlier => None,
         };
         let Some(reached) = reached else {
             return;
@@ -304,7 +307,7 @@ impl Session {
             return;
         }
         if self.turns.take_words_alone() {
-            self.model_output(Produced::Transcript, out);
+            self.model_output(Produced::Earlier, out);
         }
         self.connection.plan.proved();
         self.await_farewell(unplayed, out);

@@ -109,6 +109,7 @@ fn d5_a_second_wish_is_asked_for_with_a_word_about_the_first() {
             > says Paid.
             client: Assistant piece "Paid."
             > done
+            answered effect-1
             client: ModelGenerating
             client: Assistant said "Paid."
             client: TurnComplete { turn: 1 }
@@ -116,7 +117,6 @@ fn d5_a_second_wish_is_asked_for_with_a_word_about_the_first() {
             turn 2 started
             to model: text "again"
             > calls function-call-2 pay {"text":"10"}
-            answered effect-1
             client: ModelGenerating
             propose call-2 pay
             call-2 rejected ConfirmationRequired
@@ -164,15 +164,13 @@ fn what_may_have_happened_runs_again_only_with_a_grant_that_says_so() {
             client: TurnComplete { turn: 1 }
             > calls function-call-2 write {"text":"a"}
             answered effect-1
-            turn 2 started
             client: ModelGenerating
             look up effect-1 of write
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > done
-            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 1
-            client: TurnComplete { turn: 2 }
+            client: TurnComplete { turn: 1 }
             > text again
             turn 2 started
             to model: text "again"

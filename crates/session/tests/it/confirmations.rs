@@ -42,6 +42,7 @@ fn an_approved_call_runs_once_and_the_model_is_told_when_nobody_speaks() {
             > says Paid.
             client: Assistant piece "Paid."
             > done
+            client: Assistant said "Paid."
             client: TurnComplete { turn: 1 }
         "#]],
     );

@@ -373,7 +373,6 @@ fn a_question_that_a_session_which_is_gone_has_asked_is_answered_in_one_begun_an
             call-1 finished
             client: confirmation result call-1 ok
             client: confirmation result call-1 ok
-            answered effect-9
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-7
             client: confirmation result call-1 ok

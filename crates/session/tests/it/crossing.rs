@@ -144,16 +144,15 @@ fn a_change_that_is_asked_for_again_behind_a_turn_end_is_answered_from_the_recor
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > done
-            answered effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > calls function-call-2 write {"text":"a"}
+            answered effect-1
             client: ModelGenerating
             call-2 is a repeat: SameEffectFinished
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > done
-            answered effect-1
             client: TurnComplete { turn: 1 }
         "#]],
     );

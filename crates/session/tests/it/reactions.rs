@@ -62,6 +62,7 @@ fn the_end_of_the_message_that_asked_is_no_reaction_to_its_answer() {
             > generated
             > done
             client: Assistant said "It is ordered."
+            client: TurnComplete { turn: 1 }
         "#]],
     );
 }
@@ -176,16 +177,14 @@ fn what_the_model_says_in_its_next_message_is_a_reaction() {
             client: TurnComplete { turn: 1 }
             > audio
             answered effect-1
-            turn 2 started
             client: ModelGenerating
             > lost 1
-            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0 interrupted
             client: Reconnecting { attempt: 1 }
-            connect 2, history follows
+            connect 2
             > connected 2
             > ready
             client: Reconnected
-            to model: history "order it"
+            to model: text "order it"
         "#]],
     );
 }
@@ -221,15 +220,17 @@ fn what_is_left_of_an_interrupted_answer_is_no_reaction() {
             > done
             accept audio
             > lost 1
-            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0 interrupted
             client: Reconnecting { attempt: 1 }
             connect 2, history follows
             > connected 2
             > ready
             client: Reconnected
-            to model: history "order it / wait"
-            to model: late write ok {"ordered":1}
+            to model: history "order it"
+            to model: text "wait"
             > done
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 2 }
+            to model: late write ok {"ordered":1}
         "#]],
     );
 }

@@ -193,7 +193,6 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             > says It is written.
             client: Assistant piece "It is written."
             > done
-            client: ModelGenerating
             client: Assistant said "It is written."
             client: TurnComplete { turn: 1 }
             > killed

@@ -60,6 +60,7 @@ fn what_came_of_an_approval_is_told_until_the_model_reacts() {
             client: Assistant piece "It is paid."
             > done
             client: Assistant said "It is paid."
+            client: TurnComplete { turn: 1 }
             > lost 3
             client: Reconnecting { attempt: 1 }
             connect 4 with h-1

@@ -26,7 +26,6 @@ fn an_outcome_that_is_not_stored_in_time_is_said_so_and_no_change_starts_until_i
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"b"}
-            answered effect-1
             record effect-1 Succeeded
             > recording works
             > wait 1000
@@ -64,7 +63,6 @@ fn a_change_that_waits_for_an_outcome_to_be_stored_runs_as_soon_as_it_is() {
             client: ToolsComplete { tool_count: 1 }
             > recording works
             > calls function-call-2 write {"text":"b"} + function-call-3 write {"text":"c"}
-            answered effect-1
             record effect-1 Succeeded
             all outcomes recorded
             reserve call-2 write
@@ -103,7 +101,6 @@ fn a_change_waits_for_one_more_try_to_store_an_outcome() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"b"} + function-call-3 write {"text":"c"}
-            answered effect-1
             record effect-1 Succeeded
             call-2 finished Transient
             record effect-1 Succeeded
@@ -135,7 +132,6 @@ fn a_change_waits_no_longer_for_an_outcome_to_be_stored_than_for_the_store() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"b"}
-            answered effect-1
             record effect-1 Succeeded
             > calls function-call-3 write {"text":"c"}
             record effect-1 Succeeded

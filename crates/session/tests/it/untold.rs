@@ -87,13 +87,17 @@ fn what_nobody_knows_is_told_as_that_and_looked_up_when_it_is_wished() {
             > ledger doubtful effect-7 write {"text":"a"}
             to model: late write OUTCOME_UNKNOWN write was started, and how it ended is not known
             > says I do not know.
-            answered effect-7
             client: Assistant piece "I do not know."
             > generated
             > done
-            client: Assistant said "I do not know."
-            > hears try again
+            answered effect-7
             turn 1 started
+            client: ModelGenerating
+            client: Assistant said "I do not know."
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > hears try again
+            turn 2 started
             client: User piece "try again"
             > lookup finds nothing happened
             > calls function-call-1 write {"text":"a"}
@@ -163,7 +167,6 @@ fn news_that_a_lost_connection_may_not_have_carried_are_told_again() {
             client: Reconnected
             to model: late write ok {"kept":true}
             > says It is written.
-            answered effect-7
             client: Assistant piece "It is written."
             > lost 2
             client: Assistant said "It is written."
@@ -171,6 +174,7 @@ fn news_that_a_lost_connection_may_not_have_carried_are_told_again() {
             > connected 3
             > ready
             client: Reconnected
+            to model: late write ok {"kept":true}
         "#]],
     );
 }
