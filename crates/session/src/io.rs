@@ -128,6 +128,10 @@ pub struct Wish {
     /// The message that it was last, where the client knows its messages by ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageKey>,
+    /// When the session that counts so began, in milliseconds since 1970, which tells its effects from those of others however
+    /// the clock is set; the same in each process that goes on with it. `None` until something is reserved for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
 }
 
 impl Wish {

@@ -91,7 +91,7 @@ pub struct Session {
     seed: u64,
     /// When the first session of this one's line began, in milliseconds since the Unix epoch: a session whose process
     /// ended goes on in another.
-    began_unix_ms: u64,
+    pub(crate) began_unix_ms: u64,
     /// Blocks that were made, or are being made, in this session.
     pub(crate) blocks_made: u32,
     transcript: Transcript,

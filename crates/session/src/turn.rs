@@ -170,6 +170,7 @@ impl Turns {
     /// What the user has said so far, as far as wishes are told apart by it.
     pub(crate) fn wish(&self) -> Wish {
         Wish {
+            line: None,
             input: self.inputs,
             message: self.message,
         }

@@ -10,7 +10,7 @@ use crate::calls::{Call, Phase};
 use crate::deadlines::Deadline;
 use crate::event::{CallStarted, SessionEvent};
 use crate::facts::{CallFacts, Delivered, Slot, shorten};
-use crate::io::{Output, RateCharge, ReserveRequest};
+use crate::io::{Output, RateCharge, ReserveRequest, Wish};
 use crate::session::{Charge, Session};
 use std::sync::Arc;
 use std::time::Duration;
@@ -199,6 +199,7 @@ impl Session {
             .fingerprint
             .and_then(|print| self.deliveries.effect(&print));
         let wish = effect.map(|effect| effect.wish);
+        let wish = wish.unwrap_or_else(|| self.turns.wish());
         let request = ReserveRequest {
             call: number,
             effect_id: call.kept_effect.clone(),
@@ -206,7 +207,10 @@ impl Session {
             tool_version: call.tool().version.clone(),
             fingerprint: call.fingerprint.unwrap_or_default(),
             turn: call.turn(),
-            wish: wish.unwrap_or_else(|| self.turns.wish()),
+            wish: Wish {
+                line: Some(self.began_unix_ms),
+                ..wish
+            },
             grant: call.grant.filter(|_| !has_bug!(self, KeepsTheGrant)),
             // What was read here was known when it was asked for.
             minds_reading: call.grant.is_none() && confirm::minds_reading(call.tool()),

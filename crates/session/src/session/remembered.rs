@@ -102,6 +102,8 @@ impl Session {
         self.unsettled.is_ledger_read = true;
         // What this session did itself it knows better. Of several entries of one wish the newest, which is the last, counts.
         entries.retain(|entry| self.deliveries.effect(&entry.fingerprint).is_none());
+        // They come by the clock, which may have been set back; what the user had said until then goes on only.
+        entries.sort_by_key(|entry| entry.wish.input);
         for entry in entries {
             let effect = Effect {
                 state: self.state_in_ledger(&entry),

@@ -115,7 +115,10 @@ impl Session {
             questions,
         } = restored;
         // Sessions of another line have counted their own user's words.
-        let is_its_own = |entry: &LedgerEntry| entry.reserved_at_unix_ms >= snapshot.began_unix_ms;
+        let is_its_own = |entry: &LedgerEntry| match entry.wish.line {
+            Some(line) => line == snapshot.began_unix_ms,
+            None => entry.reserved_at_unix_ms >= snapshot.began_unix_ms,
+        };
         for foreign in effects.iter_mut().filter(|entry| !is_its_own(entry)) {
             foreign.wish.input = 0;
         }

@@ -213,6 +213,7 @@ fn what_the_store_and_the_limits_answer_comes_back() {
         wish: Wish {
             input: 3,
             message: Some(MessageKey::of("m-1")),
+            line: Some(1_700_000_000_000),
         },
     };
     check(vec![

@@ -255,7 +255,11 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         is_answered,
         is_under_way,
         reserved_at_unix_ms: 0,
-        wish: Wish { input: 1, message },
+        wish: Wish {
+            input: 1,
+            message,
+            line: None,
+        },
     }
 }
 
