@@ -107,16 +107,18 @@ impl Session {
         if self.connection.unconfirmed.is_empty() {
             return;
         }
-        let heard_from = self.heard_from(slot);
-        for answer in &mut self.connection.unconfirmed {
+        // Of one message the model may wait for some calls and not for others.
+        let mut unconfirmed = std::mem::take(&mut self.connection.unconfirmed);
+        for answer in &mut unconfirmed {
             let Delivered { batch, number, .. } = *answer.late.slot;
             if batch == slot.batch
                 && answer.heard_from.is_none()
                 && !self.calls.holds(batch, number)
             {
-                answer.heard_from = Some(heard_from);
+                answer.heard_from = Some(self.heard_from(&answer.late.slot));
             }
         }
+        self.connection.unconfirmed = unconfirmed;
     }
 
     /// Answers that waited for others of their message, and whose calls were taken back: nobody is to hear of them.

@@ -100,6 +100,9 @@ impl Session {
                 for started in &mut self.unsettled.late {
                     started.is_one_of_several |= started.effect_id == effect_id;
                 }
+                // What was told of an earlier run is not what comes of this one.
+                self.connection.outdate(&effect_id);
+                self.notices.outdate(&effect_id);
                 call.effect_id = Some(effect_id);
                 if !call.is_taken_back {
                     self.start(call, out);

@@ -76,7 +76,9 @@ impl Session {
             false => format!("The user approved the call of {id}. It did not work: {result}"),
         };
         self.note_reading(settled, out);
-        self.notify(call, call.effect_id.clone(), text, out);
+        // That the approval came too late says nothing of the effect.
+        let effect_id = call.effect_id.clone().filter(|_| settled.is_outcome);
+        self.notify(call, effect_id, text, out);
     }
 
     pub(super) fn notify_declined(&mut self, call: &Call, out: &mut Vec<Output>) {
