@@ -397,6 +397,7 @@ impl World {
 
     fn record(&mut self, index: usize, record: OutcomeRecord) {
         let effect_id = record.effect_id.clone();
+        self.note_recorded(index, &record);
         let claim = self.lanes[index].claims.remove(&effect_id);
         let stored = self.store_outcome(index, &record);
         drop(claim);

@@ -100,7 +100,10 @@ impl World {
         let heard = &self.lanes[index].watch.heard;
         let results = heard.effects.get(effect_id).and_then(Option::as_ref);
         if results.is_some_and(|results| results.is_disjoint(&heard.results)) {
-            let what = format!("{effect_id} is marked, and the model has not heard of it");
+            let what = format!(
+                "{effect_id} with results {results:?} is marked, and the model has heard of {:?} alone; sent: {:?}",
+                heard.results, heard.sent
+            );
             self.broken(Rule::WhatIsMarkedWasHeard, what);
         }
     }

@@ -7,7 +7,7 @@ use crate::rules::Rule;
 use crate::tools;
 use crate::world::World;
 use windlass_session::event::CallRecord;
-use windlass_session::io::Input;
+use windlass_session::io::{Input, OutcomeRecord};
 use windlass_session::model::{ModelEvent, ModelToolResponse};
 use windlass_tool::envelope::{Outcome, ProjectionBody, ToolResponse};
 use windlass_tool::id::CallNumber;
@@ -56,6 +56,15 @@ impl World {
                     *telling = Telling::Heard;
                 }
             }
+        }
+    }
+
+    /// The ledger is told what came of an effect, also what a lookup found or what came late.
+    pub(crate) fn note_recorded(&mut self, index: usize, record: &OutcomeRecord) {
+        if let Some(response) = &record.response {
+            let tag = tag_of_response(response.expose());
+            let heard = &mut self.lanes[index].watch.heard;
+            heard.note_effect(&record.effect_id, tag);
         }
     }
 
