@@ -92,6 +92,8 @@ impl Session {
         let is_held = self.calls.holds(late.slot.batch, late.slot.number);
         let heard_from = (!is_held).then(|| self.heard_from(&late.slot));
         let unconfirmed = &mut self.connection.unconfirmed;
+        // A delivery that came again has been answered again; what it brought is not to be told twice.
+        unconfirmed.retain(|answer| answer.late.slot.key != late.slot.key);
         if late.settled.effect_id.is_some() {
             // What is known of an effect now stands for what was said of it before.
             unconfirmed.retain(|answer| !answer.late.is_like(&late.slot));
