@@ -61,8 +61,9 @@ impl World {
         if open_turn.is_some() {
             self.report.counts.state(State::TurnTakenUp);
         }
-        for _ in restored.questions.iter().filter(|one| is_open(one)) {
+        for taken_up in restored.questions.iter().filter(|one| is_open(one)) {
             self.report.counts.state(State::QuestionTakenUp);
+            self.take_up(&taken_up.token_hash);
         }
         let watch = Watch {
             starts: saved.starts,
@@ -87,8 +88,9 @@ impl World {
         // It knows what the store does, and nothing else of the one before.
         let home = self.lanes[index].home;
         self.forget_refusals(home);
-        for _ in &continued.questions {
+        for taken_up in &continued.questions {
             self.report.counts.state(State::QuestionTakenUp);
+            self.take_up(&taken_up.token_hash);
         }
         let open = continued.questions.iter().map(|one| one.token_hash);
         let watch = Watch {
@@ -105,6 +107,13 @@ impl World {
             if self.random.one_in(2) {
                 self.confirm(index, token_hash, true);
             }
+        }
+    }
+
+    /// A question has a session again, which alone knows what becomes of it.
+    fn take_up(&mut self, token_hash: &TokenHash) {
+        if let Some(question) = self.questions.get_mut(token_hash) {
+            question.is_left_behind = false;
         }
     }
 
