@@ -9,7 +9,7 @@ use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, SessionEvent};
 use crate::facts::Slot;
 use crate::io::Output;
-use crate::model::{AnswerBatching, CallSupport, ModelCommand, ModelToolResponse};
+use crate::model::{AnswerBatching, ModelCommand, ModelToolResponse};
 use crate::policy::{DESCRIBE_TOOL, DeliveryState, EffectState, Settled};
 use crate::session::settlement::call_record;
 use std::sync::Arc;
@@ -310,6 +310,8 @@ impl Session {
             let is_silent =
                 |answer: &ModelToolResponse| answer.scheduling == Some(Scheduling::Silent);
             let asks_for_words = !released.answers.iter().all(is_silent);
+            let mut spoken_of = released.answers.iter().filter(|answer| !is_silent(answer));
+            let waited = spoken_of.any(|answer| self.waits_for(&answer.name));
             self.connection.nudges_left = if asks_for_words {
                 self.config.limits.result_nudges_max
             } else {
@@ -320,7 +322,7 @@ impl Session {
             )));
             self.connection.plan.said();
             if asks_for_words {
-                self.owe_words(slot);
+                self.owe_words(slot, waited);
                 self.expect_answer();
             } else {
                 self.turns.expect_continuation(slot.turn);
@@ -341,17 +343,12 @@ impl Session {
 
     /// What the model has said in this turn is not its answer to the user: it has an answer to speak of, and what it makes of that
     /// continues the turn of the call. Calls that are void are of no turn.
-    fn owe_words(&mut self, slot: &Slot) {
-        let from = self.heard_from(slot);
+    fn owe_words(&mut self, slot: &Slot, waited: bool) {
+        let from = self.connection.messages.next(waited);
         let current = self.turns.current_mut();
         if let Some(turn) = current.filter(|turn| turn.number == slot.turn) {
             turn.owes_words = Some(from);
         }
-        let named = || self.config.registry.get(&slot.name);
-        let waited = match slot.tool().or_else(named) {
-            Some(tool) => self.blocks(tool),
-            None => self.config.profile.calls == CallSupport::BlockingOnly,
-        };
         if slot.turn > 0 && !has_bug!(self, BeginsATurnPerResult) {
             self.turns.answered(slot.turn, waited);
         }

@@ -131,16 +131,19 @@ impl Session {
 
     /// The first message of the model's that can follow the answer to this call, if it goes out now.
     pub(super) fn heard_from(&self, slot: &Slot) -> u64 {
-        let named = || self.config.registry.get(&slot.name);
-        let is_waited_for = match self.config.profile.calls {
+        self.connection.messages.next(self.waits_for(&slot.name))
+    }
+
+    /// Whether the model says nothing before it has the answer to a call of this name.
+    pub(super) fn waits_for(&self, name: &str) -> bool {
+        match self.config.profile.calls {
             CallSupport::BlockingOnly => true,
             CallSupport::NonBlockingOnly => false,
             CallSupport::Both => {
-                let tool = slot.tool().or_else(named);
+                let tool = self.config.registry.get(name);
                 tool.is_some_and(|tool| self.blocks(tool))
             }
-        };
-        self.connection.messages.next(is_waited_for)
+        }
     }
 
     /// The model has produced something in this message: what it can follow has arrived. What was done and told is told in

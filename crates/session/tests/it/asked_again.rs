@@ -109,7 +109,6 @@ fn d5_a_second_wish_is_asked_for_with_a_word_about_the_first() {
             > says Paid.
             client: Assistant piece "Paid."
             > done
-            answered effect-1
             client: ModelGenerating
             client: Assistant said "Paid."
             client: TurnComplete { turn: 1 }
@@ -117,6 +116,7 @@ fn d5_a_second_wish_is_asked_for_with_a_word_about_the_first() {
             turn 2 started
             to model: text "again"
             > calls function-call-2 pay {"text":"10"}
+            answered effect-1
             client: ModelGenerating
             propose call-2 pay
             call-2 rejected ConfirmationRequired

@@ -90,7 +90,6 @@ fn what_nobody_knows_is_told_as_that_and_looked_up_when_it_is_wished() {
             client: Assistant piece "I do not know."
             > generated
             > done
-            answered effect-7
             turn 1 started
             client: ModelGenerating
             client: Assistant said "I do not know."
@@ -101,6 +100,7 @@ fn what_nobody_knows_is_told_as_that_and_looked_up_when_it_is_wished() {
             client: User piece "try again"
             > lookup finds nothing happened
             > calls function-call-1 write {"text":"a"}
+            answered effect-7
             client: User said "try again"
             client: ModelGenerating
             look up effect-7 of write
