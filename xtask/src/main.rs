@@ -1,5 +1,5 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak` and `order`. Knows the project's rules and the tools that
-//! enforce them; knows nothing of what the product does.
+//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak` and `order`. Knows the project's
+//! rules and the tools that enforce them; knows nothing of what the product does.
 
 #![expect(
     clippy::print_stdout,

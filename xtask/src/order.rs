@@ -313,8 +313,8 @@ fn is_hash(part: &str) -> bool {
     })
 }
 
-/// A name of the newer mangling has a hash for each crate, `Cs`, letters and digits, `_`. What the compiler adds to a name after a dot
-/// differs from one build to the next.
+/// A name of the newer mangling has a hash for each crate, `Cs`, letters and digits, `_`. What the compiler adds to a name after
+/// a dot differs from one build to the next.
 fn without_hashes(name: &str) -> String {
     if !name.starts_with("_R") {
         return match name.split_once(".llvm.") {

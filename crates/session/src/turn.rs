@@ -23,6 +23,8 @@ pub(crate) struct Turn {
     pub(crate) generation_complete: bool,
     /// The model was given an answer in it to speak of, which it can do from this message of its own on.
     pub(crate) owes_words: Option<u64>,
+    /// The same, as far as its counters go on with what the model says of that: a transcript alone, which may trail, is no proof
+    /// that it does.
     owed: Option<Owed>,
     /// Its end was reported; it lives on for a late result's sake.
     ended: bool,
@@ -197,7 +199,8 @@ impl Turns {
         }
     }
 
-    /// The provider heard the user, after so many entries of the transcript. While the model is answering, that alone is no proof of a new wish.
+    /// The provider heard the user, after so many entries of the transcript. While the model is answering, that alone is no proof
+    /// of a new wish.
     pub(crate) fn heard_user(&mut self, now: Timestamp, recorded: u64) -> Option<u64> {
         if self.current.as_ref().is_some_and(|turn| turn.heard_model) {
             self.input_suspected.get_or_insert(recorded);

@@ -118,25 +118,7 @@ impl World {
     }
 
     fn inherited(&mut self, index: usize, ended: &Ended) -> Option<(Remembered, Continued)> {
-        self.record_again();
-        let lane = &self.lanes[index];
-        let (conversation, user) = (lane.conversation.clone(), lane.user.clone());
-        let now_unix_ms = self.unix_ms();
-        let (effects, grants, has_read) = self
-            .ask_store(|transaction| {
-                Ok((
-                    transaction.effects_of(&conversation, 0)?,
-                    transaction.grants_of(&conversation, now_unix_ms)?,
-                    transaction.has_read(&conversation, now_unix_ms)?,
-                ))
-            })
-            .ok()?;
-        let remembered = Remembered {
-            effects: self.ledger_of(effects),
-            has_read,
-        };
-        let questions = grants.into_iter().filter(|grant| grant.user_id == user);
-        let questions = questions.filter_map(known);
+        let (remembered, questions) = self.left(index)?;
         let (last_call, numbers) = (ended.last_call, &ended.questions);
         let continued = Continued::of(last_call, numbers, questions, &remembered.effects);
         Some((remembered, continued))
@@ -144,6 +126,19 @@ impl World {
 
     /// What a driver gives the core of the conversation, where the store answers.
     fn restored(&mut self, index: usize, saved: &Saved) -> Option<Restored> {
+        let (remembered, questions) = self.left(index)?;
+        // As the store gives it back.
+        let form = serde_json::to_string(&saved.snapshot).ok()?;
+        Some(Restored {
+            snapshot: serde_json::from_str(&form).ok()?,
+            questions,
+            effects: remembered.effects,
+            has_read: remembered.has_read,
+        })
+    }
+
+    /// What the store has of a lane's conversation, and of the questions to its user.
+    fn left(&mut self, index: usize) -> Option<(Remembered, Vec<KnownQuestion>)> {
         self.record_again();
         let lane = &self.lanes[index];
         let (conversation, user) = (lane.conversation.clone(), lane.user.clone());
@@ -157,18 +152,10 @@ impl World {
                 ))
             })
             .ok()?;
-        // As the store gives it back.
-        let form = serde_json::to_string(&saved.snapshot).ok()?;
-        Some(Restored {
-            snapshot: serde_json::from_str(&form).ok()?,
-            questions: grants
-                .into_iter()
-                .filter(|grant| grant.user_id == user)
-                .filter_map(known)
-                .collect(),
-            effects: self.ledger_of(effects),
-            has_read,
-        })
+        let questions = grants.into_iter().filter(|grant| grant.user_id == user);
+        let questions = questions.filter_map(known).collect();
+        let effects = self.ledger_of(effects);
+        Some((Remembered { effects, has_read }, questions))
     }
 
     /// A question that another session of the conversation has asked, and what came of it. One that is open may be taken up

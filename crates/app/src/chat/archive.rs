@@ -78,8 +78,8 @@ impl Archive {
     }
 
     /// Keeps what happened in a conversation that was last used at a time, so that the store does not know it for longer than
-    /// memory does, with the answer that a record has, and with the changes of whose ends it was said. The store's thread writes it down, in a moment and for many turns at
-    /// once; nobody waits for it, and where the store fails, the log says so.
+    /// memory does, with the answer that a record has, and with the changes of whose ends it was said. The store's thread writes
+    /// it down, in a moment and for many turns at once; nobody waits for it, and where the store fails, the log says so.
     pub(crate) fn keep(
         &self,
         id: &ConversationId,

@@ -87,8 +87,8 @@ pub(super) fn approval(token_hashes: &[TokenHash]) -> Message {
 }
 
 /// What a wish is to the conversation, and to its session. `may_answer` says whether a question is the caller's to answer, and
-/// then whether it is left behind: a token in other hands is like one of nobody's, and by such an answer
-/// nothing is known that comes again.
+/// then whether it is left behind: a token in other hands is like one of nobody's, and by such an answer nothing is known that
+/// comes again.
 pub(super) fn wanted(
     wish: Wish,
     consents: &[Answer],

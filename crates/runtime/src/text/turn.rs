@@ -101,12 +101,14 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) -> bool {
+        if let Some(said) = input.said() {
+            let consents = said.consents.clone();
+            self.take_open_consents(&consents, patience, sink).await;
+        }
         let message = input.said().and_then(|said| said.message);
         let is_broken_off = message.is_some() && message == self.broken_off;
         match input {
             TurnInput::User(mut input) | TurnInput::Again(mut input) if is_broken_off => {
-                self.take_open_consents(&input.consents, patience, sink)
-                    .await;
                 self.flow.is_taken_up = true;
                 // They are in the log with the message.
                 input.images.clear();
@@ -114,21 +116,15 @@ impl TextSession {
                 true
             }
             TurnInput::User(input) => {
-                self.take_open_consents(&input.consents, patience, sink)
-                    .await;
                 self.hear_user(input, sink);
                 true
             }
             TurnInput::Again(input) => {
-                self.take_open_consents(&input.consents, patience, sink)
-                    .await;
                 self.note(Entry::Notice(Sensitive(ANOTHER_ANSWER.to_owned())));
                 self.hear_user(input, sink);
                 true
             }
             TurnInput::Edited(input) => {
-                self.take_open_consents(&input.consents, patience, sink)
-                    .await;
                 self.note(Entry::Notice(Sensitive(EDITED.to_owned())));
                 self.hear_user(input, sink);
                 true
