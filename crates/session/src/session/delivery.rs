@@ -273,8 +273,14 @@ impl Session {
         if is_heard {
             self.note_reading(&settled, out);
         }
-        if is_heard && settled.is_outcome {
-            self.supersede(&slot, &settled.response);
+        match is_heard {
+            true if settled.is_outcome => self.supersede(&slot, &settled.response),
+            // Of several calls that one run answers, the model hears here what another's connection did not carry.
+            true => {
+                let late = &mut self.connection.late;
+                late.retain(|late| !late.is_of(&settled.response));
+            }
+            false => {}
         }
         let answer = is_heard.then(|| ModelToolResponse {
             id: slot.provider_id().cloned(),

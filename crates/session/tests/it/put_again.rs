@@ -189,3 +189,39 @@ fn a_refusal_that_ended_a_turn_is_told_to_the_next_connection() {
         "#]],
     );
 }
+
+#[test]
+fn a_failure_that_answers_a_call_here_is_not_told_once_more_for_one_of_an_earlier_connection() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text order it
+            turn 1 started
+            to model: text "order it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "order it"
+            > calls other-call-1 write {"text":"a"}
+            client: ModelGenerating
+            > returns 1 clean_transient
+            record effect-1 Failed
+            call-1 finished Transient
+            client: ToolsComplete { tool_count: 1 }
+            call-2 is a repeat: SameEffectRunning
+            to model: other-call-1 TRANSIENT it failed
+            client: ToolsComplete { tool_count: 1 }
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 1 }
+            > wait 1000
+        "#]],
+    );
+}
