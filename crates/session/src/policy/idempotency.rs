@@ -118,6 +118,17 @@ pub(crate) enum EffectState {
     },
 }
 
+impl EffectState {
+    /// What came of it, where it is known to have been done.
+    pub(crate) fn done(&self) -> Option<Arc<ToolResponse>> {
+        match self {
+            Self::Settled { settled, .. } => Some(settled.response.clone()),
+            Self::Open(_) | Self::Asked(_) | Self::Failed | Self::Declined { .. } => None,
+        }
+        .filter(|response| response.is_ok())
+    }
+}
+
 impl Deliveries {
     pub(crate) fn new(limits: &Limits) -> Self {
         let calls_max = usize::try_from(limits.turn.calls_max).unwrap_or(usize::MAX);

@@ -94,6 +94,11 @@ impl Session {
                     .fingerprint
                     .and_then(|print| self.deliveries.effect(&print))
                 {
+                    if let Some(done) = effect.state.done()
+                        && effect.effect_id.as_ref() == Some(&effect_id)
+                    {
+                        return self.adopt_done(call, effect_id, done, out);
+                    }
                     effect.effect_id = Some(effect_id.clone());
                 }
                 // An attempt that was given up may still do it, so that a failure of either says nothing alone.
@@ -204,6 +209,24 @@ impl Session {
             problem: None,
         };
         self.conclude(call, concluded, out);
+    }
+
+    /// An earlier run of the effect has proved to have done it while the store was asked for another: there is nothing left to do,
+    /// and the reservation is not to say that nobody knows.
+    fn adopt_done(
+        &mut self,
+        mut call: Box<Call>,
+        effect_id: EffectId,
+        done: Arc<ToolResponse>,
+        out: &mut Vec<Output>,
+    ) {
+        out.push(Output::RecordOutcome(OutcomeRecord {
+            effect_id: effect_id.clone(),
+            state: OutcomeState::Succeeded,
+            response: Some(Sensitive(done.clone())),
+        }));
+        call.effect_id = Some(effect_id);
+        self.adopt(call, done, out);
     }
 
     /// No change starts without a store.

@@ -268,3 +268,61 @@ fn whoever_asks_while_the_approved_run_goes_on_joins_it_whatever_came_of_the_fir
         "#]],
     );
 }
+
+#[test]
+fn what_proves_done_while_the_store_takes_the_approval_is_not_done_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write
+            turn 1 started
+            to model: text "write"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > says I do not know.
+            answered effect-1
+            client: Assistant piece "I do not know."
+            > generated
+            > done
+            client: Assistant said "I do not know."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text try again
+            turn 2 started
+            to model: text "try again"
+            > lookup finds no idea
+            > calls function-call-2 write {"text":"a"}
+            client: ModelGenerating
+            look up effect-1 of write
+            propose call-2 write
+            call-2 rejected OutcomeUnknown
+            to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Run write" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+            > store slow
+            > confirm token-1
+            call-2 Approved
+            reserve call-2 write as effect-1 with token-1
+            > returns 1 {"id":1}
+            call-1 returned late
+            record effect-1 Succeeded
+            call-1 settled effect-1: true
+            > store up
+            > reserved 2 effect-1
+            record effect-1 Succeeded
+            call-2 finished
+            client: confirmation result call-2 ok
+            > wait 1000
+        "#]],
+    );
+}
