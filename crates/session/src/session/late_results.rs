@@ -47,13 +47,15 @@ impl Session {
             *known = newest;
             return;
         }
-        if late.len() >= self.config.limits.open_calls_max
-            && let Some(oldest) = late.pop_front()
-        {
-            let call = oldest.slot.number;
-            out.push(Output::Event(SessionEvent::LateResultDropped { call }));
-        }
         late.push_back(newest);
+        if late.len() > self.config.limits.open_calls_max {
+            // Refusals make room for what was done.
+            let refusal = late.iter().position(|late| !late.settled.is_outcome);
+            if let Some(dropped) = late.remove(refusal.unwrap_or(0)) {
+                let call = dropped.slot.number;
+                out.push(Output::Event(SessionEvent::LateResultDropped { call }));
+            }
+        }
     }
 
     /// The model has not reacted to these answers, so that nobody knows whether it has them.

@@ -227,6 +227,11 @@ impl World {
             SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)
             | SessionEvent::CallCancelled(record) => self.on_end(index, event, record),
+            // What goes past a limit is said so.
+            SessionEvent::LateResultDropped { call } => {
+                let owed = &mut self.lanes[index].watch.owed;
+                owed.retain(|_, (owed, _)| owed != call);
+            }
             SessionEvent::CallDeduplicated { call, rule, tool } => {
                 self.lanes[index].watch.repeated.insert(tool.clone());
                 self.report.counts.state(match rule {
