@@ -181,11 +181,6 @@ pub(crate) enum Slot {
 }
 
 impl Slot {
-    /// Whether no call of this session stands behind it: what it tells was done, or begun, in an earlier one.
-    pub(crate) fn is_of_another_session(&self) -> bool {
-        matches!(*self.key, DeliveryKey::Effect(_))
-    }
-
     /// Of a call that nobody could read.
     pub(crate) fn unreadable(delivered: Delivered) -> Self {
         Self::refused(delivered, None, None)

@@ -187,13 +187,8 @@ impl Session {
         let mut responses = Vec::with_capacity(late.len());
         for told in late {
             let Late { slot, settled, .. } = &told;
-            if let Some(effect_id) = &settled.effect_id {
-                match slot.is_of_another_session() {
-                    // It is told together with the user's next words, which may wish for just that: rule D4 holds as long.
-                    true => self.unsettled.just_told.push(effect_id.clone()),
-                    false => self.deliveries.note_reach(effect_id, true),
-                }
-            }
+            // It may be read together with the user's next words only, which may wish for just that: rule D4 holds as long.
+            self.unsettled.just_told.extend(settled.effect_id.clone());
             self.note_reading(settled, out);
             self.turns.expect_continuation(slot.turn);
             responses.push(ModelToolResponse {

@@ -189,3 +189,108 @@ fn what_was_made_in_the_turn_that_a_restart_cut_off_is_not_made_again() {
         "#]],
     );
 }
+
+#[test]
+fn the_first_words_behind_a_result_of_a_lost_connection_are_no_second_wish() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > generated
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2, history follows
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: history "write it"
+            to model: late write ok {"x":1}
+            > text did it work?
+            turn 2 started
+            to model: text "did it work?"
+            > calls function-call-2 write {"text":"a"}
+            answered effect-1
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says Yes.
+            answered effect-1
+            client: Assistant piece "Yes."
+            > generated
+            > done
+            client: Assistant said "Yes."
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 2 }
+            > text write it again
+            turn 3 started
+            to model: text "write it again"
+            > calls function-call-3 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-3 write
+            start call-3 write (effect-2) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn words_behind_what_the_model_said_of_a_result_of_a_lost_connection_are_a_second_wish() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > generated
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2, history follows
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: history "write it"
+            to model: late write ok {"x":1}
+            > says It is written.
+            client: Assistant piece "It is written."
+            > generated
+            > done
+            client: ModelGenerating
+            client: Assistant said "It is written."
+            client: TurnComplete { turn: 1 }
+            > text write it again
+            turn 2 started
+            to model: text "write it again"
+            > calls function-call-2 write {"text":"a"}
+            answered effect-1
+            client: ModelGenerating
+            reserve call-2 write
+            start call-2 write (effect-2) {"text":"a"}
+        "#]],
+    );
+}
