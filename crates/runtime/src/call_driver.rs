@@ -59,6 +59,12 @@ enum Heard {
     Input(Input),
     /// An effect was reserved, or was not.
     Reserved(Reservation, Claim),
+    /// An outcome was stored, or was not.
+    Recorded {
+        effect_id: EffectId,
+        stored: bool,
+        claim: Option<Claim>,
+    },
     LookUp(EffectLookup, Claim),
 }
 
@@ -76,7 +82,7 @@ pub(crate) struct CallDriver {
     /// No other session is of its conversation, or will be.
     is_alone: bool,
     asked: Vec<Asked>,
-    /// This session's effects, from the wish to reserve each until its outcome is being stored.
+    /// This session's effects, from the wish to reserve each until its outcome is stored.
     claims: HashMap<EffectId, Claim>,
     /// Those of which something was found out that the core is being told: what it makes of that, it says at once.
     told_of: Vec<Claim>,
@@ -164,6 +170,17 @@ impl CallDriver {
                 }
                 Some(Input::Reserved(reservation))
             }
+            Heard::Recorded {
+                effect_id,
+                stored,
+                claim,
+            } => {
+                // It will be tried again, which must not overwrite what another session has made of the effect by then.
+                if let Some(claim) = claim.filter(|_| !stored) {
+                    self.claims.entry(effect_id.clone()).or_insert(claim);
+                }
+                Some(Input::Recorded { effect_id, stored })
+            }
             Heard::LookUp(lookup, claim) => {
                 let (finding, claim) = self.executor.look_up(&lookup, claim)?;
                 self.told_of.push(claim);
@@ -191,9 +208,10 @@ impl CallDriver {
             Output::ReadLedger => self.read_ledger(inputs),
             Output::RequestConfirmation(request) => self.propose(&request, |_| None, inputs),
             Output::DeclineConfirmation { token_hash } => {
-                let work = effects::decline(&self.identity, token_hash);
-                let answer = self.shared.store.ask(work);
-                self.expect(answer, told("a refusal could not be stored"), inputs);
+                let declined = effects::declined(&self.identity, token_hash);
+                let answer = self.shared.store.decline(declined);
+                let become_input = told("a refusal could not be stored");
+                self.expect(answer, |answer| become_input(answer.map(|()| None)), inputs);
             }
             Output::WithdrawConfirmation { token_hash } => {
                 let answer = self.shared.store.ask(effects::withdraw(token_hash));
@@ -313,11 +331,13 @@ impl CallDriver {
         });
         let outcome = effects::outcome(record, self.now_unix_ms());
         let answer = self.shared.store.record(outcome);
-        let become_input = move |answer| {
-            drop(claim);
-            Some(effects::recorded(effect_id, &answer))
+        // An effect that the store does not know, or knows better, has nothing left to be stored.
+        let heard = move |answer: Result<_, _>| Heard::Recorded {
+            effect_id,
+            stored: answer.is_ok(),
+            claim,
         };
-        self.expect(answer, become_input, inputs);
+        self.hear(answer, Purpose::Any, heard, inputs);
     }
 
     fn note_reading(&mut self, inputs: &mut VecDeque<Input>) {

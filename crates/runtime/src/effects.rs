@@ -49,6 +49,8 @@ pub trait EffectStore: SnapshotStore {
     fn record(&self, outcome: Outcome) -> Answer<Recorded>;
     /// Notes that a model of this conversation has read what others wrote, before whatever is asked later.
     fn note_reading(&self, reading: Reading) -> Answer<()>;
+    /// Notes that the user has declined a question, before whatever is asked later.
+    fn decline(&self, decline: Decline) -> Answer<()>;
 }
 
 /// An answer of the store: at hand already, or to be awaited.
@@ -89,6 +91,10 @@ impl EffectStore for StoreHandle {
 
     fn note_reading(&self, reading: Reading) -> Answer<()> {
         Answer::Pending(StoreHandle::note_reading(self, reading))
+    }
+
+    fn decline(&self, decline: Decline) -> Answer<()> {
+        Answer::Pending(StoreHandle::decline(self, decline))
     }
 }
 
@@ -143,6 +149,11 @@ impl EffectStore for DirectStore {
             true => Ok(()),
             false => self.store.ask(|transaction| reading.note(transaction)),
         })
+    }
+
+    fn decline(&self, decline: Decline) -> Answer<()> {
+        let declined = self.store.ask(|transaction| transaction.decline(&decline));
+        Answer::Ready(declined.map(drop))
     }
 }
 
@@ -334,13 +345,12 @@ pub(crate) fn not_proposed(call: CallNumber, error: &StoreUnavailable) -> Input 
     }
 }
 
-pub(crate) fn decline(session: &SessionIdentity, token_hash: [u8; 32]) -> Work {
-    let answer = Decline {
+pub(crate) fn declined(session: &SessionIdentity, token_hash: [u8; 32]) -> Decline {
+    Decline {
         token_hash,
         conversation_id: session.conversation_id.clone(),
         user_id: session.user_id.clone(),
-    };
-    Box::new(move |transaction| transaction.decline(&answer).map(|_| None))
+    }
 }
 
 pub(crate) fn withdraw(token_hash: [u8; 32]) -> Work {
@@ -422,14 +432,6 @@ pub(crate) fn outcome(record: &OutcomeRecord, now_unix_ms: u64) -> Outcome {
         },
         response,
         now_unix_ms,
-    }
-}
-
-/// An effect that the store does not know, or knows better, has nothing left to be stored.
-pub(crate) fn recorded(effect_id: EffectId, answer: &Result<Recorded, StoreUnavailable>) -> Input {
-    Input::Recorded {
-        effect_id,
-        stored: answer.is_ok(),
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use unrecorded::Unrecorded;
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
-    Effect, Outcome, Recorded, Reserve, Reserved, Store, StoreUnavailable, Transaction,
+    Decline, Effect, Outcome, Recorded, Reserve, Reserved, Store, StoreUnavailable, Transaction,
 };
 
 /// How the thread works.
@@ -221,6 +221,17 @@ impl StoreHandle {
         let (job, pending) = Request::new(
             move |transaction: &mut dyn Transaction| transaction.record(&recorded),
             Kind::Lasting(Lasting::Outcome(outcome)),
+        );
+        self.push(Box::new(job), Place::Next);
+        pending
+    }
+
+    /// Notes that the user has declined a question. Where the disk does not take it, it is kept as an outcome is.
+    pub fn decline(&self, decline: Decline) -> Pending<()> {
+        let declined = decline.clone();
+        let (job, pending) = Request::new(
+            move |transaction: &mut dyn Transaction| transaction.decline(&declined).map(drop),
+            Kind::Lasting(Lasting::Decline(decline)),
         );
         self.push(Box::new(job), Place::Next);
         pending

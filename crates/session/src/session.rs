@@ -81,6 +81,8 @@ pub struct Session {
     pub(crate) confirmations: Confirmations,
     /// Tokens of questions of which this session knows nothing and the store may, one for each answer that waits, with what it was.
     sought: Vec<(TokenHash, bool)>,
+    /// Questions of others to which the user said no while the store could not say anything of them.
+    unheard_refusals: Vec<TokenHash>,
     unsettled: ledger::Unsettled,
     notices: notice::Notices,
     /// The model has read text that others wrote, here or in another session of the conversation.
@@ -159,6 +161,7 @@ impl Session {
             connection: Connection::default(),
             confirmations: Confirmations::default(),
             sought: Vec::new(),
+            unheard_refusals: Vec::new(),
             unsettled: ledger::Unsettled::default(),
             notices: notice::Notices::default(),
             external_in_context: false,

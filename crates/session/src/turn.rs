@@ -116,7 +116,14 @@ pub(crate) struct Turns {
     /// The turn that goes on if the model speaks without being spoken to.
     continues: Option<u64>,
     /// A transcript of the model's came while no turn was under way: that of an answer, or the rest of one that is over.
-    has_words_alone: bool,
+    words_alone: Option<WordsAlone>,
+}
+
+/// Words of the model's of which no turn is known.
+#[derive(Debug, Default)]
+pub(crate) struct WordsAlone {
+    /// It was given what it has to speak of only after them.
+    is_more_owed: bool,
 }
 
 /// The turn of what the user said while another was running.
@@ -259,7 +266,7 @@ impl Turns {
             turn.heard_model = true;
             turn.generation_complete = false;
         }
-        self.has_words_alone = false;
+        self.words_alone = None;
         begun
     }
 
@@ -274,6 +281,9 @@ impl Turns {
     pub(crate) fn expect_continuation(&mut self, number: u64) {
         if self.current.is_none() {
             self.continues = Some(number);
+            if let Some(words) = &mut self.words_alone {
+                words.is_more_owed = true;
+            }
         }
     }
 
@@ -312,12 +322,23 @@ impl Turns {
     }
 
     pub(crate) fn words_alone(&mut self) {
-        self.has_words_alone = true;
+        self.words_alone.get_or_insert_default();
     }
 
-    /// Whether words came of which no turn is known, until now.
-    pub(crate) fn take_words_alone(&mut self) -> bool {
-        std::mem::take(&mut self.has_words_alone) && self.current.is_none()
+    /// Words that came alone were of the turn that goes on now. Of what the model was given after them, it has still to speak.
+    pub(crate) fn heard_words_alone(&mut self, words: &WordsAlone) {
+        if let Some(turn) = self.current.as_mut().filter(|_| words.is_more_owed) {
+            turn.owed = Some(Owed {
+                turn: turn.number,
+                waited: false,
+                is_next: true,
+            });
+        }
+    }
+
+    /// The words of which no turn is known, until now.
+    pub(crate) fn take_words_alone(&mut self) -> Option<WordsAlone> {
+        self.words_alone.take().filter(|_| self.current.is_none())
     }
 
     /// The turn whose counters go on where nobody began a new one: that of a late result, and any turn that was wound
@@ -341,7 +362,7 @@ impl Turns {
     fn begin(&mut self, now: Timestamp) -> u64 {
         self.last_number += 1;
         self.continues = None;
-        self.has_words_alone = false;
+        self.words_alone = None;
         let history = std::mem::take(&mut self.spare).renewed();
         self.current = Some(Turn::new(self.last_number, now, history));
         self.last_number

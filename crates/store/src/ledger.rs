@@ -1,7 +1,7 @@
 //! Effects as the ledger keeps them: what is stored, what may follow what, and the one decision about a reservation that
 //! every store takes the same way. Knows no SQL, no policy of a session and no clock.
 
-use crate::grant::{Grant, GrantRefusal};
+use crate::grant::{Grant, GrantRefusal, GrantState};
 use crate::{Hash, StoreUnavailable, TIME_MAX_UNIX_MS};
 use windlass_tool::id::{ConversationId, EffectId, SessionId, ToolId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -183,7 +183,29 @@ pub enum Recorded {
     Missing,
 }
 
+impl Reserve {
+    /// Whether other questions of this effect may be open, which were asked before it is begun by this request: what their
+    /// texts say of it will not hold any more.
+    pub(crate) fn outdates_questions(&self, same_effect: Option<&Effect>) -> bool {
+        self.grant.is_some() || same_effect.is_some()
+    }
+
+    pub(crate) fn outdates(&self, grant: &Grant) -> bool {
+        grant.state == GrantState::Open
+            && grant.conversation_id == self.conversation_id
+            && grant.effect_id == self.effect_id
+            && self.grant != Some(grant.token_hash)
+    }
+}
+
 impl Effect {
+    fn is_of(&self, request: &Reserve) -> bool {
+        self.conversation_id == request.conversation_id
+            && self.user_id == request.user_id
+            && self.tool == request.tool
+            && self.fingerprint == request.fingerprint
+    }
+
     /// What a reservation that was granted leaves in the ledger. An earlier attempt's response goes.
     pub(crate) fn begun(request: &Reserve) -> Self {
         let now_unix_ms = request.now_unix_ms.min(TIME_MAX_UNIX_MS);
@@ -232,7 +254,13 @@ pub(crate) fn decide(request: &Reserve, found: Found, effects_max: usize) -> Res
     let refused = Reserved::Refused;
     if let Some(token_hash) = &request.grant {
         let verdict = match found.grant {
-            None => Err(GrantRefusal::Unknown),
+            None => match found.same_effect {
+                // The user has approved it another way, and it was done: the question was closed with that.
+                Some(done) if done.state == EffectState::Succeeded && done.is_of(request) => {
+                    return refused(ReserveRefusal::Done(Box::new(done)));
+                }
+                Some(_) | None => Err(GrantRefusal::Unknown),
+            },
             Some(grant) => grant.admits(token_hash, request, found.same_effect.as_ref()),
         };
         if let Err(refusal) = verdict {

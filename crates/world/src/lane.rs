@@ -240,6 +240,8 @@ pub(crate) struct Lane {
     /// What the present session's driver holds: of effects that it reserved, and of those that a handler is asked about.
     pub(crate) claims: BTreeMap<EffectId, Claim>,
     pub(crate) lookups: BTreeMap<CallNumber, Claim>,
+    /// Of outcomes that the store has been given, and of which the session has not heard.
+    pub(crate) recording: Vec<(EffectId, Option<Claim>)>,
     /// The process dies after so many more outputs.
     pub(crate) crash_in: Option<u32>,
     pub(crate) is_client_here: bool,
@@ -294,6 +296,25 @@ fn limits(mode: Mode, random: &mut Random) -> Limits {
 }
 
 impl Lane {
+    /// The session hears whether an outcome is stored. One that is not stays its own.
+    pub(crate) fn recorded(&mut self, effect_id: &EffectId, stored: bool) -> Option<Claim> {
+        let mut recording = self.recording.iter();
+        let index = recording.position(|(recorded, _)| recorded == effect_id)?;
+        let claim = self.recording.remove(index).1?;
+        if stored {
+            return Some(claim);
+        }
+        self.claims.entry(effect_id.clone()).or_insert(claim);
+        None
+    }
+
+    /// No effect is its own any more.
+    pub(crate) fn disclaim(&mut self) {
+        self.claims.clear();
+        self.lookups.clear();
+        self.recording.clear();
+    }
+
     pub(crate) fn new(index: usize, shares_user: bool, random: &mut Random) -> Self {
         let user = if shares_user { 0 } else { index };
         let calls = *random.pick(&[
@@ -333,6 +354,7 @@ impl Lane {
             running: BTreeMap::new(),
             claims: BTreeMap::new(),
             lookups: BTreeMap::new(),
+            recording: Vec::new(),
             crash_in: None,
             is_client_here: true,
             has_microphone: false,
@@ -368,6 +390,7 @@ impl Lane {
             running: BTreeMap::new(),
             claims: BTreeMap::new(),
             lookups: BTreeMap::new(),
+            recording: Vec::new(),
             crash_in: None,
             is_client_here: true,
             has_microphone: false,

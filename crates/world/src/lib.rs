@@ -16,6 +16,7 @@ mod restored;
 mod rules;
 mod settle;
 mod tools;
+mod unstored;
 mod user;
 mod world;
 

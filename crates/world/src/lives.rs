@@ -29,8 +29,10 @@ impl World {
 
     /// Gives a session an answer of its driver's.
     fn hear(&mut self, slot: usize, input: Input) {
+        let lane = &mut self.lanes[slot];
         let asked = match &input {
-            Input::LookedUp { call, .. } => self.lanes[slot].lookups.remove(call),
+            Input::LookedUp { call, .. } => lane.lookups.remove(call),
+            Input::Recorded { effect_id, stored } => lane.recorded(effect_id, *stored),
             _ => None,
         };
         self.feed(slot, input);
@@ -114,8 +116,7 @@ impl World {
     fn die(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         lane.crash_in = None;
-        lane.claims.clear();
-        lane.lookups.clear();
+        lane.disclaim();
         if lane.session.take().is_none() {
             return lane.running.clear();
         }
@@ -129,6 +130,7 @@ impl World {
         if self.unnoted.remove(&session) {
             self.readers.remove(&session);
         }
+        self.undeclined.retain(|(home, _)| *home != session.0);
         self.trace(|| format!("lane {index} CRASHES"));
         self.a_replay_gives_the_same_outputs(index);
         let home = self.lanes[index].home;

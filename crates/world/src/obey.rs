@@ -3,28 +3,25 @@
 
 use crate::agenda::Due;
 use crate::count::{Fault, State};
-use crate::lane::{Reservation, session_id};
-use crate::world::{Question, StoreMood, World, written};
+use crate::lane::Reservation;
+use crate::world::{Question, StoreMood, World};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::EndReason;
 use windlass_session::io::{
-    ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output,
-    Proposed, RateCharge, RateDecision, Remembered, ReservationError, ReservationRefusal,
-    ReserveRequest, Spared, TokenHash,
+    ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, Output, Proposed,
+    RateCharge, RateDecision, Remembered, ReservationError, ReservationRefusal, ReserveRequest,
+    Spared, TokenHash,
 };
 use windlass_session::model::LostReason;
 use windlass_store::{
-    Decline, Declined, GrantRefusal, Outcome, Proposal, Recorded, Renewal, Reserve, ReserveRefusal,
-    Reserved, Store, StoreUnavailable, Transaction,
+    Decline, GrantRefusal, Proposal, Renewal, Reserve, ReserveRefusal, Reserved, Store,
+    StoreUnavailable, Transaction,
 };
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::sensitive::Sensitive;
-
-/// Longer answers are not kept, as in the store's own default.
-const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 
 impl World {
     pub(crate) fn obey(&mut self, index: usize, output: Output) {
@@ -37,10 +34,7 @@ impl World {
                     conversation_id: self.lanes[index].conversation.clone(),
                     user_id: self.lanes[index].user.clone(),
                 };
-                // One whose time is up by the wall clock has nothing to decline, until that is set back.
-                let declined = self.ask_store(|transaction| transaction.decline(&answer));
-                let is_stored = matches!(declined, Ok(Declined::Declined(_)));
-                self.note_refusal(&token_hash, "the user had declined it", is_stored);
+                self.decline(self.lanes[index].home, answer);
             }
             Output::WithdrawConfirmation { token_hash } => {
                 let is_stored =
@@ -111,8 +105,7 @@ impl World {
         }
         lane.watch.is_closed = true;
         lane.running.retain(|_, run| run.writes);
-        lane.claims.clear();
-        lane.lookups.clear();
+        lane.disclaim();
         // Attempts that cannot be taken from their threads run on; the others are dropped.
         for run in lane.running.values_mut().filter(|run| !run.will_request) {
             run.claim = None;
@@ -200,7 +193,7 @@ impl World {
     }
 
     /// Tells the store what nobody waits for; one that does not work never learns it.
-    fn tell_store(
+    pub(crate) fn tell_store(
         &mut self,
         request: impl FnMut(&mut dyn Transaction) -> Result<(), StoreUnavailable>,
     ) -> bool {
@@ -211,15 +204,16 @@ impl World {
         told.is_ok()
     }
 
-    /// Gives the session the store's answer when the store has got round to it; perhaps never.
-    pub(crate) fn answer_of_store(&mut self, index: usize, input: Input) {
+    /// Gives the session the store's answer when the store has got round to it; false where it never hears of it.
+    pub(crate) fn answer_of_store(&mut self, index: usize, input: Input) -> bool {
         let after_us = match self.mood {
             StoreMood::Up | StoreMood::Down | StoreMood::Full => self.random.below(3) * 1_000,
             StoreMood::Slow => self.random.below(6_000) * 1_000,
-            StoreMood::Silent if self.random.one_in(2) => return,
+            StoreMood::Silent if self.random.one_in(2) => return false,
             StoreMood::Silent => 20_000_000,
         };
         self.answer(index, after_us, input);
+        true
     }
 
     fn mint_token(&mut self) -> TokenHash {
@@ -309,6 +303,7 @@ impl World {
             arguments: arguments.to_string(),
             expires_at_unix_ms,
             asked_us: self.now_us,
+            valid_until_us: self.now_us + request.valid_for.as_secs() * 1_000_000,
             is_warned: false,
             is_approved: false,
             is_used: false,
@@ -317,8 +312,13 @@ impl World {
             refusal: None,
         };
         self.questions.insert(token_hash, question);
-        let call = request.call;
-        self.answer_of_store(index, Input::Proposed { call, outcome });
+        self.answer_of_store(
+            index,
+            Input::Proposed {
+                call: request.call,
+                outcome,
+            },
+        );
     }
 
     fn reserve(&mut self, index: usize, request: ReserveRequest) {
@@ -398,15 +398,22 @@ impl World {
     fn record(&mut self, index: usize, record: OutcomeRecord) {
         let effect_id = record.effect_id.clone();
         self.note_recorded(index, &record);
-        let claim = self.lanes[index].claims.remove(&effect_id);
         let stored = self.store_outcome(index, &record);
-        drop(claim);
+        let lane = &mut self.lanes[index];
+        let claim = lane.claims.remove(&effect_id);
+        lane.recording.push((effect_id.clone(), claim));
         self.unrecorded
             .retain(|(_, kept)| kept.effect_id != effect_id);
         if !stored {
             self.unrecorded.push((index, record));
         }
-        self.answer_of_store(index, Input::Recorded { effect_id, stored });
+        let answer = Input::Recorded {
+            effect_id: effect_id.clone(),
+            stored,
+        };
+        if !self.answer_of_store(index, answer) {
+            self.lanes[index].recorded(&effect_id, true);
+        }
     }
 
     /// Has a handler asked, unless another session is at the effect or has settled it by now.
@@ -429,64 +436,5 @@ impl World {
             let reason = Spared::Settled(Box::new(entry));
             self.answer_of_store(index, Input::LookupSpared { call, reason });
         }
-    }
-
-    /// The store's thread tries again by itself what a store did not take, also after the session's end.
-    pub(crate) fn record_again(&mut self) {
-        let records = std::mem::take(&mut self.unrecorded);
-        for (index, record) in records {
-            if !self.store_outcome(index, &record) {
-                self.unrecorded.push((index, record));
-            }
-        }
-        self.note_readings();
-    }
-
-    fn note_reading(&mut self, index: usize) {
-        let lane = &self.lanes[index];
-        self.unnoted.insert((lane.home, lane.number));
-        self.note_readings();
-    }
-
-    /// The store's thread tells the store before anything else what it has yet to know.
-    fn note_readings(&mut self) {
-        for (home, number) in std::mem::take(&mut self.unnoted) {
-            let conversation = self.lanes[home].conversation.clone();
-            let (session, now_unix_ms) = (session_id(home, number), self.unix_ms());
-            let is_stored = self.tell_store(|transaction| {
-                transaction.note_reading(&conversation, &session, now_unix_ms)
-            });
-            if !is_stored {
-                self.unnoted.insert((home, number));
-            }
-        }
-    }
-
-    fn store_outcome(&mut self, index: usize, record: &OutcomeRecord) -> bool {
-        let response = record.response.as_ref().map(Sensitive::expose);
-        let text = response
-            .and_then(|response| written(response))
-            .filter(|text| text.expose().len() <= RESPONSE_BYTES_MAX);
-        let outcome = Outcome {
-            effect_id: record.effect_id.clone(),
-            state: match record.state {
-                OutcomeState::Succeeded => windlass_store::OutcomeState::Succeeded,
-                OutcomeState::Failed => windlass_store::OutcomeState::Failed,
-                OutcomeState::Unknown => windlass_store::OutcomeState::Unknown,
-            },
-            response: text.clone(),
-            now_unix_ms: self.unix_ms(),
-        };
-        let recorded = self.ask_store(|transaction| transaction.record(&outcome));
-        if recorded == Ok(Recorded::Stored) {
-            self.the_ledger_tells_the_truth(record);
-            let lane = &mut self.lanes[index];
-            lane.watch.note_recorded(&record.effect_id);
-            if let Some(response) = response.filter(|_| text.is_some()) {
-                self.responses
-                    .insert(record.effect_id.clone(), response.clone());
-            }
-        }
-        recorded.is_ok()
     }
 }

@@ -20,7 +20,7 @@ use windlass_session::session::{Session, SessionConfig};
 use windlass_session::snapshot::{Restored, brings_words, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_session::under_way::UnderWay;
-use windlass_store::{EffectState, MemoryStore};
+use windlass_store::{Decline, EffectState, MemoryStore};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::sensitive::Sensitive;
@@ -96,6 +96,8 @@ pub(crate) struct Question {
     pub(crate) arguments: String,
     pub(crate) expires_at_unix_ms: u64,
     pub(crate) asked_us: u64,
+    /// Whatever the clock is set to.
+    pub(crate) valid_until_us: u64,
     /// It said that the change may have happened before.
     pub(crate) is_warned: bool,
     pub(crate) is_approved: bool,
@@ -143,6 +145,8 @@ pub(crate) struct World {
     /// Which sessions have read what others wrote, by home and number; and of which of them the store does not know yet.
     pub(crate) readers: BTreeSet<(usize, u32)>,
     pub(crate) unnoted: BTreeSet<(usize, u32)>,
+    /// What the user has declined, of which home.
+    pub(crate) undeclined: Vec<(usize, Decline)>,
     /// Answers as the store keeps them, read back.
     pub(crate) responses: BTreeMap<EffectId, Arc<ToolResponse>>,
     pub(crate) outside: Outside,
@@ -199,6 +203,7 @@ impl World {
             unrecorded: Vec::new(),
             readers: BTreeSet::new(),
             unnoted: BTreeSet::new(),
+            undeclined: Vec::new(),
             responses: BTreeMap::new(),
             outside: Outside::default(),
             questions: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
-use windlass_store::{Outcome, StoreUnavailable, Transaction};
+use windlass_store::{Decline, Outcome, StoreUnavailable, Transaction};
 use windlass_tool::id::{ConversationId, SessionId};
 
 /// A request, whatever it asks.
@@ -34,6 +34,7 @@ pub(super) enum Kind {
 pub(super) enum Lasting {
     Outcome(Outcome),
     Reading(Reading),
+    Decline(Decline),
 }
 
 /// The model of a session has read what others wrote.

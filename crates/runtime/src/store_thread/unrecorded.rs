@@ -1,13 +1,14 @@
 //! What must not be lost and the disk did not take, until it does: outcomes, without which the ledger would call unknown what
-//! is known, and the conversations that hold what others wrote.
+//! is known, the conversations that hold what others wrote, and what users have declined.
 
 use super::request::{Lasting, Reading};
 use std::collections::VecDeque;
-use windlass_store::{Outcome, StoreUnavailable, Transaction};
+use windlass_store::{Decline, Outcome, StoreUnavailable, Transaction};
 
 pub(super) struct Unrecorded {
     outcomes: VecDeque<Outcome>,
     readings: VecDeque<Reading>,
+    declines: VecDeque<Decline>,
     /// Of each.
     kept_max: usize,
 }
@@ -17,18 +18,20 @@ impl Unrecorded {
         Self {
             outcomes: VecDeque::new(),
             readings: VecDeque::new(),
+            declines: VecDeque::new(),
             kept_max,
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.outcomes.is_empty() && self.readings.is_empty()
+        self.outcomes.is_empty() && self.readings.is_empty() && self.declines.is_empty()
     }
 
     pub(super) fn keep(&mut self, lasting: Lasting) {
         match lasting {
             Lasting::Outcome(outcome) => self.keep_outcome(outcome),
             Lasting::Reading(reading) => self.keep_reading(reading),
+            Lasting::Decline(decline) => self.keep_decline(decline),
         }
     }
 
@@ -57,6 +60,18 @@ impl Unrecorded {
         self.readings.push_back(reading);
     }
 
+    /// Past the limit the oldest goes: a session that begins later finds the question open until its time is up.
+    fn keep_decline(&mut self, decline: Decline) {
+        if self.declines.contains(&decline) {
+            return;
+        }
+        if self.declines.len() >= self.kept_max {
+            self.declines.pop_front();
+            tracing::error!("it is lost that a user has declined a question");
+        }
+        self.declines.push_back(decline);
+    }
+
     /// Records all of them in a transaction, oldest first.
     pub(super) fn record(&self, transaction: &mut dyn Transaction) -> Result<(), StoreUnavailable> {
         for outcome in &self.outcomes {
@@ -64,6 +79,9 @@ impl Unrecorded {
         }
         for reading in &self.readings {
             reading.note(transaction)?;
+        }
+        for decline in &self.declines {
+            transaction.decline(decline)?;
         }
         Ok(())
     }
@@ -74,10 +92,12 @@ impl Unrecorded {
             tracing::info!(
                 outcomes = self.outcomes.len(),
                 readings = self.readings.len(),
+                declines = self.declines.len(),
                 "the store is back and has what waited"
             );
             self.outcomes.clear();
             self.readings.clear();
+            self.declines.clear();
         }
     }
 }

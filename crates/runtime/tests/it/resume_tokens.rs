@@ -12,7 +12,8 @@ use windlass_runtime::effects::{
 use windlass_runtime::store_thread::Reading;
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
-    Hash, Outcome, Recorded, Reserve, Reserved, Saved, Snapshot, SqliteStore, StoreUnavailable,
+    Decline, Hash, Outcome, Recorded, Reserve, Reserved, Saved, Snapshot, SqliteStore,
+    StoreUnavailable,
 };
 use windlass_tool::id::SessionId;
 
@@ -45,6 +46,10 @@ impl EffectStore for Slow {
 
     fn note_reading(&self, reading: Reading) -> Answer<()> {
         self.store.note_reading(reading)
+    }
+
+    fn decline(&self, decline: Decline) -> Answer<()> {
+        self.store.decline(decline)
     }
 }
 

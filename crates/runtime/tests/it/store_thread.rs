@@ -7,8 +7,8 @@ use windlass_runtime::store_thread::{
     Pending, Reading, StoreHandle, StoreSettings, StoreThread, Surroundings,
 };
 use windlass_store::{
-    EffectState, MemoryStore, Outcome, OutcomeState, Recorded, Reserve, ReserveRefusal, Reserved,
-    Store, StoreUnavailable, Transaction,
+    Decline, EffectState, GrantRefusal, MemoryStore, Outcome, OutcomeState, Proposal, Proposed,
+    Recorded, Reserve, ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
 };
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
 use windlass_tool::id::{ConversationId, EffectId, SessionId, ToolId, UserId};
@@ -311,6 +311,44 @@ fn what_was_read_while_the_disk_was_full_is_known_before_anything_is_reserved() 
     let noted = handle.note_reading(reading());
     drop(release);
     assert_eq!((waiting.wait(), noted.wait()), (Ok(()), Ok(())));
+}
+
+#[test]
+fn what_was_declined_while_the_disk_was_full_is_known_before_anything_is_reserved() {
+    let bench = start(StoreSettings {
+        retry: Duration::from_secs(3_600),
+        ..StoreSettings::default()
+    });
+    let handle = bench.thread.handle();
+    let granted = Reserve {
+        grant: Some([7; 32]),
+        ..reserve("a")
+    };
+    let asked = Proposal {
+        token_hash: [7; 32],
+        effect_id: granted.effect_id.clone(),
+        conversation_id: granted.conversation_id.clone(),
+        user_id: granted.user_id.clone(),
+        tool: granted.tool.clone(),
+        tool_version: granted.tool_version.clone(),
+        fingerprint: granted.fingerprint,
+        arguments: Sensitive("{}".to_owned()),
+        preview: Sensitive("Send it".to_owned()),
+        expires_at_unix_ms: 300_000,
+        now_unix_ms: 1_000,
+    };
+    let proposed = handle.ask(move |tables| tables.propose(&asked));
+    assert_eq!(proposed.wait(), Ok(Proposed::Stored));
+    bench.disk.is_full.store(true, Ordering::SeqCst);
+    let no = Decline {
+        token_hash: [7; 32],
+        conversation_id: granted.conversation_id.clone(),
+        user_id: granted.user_id.clone(),
+    };
+    assert_eq!(handle.decline(no).wait(), Err(full()));
+    bench.disk.is_full.store(false, Ordering::SeqCst);
+    let declined = Reserved::Refused(ReserveRefusal::Grant(GrantRefusal::Declined));
+    assert_eq!(handle.reserve(granted).wait(), Ok(declined));
 }
 
 fn look(handle: &StoreHandle) -> Pending<Option<EffectState>> {

@@ -91,6 +91,17 @@ pub(crate) struct Settled {
     pub(crate) effect_id: Option<EffectId>,
 }
 
+impl Settled {
+    /// Whether it tells of the effect what this state does.
+    pub(crate) fn says_the_same(&self, effect_id: &EffectId, state: &EffectState) -> bool {
+        let EffectState::Settled { settled, .. } = state else {
+            return false;
+        };
+        self.effect_id.as_ref() == Some(effect_id)
+            && self.response.error_type() == settled.response.error_type()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Effect {
     pub(crate) effect_id: Option<EffectId>,
@@ -185,6 +196,20 @@ impl Deliveries {
                 *answer_reached_model = reached;
             }
         }
+    }
+
+    /// Whether the model has an answer that says this of the effect.
+    pub(crate) fn has_answered(&self, effect_id: &EffectId, state: &EffectState) -> bool {
+        self.effects.iter().any(|(_, effect)| match &effect.state {
+            EffectState::Settled {
+                settled,
+                answer_reached_model,
+            } => *answer_reached_model && settled.says_the_same(effect_id, state),
+            EffectState::Open(_)
+            | EffectState::Asked(_)
+            | EffectState::Failed
+            | EffectState::Declined { .. } => false,
+        })
     }
 
     /// Whether nobody knows what became of an effect.

@@ -212,7 +212,6 @@ impl Session {
     ) {
         self.count_repeat(slot.turn);
         self.deduplicated(slot, rule, out);
-        self.supersede(slot, &settled.response);
         let mut response = (*settled.response).clone();
         response.meta.idempotent_cache_hit = true;
         response.meta.original_turn = Some(settled.turn);
@@ -228,7 +227,10 @@ impl Session {
         let state = DeliveryState::Settled(recorded);
         self.deliveries.remember(slot.clone(), state);
         let scheduling = self.scheduling_of_answer(slot, settled.response.is_ok());
-        self.answer(slot.clone(), replayed, scheduling, is_owed, true, out);
+        let is_heard = self.answer(slot.clone(), replayed, scheduling, is_owed, true, out);
+        if is_heard {
+            self.supersede(slot, &settled.response);
+        }
         self.wind_up(slot.turn, out);
     }
 
@@ -249,7 +251,7 @@ impl Session {
         }));
     }
 
-    /// Gives one delivery its answer, or nothing where nobody is to hear of it.
+    /// Gives one delivery its answer, or nothing where nobody is to hear of it; whether it has one.
     pub(super) fn answer(
         &mut self,
         slot: Slot,
@@ -258,7 +260,7 @@ impl Session {
         is_spoken: bool,
         blocks: bool,
         out: &mut Vec<Output>,
-    ) {
+    ) -> bool {
         let is_here = self.is_here(&slot);
         if is_spoken && !is_here {
             self.keep_late(&slot, &settled, scheduling, out);
@@ -300,6 +302,7 @@ impl Session {
                 scheduling,
             });
         }
+        is_heard
     }
 
     /// Settles one delivery of its message and sends what that releases.

@@ -6,8 +6,10 @@ use super::Session;
 use super::restored::tell_client;
 use crate::confirmations::ConfirmationState;
 use crate::deadlines::Deadline;
+use crate::event::{Resolution, SessionEvent};
 use crate::io::{
-    FoundQuestion, LedgerEntry, OpenQuestion, OutcomeState, Output, ReservationError, TokenHash,
+    AnsweredQuestion, FoundQuestion, LedgerEntry, OpenQuestion, OutcomeState, Output,
+    ReservationError, TokenHash,
 };
 use crate::policy::EffectState;
 use std::sync::Arc;
@@ -51,19 +53,27 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         let is_its = |(sought, _): &mut (TokenHash, bool)| *sought == token_hash;
-        let answers: Vec<_> = self.sought.extract_if(.., is_its).collect();
+        let mut answers: Vec<_> = self.sought.extract_if(.., is_its).collect();
         if self.sought.is_empty() {
             self.deadlines.clear(Deadline::Approvals);
+        }
+        if self.unheard_refusals.contains(&token_hash) {
+            answers
+                .iter_mut()
+                .for_each(|(_, approved)| *approved = false);
         }
         match found {
             _ if answers.is_empty() => return,
             Ok(Some(question)) => match *question {
-                FoundQuestion::Open(question) => self.take_up_found(question, out),
+                FoundQuestion::Open(question) => {
+                    let is_no = answers.first().is_some_and(|(_, approved)| !approved);
+                    self.take_up_found(question, is_no, out);
+                }
                 FoundQuestion::Approved(question) => self.remember_answered(question),
                 FoundQuestion::Declined(question) => self.remember_declined(question),
             },
             Ok(None) => {}
-            Err(_) => return self.cannot_tell(answers.len(), out),
+            Err(_) => return self.cannot_tell(answers, out),
         }
         for (_, approved) in answers {
             match self.confirmations.call_of(&token_hash) {
@@ -75,9 +85,13 @@ impl Session {
 
     /// The session that asked it is gone: it counts as if this one had asked, and in the place of this one's own question about
     /// the same wish. Where that has been approved, the user says yes to what is done already.
-    fn take_up_found(&mut self, question: OpenQuestion, out: &mut Vec<Output>) {
+    fn take_up_found(&mut self, question: OpenQuestion, is_no: bool, out: &mut Vec<Output>) {
         let effect = self.deliveries.effect(&question.fingerprint);
         if effect.is_some_and(|effect| matches!(effect.state, EffectState::Open(_))) {
+            // What runs here does so by another right; a no to the question stays one.
+            if is_no {
+                self.decline_found(question, out);
+            }
             return;
         }
         let own = self.confirmations.open_like(&question.fingerprint);
@@ -88,15 +102,48 @@ impl Session {
         self.take_up(OpenQuestion { call, ..question }, out);
     }
 
+    fn decline_found(&mut self, question: OpenQuestion, out: &mut Vec<Output>) {
+        out.push(Output::DeclineConfirmation {
+            token_hash: question.token_hash,
+        });
+        let call = self.calls.next_number();
+        out.push(Output::Event(SessionEvent::ConfirmationResolved {
+            call: Some(call),
+            resolution: Resolution::Declined,
+        }));
+        self.remember_declined(AnsweredQuestion {
+            call: Some(call),
+            token_hash: question.token_hash,
+            effect_id: question.effect_id,
+            tool: question.tool,
+            response: None,
+            expires_at_unix_ms: question.expires_at_unix_ms,
+        });
+    }
+
     /// The store takes longer than anybody waits.
     pub(super) fn give_up_seeking(&mut self, out: &mut Vec<Output>) {
         self.deadlines.clear(Deadline::Approvals);
-        let askers = std::mem::take(&mut self.sought).len();
-        self.cannot_tell(askers, out);
+        let answers = std::mem::take(&mut self.sought);
+        self.cannot_tell(answers, out);
     }
 
-    fn cannot_tell(&mut self, askers: usize, out: &mut Vec<Output>) {
-        for _ in 0..askers {
+    /// A no counts, whenever the store hears of it.
+    fn keep_refusal(&mut self, token_hash: TokenHash, out: &mut Vec<Output>) {
+        out.push(Output::DeclineConfirmation { token_hash });
+        let unheard = &mut self.unheard_refusals;
+        unheard.retain(|unheard| *unheard != token_hash);
+        if unheard.len() >= SOUGHT_MAX {
+            unheard.remove(0);
+        }
+        unheard.push(token_hash);
+    }
+
+    fn cannot_tell(&mut self, answers: Vec<(TokenHash, bool)>, out: &mut Vec<Output>) {
+        for (token_hash, approved) in answers {
+            if !approved {
+                self.keep_refusal(token_hash, out);
+            }
             let error = CallError::new(
                 ErrorType::Transient,
                 "whether this approval counts cannot be told, because the store does not answer; send it again",

@@ -199,10 +199,11 @@ impl Session {
         self.deliveries.remember_effect(fingerprint, effect);
     }
 
-    /// The answer that the effect had before is the answer of this call, too.
+    /// The answer that the effect had before is the answer of this call, too. What it asked of the session was done then.
     fn adopt(&mut self, call: Box<Call>, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
         let mut response = (*response).clone();
         response.meta.idempotent_cache_hit = true;
+        response.intents.clear();
         let concluded = Concluded {
             response: Arc::new(response),
             scheduling: None,

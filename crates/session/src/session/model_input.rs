@@ -306,8 +306,9 @@ impl Session {
             self.turns.generation_ended();
             return;
         }
-        if self.turns.take_words_alone() {
+        if let Some(words) = self.turns.take_words_alone() {
             self.model_output(Produced::Earlier, out);
+            self.turns.heard_words_alone(&words);
         }
         self.connection.plan.proved();
         self.await_farewell(unplayed, out);

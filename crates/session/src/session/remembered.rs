@@ -6,6 +6,7 @@ use crate::calls::Call;
 use crate::deadlines::Deadline;
 use crate::io::{LedgerEntry, OutcomeState, Output, Remembered, ReservationError, Wish};
 use crate::policy::{Effect, EffectState, STEERING_TOOLS, Settled};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{self, Outcome, ToolResponse};
@@ -34,6 +35,7 @@ impl Session {
         };
         self.external_in_context |= remembered.has_read;
         let mut entries = remembered.effects;
+        put_in_order(&mut entries);
         for entry in &mut entries {
             entry.wish.input = 0;
         }
@@ -76,10 +78,11 @@ impl Session {
         awaited.remove(index);
         if let Some(entry) = entry.filter(|entry| !entry.is_answered) {
             let state = self.state_in_ledger(entry);
+            let is_known = self.has_told(&entry.effect_id, &state);
             let effect = self.deliveries.effect(&entry.fingerprint);
             let effect = effect.filter(|effect| {
                 let is_settled = matches!(effect.state, EffectState::Settled { .. });
-                is_settled && effect.effect_id.as_ref() == Some(&entry.effect_id)
+                !is_known && is_settled && effect.effect_id.as_ref() == Some(&entry.effect_id)
             });
             if let Some(effect) = effect {
                 effect.state = state;
@@ -87,6 +90,14 @@ impl Session {
             }
         }
         true
+    }
+
+    /// Whether this session has answered a call of its own with this outcome of the effect meanwhile.
+    fn has_told(&self, effect_id: &EffectId, state: &EffectState) -> bool {
+        let unconfirmed = self.connection.unconfirmed.iter();
+        let mut told = unconfirmed.map(|answer| &answer.late.settled);
+        let is_unconfirmed = told.any(|told| told.says_the_same(effect_id, state));
+        is_unconfirmed || self.deliveries.has_answered(effect_id, state)
     }
 
     /// The model has had a turn since it was told: what it asks for from here on, it asks for in the knowledge of that.
@@ -102,7 +113,7 @@ impl Session {
         self.unsettled.is_ledger_read = true;
         // What this session did itself it knows better. Of several entries of one wish the newest, which is the last, counts.
         entries.retain(|entry| self.deliveries.effect(&entry.fingerprint).is_none());
-        // They come by the clock, which may have been set back; what the user had said until then goes on only.
+        // What the user had said until then goes on only.
         entries.sort_by_key(|entry| entry.wish.input);
         for entry in entries {
             let effect = Effect {
@@ -194,4 +205,20 @@ impl Session {
 pub(super) fn is_untold(entry: &LedgerEntry) -> bool {
     let is_steering = STEERING_TOOLS.contains(&entry.tool.as_str());
     !entry.is_answered && !is_steering
+}
+
+/// Puts the newest entry of each wish last. They come by the clock, which may have been set back: among those of one session,
+/// what the user had said until then tells better.
+pub(super) fn put_in_order(entries: &mut [LedgerEntry]) {
+    let mut newest = HashMap::new();
+    for entry in &*entries {
+        let of_session = newest.entry((entry.fingerprint, entry.wish.line));
+        let at = of_session.or_insert(entry.reserved_at_unix_ms);
+        *at = entry.reserved_at_unix_ms.max(*at);
+    }
+    entries.sort_by_cached_key(|entry| {
+        let Wish { line, input, .. } = entry.wish;
+        let newest = newest.get(&(entry.fingerprint, line)).copied();
+        (newest, line, input, entry.reserved_at_unix_ms)
+    });
 }

@@ -2,7 +2,7 @@
 //! it. Knows no store and no token, only hashes.
 
 use super::Session;
-use super::remembered::is_untold;
+use super::remembered::{is_untold, put_in_order};
 use crate::client::ClientUpdate;
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::event::TurnSummary;
@@ -114,6 +114,7 @@ impl Session {
             has_read,
             questions,
         } = restored;
+        put_in_order(&mut effects);
         // Sessions of another line have counted their own user's words.
         let is_its_own = |entry: &LedgerEntry| match entry.wish.line {
             Some(line) => line == snapshot.began_unix_ms,

@@ -30,8 +30,12 @@ impl Ledger for Tables {
                 reading.is_some_and(|reading| reading.reader.as_ref() != Some(session))
             }),
         };
+        let outdates_questions = request.outdates_questions(found.same_effect.as_ref());
         let verdict = decide(request, found, self.limits.effects_max);
         if verdict == Reserved::Reserved {
+            if outdates_questions {
+                self.grants.retain(|_, grant| !request.outdates(grant));
+            }
             if let Some(grant) = request
                 .grant
                 .and_then(|token_hash| self.grants.get_mut(&token_hash))

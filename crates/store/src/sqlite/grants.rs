@@ -3,7 +3,7 @@
 use super::tables::{Tables, bound, loaded, odd, stored};
 use crate::{
     Decline, Declined, Grant, GrantRefusal, GrantState, Grants, Hash, Proposal, Proposed, Renewal,
-    StoreUnavailable, TIME_MAX_UNIX_MS,
+    Reserve, StoreUnavailable, TIME_MAX_UNIX_MS,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
@@ -142,6 +142,21 @@ pub(super) fn set_state(
     connection
         .prepare_cached("UPDATE grants SET state = ?2 WHERE token_hash = ?1")?
         .execute(params![token_hash, state.as_str()])?;
+    Ok(())
+}
+
+/// Takes back the questions that this reservation leaves behind: `Reserve::outdates`.
+pub(super) fn close_outdated(connection: &Connection, request: &Reserve) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM grants
+             WHERE conversation_id = ?1 AND state = 'open' AND effect_id = ?2 AND token_hash IS NOT ?3",
+        )?
+        .execute(params![
+            request.conversation_id.as_str(),
+            request.effect_id.as_str(),
+            request.grant,
+        ])?;
     Ok(())
 }
 

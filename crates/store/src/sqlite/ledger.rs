@@ -31,8 +31,12 @@ impl Ledger for Tables<'_> {
                     None => false,
                 },
             };
+            let outdates_questions = request.outdates_questions(found.same_effect.as_ref());
             let verdict = decide(request, found, limits.effects_max);
             if verdict == Reserved::Reserved {
+                if outdates_questions {
+                    grants::close_outdated(connection, request)?;
+                }
                 if let Some(token_hash) = &request.grant {
                     grants::set_state(connection, token_hash, GrantState::Consumed)?;
                 }

@@ -1,13 +1,12 @@
 //! Rules of the ledger: what is reserved once is not reserved again, and what is known stays known.
 
 use super::{check, check_with};
-use crate::support::{HOUR_MS, ask, hash, outcome, proposal, reserve};
-use std::sync::Arc;
+use crate::support::{HOUR_MS, ask, outcome, reserve};
 use windlass_store::{
-    Effect, EffectState, GrantRefusal, GrantState, OutcomeState, Recorded, Reserve, ReserveRefusal,
-    Reserved, SETTLED_MAX, Store, StoreLimits,
+    Effect, EffectState, GrantRefusal, OutcomeState, Recorded, Reserve, ReserveRefusal, Reserved,
+    SETTLED_MAX, Store, StoreLimits,
 };
-use windlass_tool::id::{ConversationId, EffectId, UserId};
+use windlass_tool::id::{ConversationId, EffectId};
 use windlass_tool::sensitive::Sensitive;
 
 fn state(store: &dyn Store, effect: &str) -> Option<EffectState> {
@@ -16,16 +15,16 @@ fn state(store: &dyn Store, effect: &str) -> Option<EffectState> {
     found.map(|effect| effect.state)
 }
 
-fn try_reserve(store: &dyn Store, request: &Reserve) -> Reserved {
+pub(super) fn try_reserve(store: &dyn Store, request: &Reserve) -> Reserved {
     ask(store, |tables| tables.reserve(request))
 }
 
-fn record(store: &dyn Store, effect: &str, state: OutcomeState) -> Recorded {
+pub(super) fn record(store: &dyn Store, effect: &str, state: OutcomeState) -> Recorded {
     ask(store, |tables| tables.record(&outcome(effect, state)))
 }
 
 /// What refused, as a word, with the state of the effect that it names.
-fn refusal(reserved: Reserved) -> (&'static str, Option<EffectState>) {
+pub(super) fn refusal(reserved: Reserved) -> (&'static str, Option<EffectState>) {
     let state = |effect: &Effect| Some(effect.state);
     match reserved {
         Reserved::Reserved => ("reserved", None),
@@ -168,151 +167,6 @@ fn a_response_that_is_too_long_is_left_out_and_its_outcome_kept() {
 }
 
 #[test]
-fn a_grant_lets_its_own_effect_start_once() {
-    check(|store| {
-        let mut request = reserve("effect-1", "wish", 2_000);
-        request.grant = Some(hash("token"));
-        assert_eq!(refusal(try_reserve(store, &request)).0, "unknown grant");
-        ask(store, |tables| tables.propose(&proposal("token", &request)));
-        assert_eq!(try_reserve(store, &request), Reserved::Reserved);
-        let grant = ask(store, |tables| tables.grant(&hash("token"))).unwrap();
-        assert_eq!(grant.state, GrantState::Consumed);
-        let running = ("consumed", Some(EffectState::Reserved));
-        assert_eq!(refusal(try_reserve(store, &request)), running);
-        record(store, "effect-1", OutcomeState::Succeeded);
-        let Reserved::Refused(ReserveRefusal::Grant(GrantRefusal::Consumed(Some(effect)))) =
-            try_reserve(store, &request)
-        else {
-            panic!("a used token has to give the recorded answer");
-        };
-        assert_eq!(effect.state, EffectState::Succeeded);
-        assert_eq!(
-            effect.response,
-            outcome("", OutcomeState::Succeeded).response
-        );
-        let late = Reserve {
-            now_unix_ms: grant.expires_at_unix_ms,
-            ..request
-        };
-        assert_eq!(refusal(try_reserve(store, &late)).0, "expired");
-    });
-}
-
-#[test]
-fn a_grant_counts_for_exactly_what_was_asked_and_by_whom() {
-    let request = Reserve {
-        grant: Some(hash("token")),
-        ..reserve("effect-1", "wish", 2_000)
-    };
-    let changed = |change: &dyn Fn(&mut Reserve)| {
-        let mut changed = request.clone();
-        change(&mut changed);
-        changed
-    };
-    check(|store| {
-        ask(store, |tables| tables.propose(&proposal("token", &request)));
-        for (what, request, expected) in [
-            (
-                "another conversation",
-                changed(&|request| request.conversation_id = ConversationId::new("other")),
-                "foreign",
-            ),
-            (
-                "another user",
-                changed(&|request| request.user_id = UserId::new("mallory")),
-                "foreign",
-            ),
-            (
-                "another tool",
-                changed(&|request| request.tool = crate::support::tool("other_tool")),
-                "foreign",
-            ),
-            (
-                "another version",
-                changed(&|request| "9.9.9".clone_into(&mut request.tool_version)),
-                "foreign",
-            ),
-            (
-                "other arguments",
-                changed(&|request| request.fingerprint = hash("other")),
-                "foreign",
-            ),
-            (
-                "another effect",
-                changed(&|request| request.effect_id = EffectId::new("effect-2")),
-                "foreign",
-            ),
-            (
-                "another token",
-                changed(&|request| request.grant = Some(hash("forged"))),
-                "unknown grant",
-            ),
-            (
-                "too late",
-                changed(&|request| request.now_unix_ms = u64::MAX),
-                "expired",
-            ),
-        ] {
-            assert_eq!(refusal(try_reserve(store, &request)).0, expected, "{what}");
-        }
-        assert_eq!(try_reserve(store, &request), Reserved::Reserved);
-    });
-}
-
-#[test]
-fn a_grant_lets_an_unknown_wish_run_again_and_no_done_effect() {
-    check(|store| {
-        try_reserve(store, &reserve("first", "wish", 1_000));
-        record(store, "first", OutcomeState::Unknown);
-        let same = Reserve {
-            grant: Some(hash("same")),
-            ..reserve("first", "wish", 2_000)
-        };
-        ask(store, |tables| tables.propose(&proposal("same", &same)));
-        assert_eq!(try_reserve(store, &same), Reserved::Reserved);
-        let other = Reserve {
-            grant: Some(hash("other")),
-            ..reserve("second", "wish", 3_000)
-        };
-        ask(store, |tables| tables.propose(&proposal("other", &other)));
-        assert_eq!(try_reserve(store, &other), Reserved::Reserved);
-        record(store, "second", OutcomeState::Succeeded);
-        let done = Reserve {
-            grant: Some(hash("done")),
-            ..reserve("second", "wish", 4_000)
-        };
-        ask(store, |tables| tables.propose(&proposal("done", &done)));
-        let expected = ("done", Some(EffectState::Succeeded));
-        assert_eq!(refusal(try_reserve(store, &done)), expected);
-        let grant = ask(store, |tables| tables.grant(&hash("done"))).unwrap();
-        assert_eq!(grant.state, GrantState::Open, "a refusal changes nothing");
-    });
-}
-
-#[test]
-fn what_a_killed_process_had_reserved_begins_again_with_a_grant_alone() {
-    check(|store| {
-        let first = Reserve {
-            grant: Some(hash("first")),
-            ..reserve("effect", "wish", 1_000)
-        };
-        ask(store, |tables| tables.propose(&proposal("first", &first)));
-        assert_eq!(try_reserve(store, &first), Reserved::Reserved);
-        let open = ("open", Some(EffectState::Reserved));
-        let plain = reserve("effect", "wish", 2_000);
-        assert_eq!(refusal(try_reserve(store, &plain)), open);
-        let granted = Reserve {
-            grant: Some(hash("again")),
-            ..plain
-        };
-        ask(store, |tables| tables.propose(&proposal("again", &granted)));
-        assert_eq!(try_reserve(store, &granted), Reserved::Reserved);
-        let used = ("consumed", Some(EffectState::Reserved));
-        assert_eq!(refusal(try_reserve(store, &granted)), used);
-    });
-}
-
-#[test]
 fn a_conversation_has_its_effects_in_order_and_within_a_bound() {
     let limits = StoreLimits {
         effects_max: 3,
@@ -450,30 +304,5 @@ fn effects_stay_for_their_time_and_go_after_it() {
         assert_eq!(store.prune(24 * HOUR_MS + 1_000), Ok(1));
         assert_eq!(state(store, "old"), None);
         assert_eq!(state(store, "young"), Some(EffectState::Reserved));
-    });
-}
-
-#[test]
-fn fifty_approvals_at_one_instant_start_one_effect() {
-    super::check_shared(|store| {
-        let request = Reserve {
-            grant: Some(hash("token")),
-            ..reserve("effect-1", "wish", 2_000)
-        };
-        ask(&*store, |tables| {
-            tables.propose(&proposal("token", &request))
-        });
-        let threads: Vec<_> = (0..50)
-            .map(|_| {
-                let (store, request) = (Arc::clone(&store), request.clone());
-                std::thread::spawn(move || try_reserve(&*store, &request))
-            })
-            .collect();
-        let verdicts: Vec<_> = threads
-            .into_iter()
-            .map(|thread| refusal(thread.join().unwrap()).0)
-            .collect();
-        let count = |word| verdicts.iter().filter(|verdict| **verdict == word).count();
-        assert_eq!((count("reserved"), count("consumed")), (1, 49));
     });
 }

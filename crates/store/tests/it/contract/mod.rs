@@ -1,5 +1,6 @@
 //! One suite of rules for every store. A store that passes may stand in for another.
 
+mod approvals;
 mod conversations;
 mod grants;
 mod ledger;

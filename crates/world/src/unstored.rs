@@ -1,0 +1,84 @@
+//! What the store did not take and must not be lost, until it does: the part of the store's thread in this world.
+
+use crate::lane::session_id;
+use crate::world::{World, written};
+use windlass_session::io::{OutcomeRecord, OutcomeState};
+use windlass_store::{Decline, Declined, Outcome, Recorded};
+use windlass_tool::sensitive::Sensitive;
+
+/// Longer answers are not kept, as in the store's own default.
+const RESPONSE_BYTES_MAX: usize = 256 * 1024;
+
+impl World {
+    /// The store's thread tries again by itself what a store did not take, also after the session's end.
+    pub(crate) fn record_again(&mut self) {
+        let records = std::mem::take(&mut self.unrecorded);
+        for (index, record) in records {
+            if !self.store_outcome(index, &record) {
+                self.unrecorded.push((index, record));
+            }
+        }
+        self.note_readings();
+        for (home, answer) in std::mem::take(&mut self.undeclined) {
+            self.decline(home, answer);
+        }
+    }
+
+    pub(crate) fn decline(&mut self, home: usize, answer: Decline) {
+        let declined = self.ask_store(|transaction| transaction.decline(&answer));
+        // One whose time is up by the wall clock has nothing to decline, until that is set back.
+        let is_stored = matches!(declined, Ok(Declined::Declined(_)));
+        self.note_refusal(&answer.token_hash, "the user had declined it", is_stored);
+        if declined.is_err() {
+            self.undeclined.push((home, answer));
+        }
+    }
+
+    pub(crate) fn note_reading(&mut self, index: usize) {
+        let lane = &self.lanes[index];
+        self.unnoted.insert((lane.home, lane.number));
+        self.note_readings();
+    }
+
+    /// The store's thread tells the store before anything else what it has yet to know.
+    fn note_readings(&mut self) {
+        for (home, number) in std::mem::take(&mut self.unnoted) {
+            let conversation = self.lanes[home].conversation.clone();
+            let (session, now_unix_ms) = (session_id(home, number), self.unix_ms());
+            let is_stored = self.tell_store(|transaction| {
+                transaction.note_reading(&conversation, &session, now_unix_ms)
+            });
+            if !is_stored {
+                self.unnoted.insert((home, number));
+            }
+        }
+    }
+
+    pub(crate) fn store_outcome(&mut self, index: usize, record: &OutcomeRecord) -> bool {
+        let response = record.response.as_ref().map(Sensitive::expose);
+        let text = response
+            .and_then(|response| written(response))
+            .filter(|text| text.expose().len() <= RESPONSE_BYTES_MAX);
+        let outcome = Outcome {
+            effect_id: record.effect_id.clone(),
+            state: match record.state {
+                OutcomeState::Succeeded => windlass_store::OutcomeState::Succeeded,
+                OutcomeState::Failed => windlass_store::OutcomeState::Failed,
+                OutcomeState::Unknown => windlass_store::OutcomeState::Unknown,
+            },
+            response: text.clone(),
+            now_unix_ms: self.unix_ms(),
+        };
+        let recorded = self.ask_store(|transaction| transaction.record(&outcome));
+        if recorded == Ok(Recorded::Stored) {
+            self.the_ledger_tells_the_truth(record);
+            let lane = &mut self.lanes[index];
+            lane.watch.note_recorded(&record.effect_id);
+            if let Some(response) = response.filter(|_| text.is_some()) {
+                self.responses
+                    .insert(record.effect_id.clone(), response.clone());
+            }
+        }
+        recorded.is_ok()
+    }
+}
