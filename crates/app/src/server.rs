@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, watch as channel};
+use tokio::sync::watch as channel;
 use tokio::task::JoinHandle;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key::ClientKey;
@@ -119,7 +119,6 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let state = Arc::new(State {
         info: info(&config, choice, chat.is_some()),
         origin_rule: origin_rule(&config, address),
-        places: Arc::new(Semaphore::new(config.server.sessions_max.count())),
         client_key,
         knowledge,
         knowledge_folder: config.folders.knowledge.as_path().into(),
@@ -198,6 +197,7 @@ fn kept(config: &Config) -> StoreLimits {
 
 fn voice_settings(config: &Config, shutdown_timeout: Duration) -> VoiceSettings {
     VoiceSettings {
+        sessions_max: config.server.sessions_max.count(),
         shutdown_timeout,
         ..VoiceSettings::with_images_up_to(config.voice.image_bytes_max.count())
     }

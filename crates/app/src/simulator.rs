@@ -206,9 +206,9 @@ fn answer(shared: &Arc<Shared>, mut request: Request<Received>) -> Response<Body
     let upgraded = exchange::upgraded(&mut request);
     let shared = shared.clone();
     tokio::spawn(async move {
-        let stream = upgraded.await.ok();
-        let socket = stream.and_then(|(stream, already_read)| {
-            Socket::new(Box::new(stream), Role::Server, LIMITS, already_read).ok()
+        let raw = upgraded.await.ok();
+        let socket = raw.and_then(|raw| {
+            Socket::new(Box::new(raw.stream), Role::Server, LIMITS, raw.already_read).ok()
         });
         if let Some(socket) = socket {
             Conversation::new(socket, shared.clone(), id).run().await;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// Room for the head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -26,6 +26,8 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 pub(super) struct Resting {
     pub(super) stream: TcpStream,
     pub(super) already_read: Bytes,
+    /// Its place among the connections that the server holds.
+    pub(super) place: OwnedSemaphorePermit,
 }
 
 /// How far the request and its answer have come.
@@ -42,7 +44,12 @@ struct Marks {
 }
 
 /// A socket that is no HTTP any more, and what was read of it already.
-pub(crate) type Raw = (TcpStream, Vec<u8>);
+pub(crate) struct Raw {
+    pub(crate) stream: TcpStream,
+    pub(crate) already_read: Vec<u8>,
+    /// Its place among the connections that the server holds, for as long as it is to be counted there.
+    pub(crate) place: OwnedSemaphorePermit,
+}
 
 /// In a request's extensions: the way to the socket beneath it.
 #[derive(Clone)]
@@ -149,10 +156,15 @@ async fn part_from(resting: Resting, wanted: Option<oneshot::Sender<Raw>>) {
     let Resting {
         mut stream,
         already_read,
+        place,
     } = resting;
     match wanted {
         // Whoever asked for it may have left.
-        Some(wanted) => drop(wanted.send((stream, already_read.to_vec()))),
+        Some(wanted) => drop(wanted.send(Raw {
+            stream,
+            already_read: already_read.to_vec(),
+            place,
+        })),
         // The client may be gone already.
         None => drop(tokio::io::AsyncWriteExt::shutdown(&mut stream).await),
     }
@@ -257,6 +269,7 @@ impl<B> Drop for Answer<B> {
 struct Socket {
     stream: TokioIo<TcpStream>,
     already_read: Bytes,
+    place: OwnedSemaphorePermit,
     marks: Arc<Marks>,
 }
 
@@ -265,6 +278,7 @@ impl Socket {
         Self {
             stream: TokioIo::new(resting.stream),
             already_read: resting.already_read,
+            place: resting.place,
             marks,
         }
     }
@@ -275,6 +289,7 @@ impl Socket {
         Resting {
             stream: self.stream.into_inner(),
             already_read: already_read.freeze(),
+            place: self.place,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// How long a client may take to send the head of a request, and how long a connection may stay without one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -43,8 +43,12 @@ pub(crate) async fn serve<S, F, B>(
         };
         let (service, shutdown) = (service.clone(), shutdown.clone());
         tokio::spawn(async move {
-            serve_one(stream, service, shutdown).await;
-            drop(place);
+            let resting = Resting {
+                stream,
+                already_read: Bytes::new(),
+                place,
+            };
+            serve_one(resting, service, shutdown).await;
         });
     }
 }
@@ -58,7 +62,7 @@ async fn over(shutdown: &mut watch::Receiver<bool>) {
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
     let place = places
         .clone()
         .acquire_owned()
@@ -70,7 +74,7 @@ async fn accept(
     Ok((stream, place))
 }
 
-async fn serve_one<S, F, B>(stream: TcpStream, service: S, mut shutdown: watch::Receiver<bool>)
+async fn serve_one<S, F, B>(resting: Resting, service: S, mut shutdown: watch::Receiver<bool>)
 where
     S: Fn(Request<Received>) -> F + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -78,10 +82,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let mut next = Some(Resting {
-        stream,
-        already_read: Bytes::new(),
-    });
+    let mut next = Some(resting);
     while let Some(resting) = next {
         if resting.already_read.is_empty() && !wakes(&resting.stream, &mut shutdown).await {
             return;

@@ -27,7 +27,6 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Semaphore;
 use windlass_runtime::client_key::ClientKey;
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::voice::VoiceService;
@@ -36,8 +35,6 @@ use windlass_runtime::voice::VoiceService;
 pub(crate) struct State {
     pub(crate) info: Info,
     pub(crate) origin_rule: OriginRule,
-    /// One for each voice session that may run.
-    pub(crate) places: Arc<Semaphore>,
     pub(crate) client_key: ClientKey,
     pub(crate) knowledge: Arc<LiveKnowledge>,
     pub(crate) knowledge_folder: Arc<Path>,

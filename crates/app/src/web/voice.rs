@@ -2,7 +2,8 @@
 //! nothing of what is said on it.
 
 use super::client::client;
-use super::{State, exchange, line, upgrade};
+use super::exchange::{self, Raw};
+use super::{State, line, upgrade};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::extract::State as Extract;
@@ -25,11 +26,9 @@ pub(super) async fn connect(
         Err(refused) => return line(StatusCode::FORBIDDEN, &refused.to_string()),
     };
     if state.is_draining() {
-        return busy("the server is shutting down");
+        let problem = "the server is shutting down";
+        return later(line(StatusCode::SERVICE_UNAVAILABLE, problem));
     }
-    let Ok(place) = state.places.clone().try_acquire_owned() else {
-        return busy("the server has as many sessions as it can hold; try again later");
-    };
     let (caller, cookie) = match client(&state, request.headers(), is_secure) {
         Ok(client) => client,
         Err(problem) => {
@@ -43,9 +42,13 @@ pub(super) async fn connect(
     let upgraded = exchange::upgraded(&mut request);
     let voice = state.voice.clone();
     tokio::spawn(async move {
-        let _place = place;
         // The connection ended before the answer was out: nobody is there any more.
-        let Ok((stream, already_read)) = upgraded.await else {
+        let Ok(Raw {
+            stream,
+            already_read,
+            place,
+        }) = upgraded.await
+        else {
             return;
         };
         voice
@@ -53,6 +56,7 @@ pub(super) async fn connect(
                 stream: Box::new(stream),
                 already_read,
                 caller,
+                lease: Box::new(place),
             })
             .await;
     });
@@ -61,10 +65,6 @@ pub(super) async fn connect(
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     response
-}
-
-fn busy(problem: &str) -> Response<Body> {
-    later(line(StatusCode::SERVICE_UNAVAILABLE, problem))
 }
 
 /// A refusal that says when to try again.

@@ -25,6 +25,7 @@ mod knowledge_services;
 mod oddities;
 mod pages;
 mod pictures;
+mod places;
 mod ports;
 mod processes;
 mod provider_cuts;

@@ -7,7 +7,6 @@ use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
 use std::path::Path;
 use windlass_app::server::{Server, Setup, start};
-use windlass_runtime::transport::websocket::ConnectError;
 
 pub(crate) async fn server(data: &Path, keys: &[(&'static str, &str)]) -> (Server, String) {
     let server = start(Setup {
@@ -126,24 +125,6 @@ async fn a_conversation_has_one_voice_session_and_the_next_when_that_has_ended()
         }
     };
     assert_eq!(started["conversationId"], "talk");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_session_more_than_the_limit_is_turned_away() {
-    let data = tempfile::tempdir().unwrap();
-    let (_server, address) = server(data.path(), &[("server.sessions_max", "1")]).await;
-    let (mut first, _) = VoiceClient::start(&address, json!({"type": "start"})).await;
-    let refused = VoiceClient::connect(&address, &[]).await.err();
-    assert!(
-        matches!(refused, Some(ConnectError::Refused { status: 503, .. })),
-        "{refused:?}"
-    );
-    first.send(json!({"type": "stop"})).await;
-    first.expect_close().await;
-    drop(first);
-    while VoiceClient::connect(&address, &[]).await.is_err() {
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

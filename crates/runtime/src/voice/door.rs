@@ -1,14 +1,13 @@
 //! The way back into a running session: who holds its resume token gets in, and the conversation's place is given up when the
 //! session leaves it. Knows no message and no policy; how long a session waits is the core's decision.
 
-use super::VoiceService;
 use super::client_side::ClientSide;
 use super::confirm::Answer;
 use crate::caller::Caller;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
-use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, UserId};
 
 /// Answers to confirmation requests that wait for their session.
 const ANSWERS_MAX: usize = 64;
@@ -142,53 +141,19 @@ impl Door {
 
 /// The doors of all running sessions, by the hash of the token that opens each. A token opens once.
 #[derive(Default)]
-pub(super) struct Doors(Mutex<Known>);
-
-#[derive(Default)]
-struct Known {
-    by_token: HashMap<[u8; 32], Arc<Door>>,
-    /// The sessions of this process, also those whose last changes still run.
-    living: HashSet<SessionId>,
-}
-
-/// Says that a session lives in this process, until it is dropped.
-pub(super) struct Living {
-    service: Arc<VoiceService>,
-    session_id: SessionId,
-}
-
-impl Living {
-    pub(super) fn of(service: &Arc<VoiceService>, session_id: &SessionId) -> Self {
-        service.doors.lock().living.insert(session_id.clone());
-        Self {
-            service: service.clone(),
-            session_id: session_id.clone(),
-        }
-    }
-}
-
-impl Drop for Living {
-    fn drop(&mut self) {
-        self.service.doors.lock().living.remove(&self.session_id);
-    }
-}
+pub(super) struct Doors(Mutex<HashMap<[u8; 32], Arc<Door>>>);
 
 impl Doors {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Door>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a session lives in this process, so that no other may take its place.
-    pub(super) fn knows(&self, session_id: &SessionId) -> bool {
-        self.lock().living.contains(session_id)
-    }
-
     pub(super) fn open(&self, token_hash: [u8; 32], door: Arc<Door>) {
-        self.lock().by_token.insert(token_hash, door);
+        self.lock().insert(token_hash, door);
     }
 
     pub(super) fn shut(&self, token_hash: &[u8; 32]) {
-        self.lock().by_token.remove(token_hash);
+        self.lock().remove(token_hash);
     }
 
     /// The door that a token opens, for this user and conversation where they are named, and for nobody else where its
@@ -200,7 +165,7 @@ impl Doors {
         user_id: Option<&UserId>,
         conversation_id: Option<&str>,
     ) -> Option<Arc<Door>> {
-        let doors = &mut self.lock().by_token;
+        let doors = &mut self.lock();
         let owner = &doors.get(token_hash)?.owner;
         let is_theirs = user_id.is_none_or(|id| *id == owner.user_id)
             && conversation_id.is_none_or(|id| id == owner.conversation_id.as_str())
@@ -218,12 +183,12 @@ impl Doors {
         caller: &Caller,
         conversation_id: &ConversationId,
     ) -> Option<Arc<Door>> {
-        let known = self.lock();
+        let doors = self.lock();
         let is_theirs = |door: &&Arc<Door>| {
             door.owner.conversation_id == *conversation_id
                 && !caller.is_other_than(&door.owner.caller.client_id)
         };
-        known.by_token.values().find(is_theirs).cloned()
+        doors.values().find(is_theirs).cloned()
     }
 
     /// Makes room for a new session of a conversation, where its own client has left the one before. Changes that one still
@@ -234,7 +199,7 @@ impl Doors {
         user_id: Option<&UserId>,
         conversation_id: &ConversationId,
     ) {
-        let left = self.lock().by_token.values().find_map(|door| {
+        let left = self.lock().values().find_map(|door| {
             let owner = &door.owner;
             let is_theirs = match user_id {
                 Some(user_id) => *user_id == owner.user_id,

@@ -34,6 +34,8 @@ pub(super) struct Driver {
     finished: Option<Box<Running>>,
     /// The session that this connection's client goes back to; the task that owns it takes over.
     resumed: Option<Arc<Door>>,
+    /// The connection's place among those that wait to begin, while it is one of them.
+    lease: Option<Box<dyn Send>>,
 }
 
 enum Stage {
@@ -72,6 +74,7 @@ impl Driver {
             shutdown: ShutdownWatch::new(service.shutdown.subscribe()),
             finished: None,
             resumed: None,
+            lease: Some(connection.lease),
             service,
         })
     }

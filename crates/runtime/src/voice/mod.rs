@@ -8,6 +8,7 @@ mod driver;
 mod frame_sink;
 mod link;
 mod missed;
+mod place;
 mod restart;
 mod running;
 mod saving;
@@ -38,6 +39,8 @@ use windlass_tool::sensitive::Sensitive;
 /// Limits of voice sessions. The defaults are the documented ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VoiceSettings {
+    /// How many sessions may run at a time, those among them that have lost their client and those whose last changes still run.
+    pub sessions_max: usize,
     /// How long a client may take to send `start`.
     pub start_timeout: Duration,
     /// How long the provider may take from the first byte to accepting the setup.
@@ -66,6 +69,7 @@ const IMAGE_BYTES_MAX: usize = 1 << 20;
 impl Default for VoiceSettings {
     fn default() -> Self {
         Self {
+            sessions_max: 1_000,
             start_timeout: Duration::from_secs(10),
             setup_timeout: Duration::from_secs(10),
             bad_messages_max: 20,
@@ -172,6 +176,8 @@ pub struct Connection {
     /// What the upgrade read beyond its own end.
     pub already_read: Vec<u8>,
     pub caller: Caller,
+    /// Dropped once the connection has a session, or is gone: its place among those that wait to begin.
+    pub lease: Box<dyn Send>,
 }
 
 /// Serves voice sessions until it is told to shut down.
@@ -180,6 +186,7 @@ pub struct VoiceService {
     host: Arc<dyn Host>,
     shared: Shared,
     doors: door::Doors,
+    places: place::Places,
     shutdown: watch::Sender<bool>,
     connections: watch::Sender<usize>,
 }
@@ -191,6 +198,7 @@ impl VoiceService {
             host,
             shared,
             doors: door::Doors::default(),
+            places: place::Places::default(),
             shutdown: watch::Sender::new(false),
             connections: watch::Sender::new(0),
         })

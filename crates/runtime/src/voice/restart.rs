@@ -1,7 +1,7 @@
 //! Sessions whose process has ended: what each leaves in the store, and how a client that holds its token goes on in another.
 //! The token speaks for whoever shows it, but for one who names another user or shows to be another client, and not for a user who has signed in.
 
-use super::door::Living;
+use super::place::{Living, Place};
 use super::tokens::Tokens;
 use super::{Admission, Refusal, VoiceService, unix_ms};
 use crate::caller::{Acquaintance, Caller};
@@ -45,6 +45,18 @@ pub(super) struct Before {
     pub(super) living: Living,
     /// Who came with the token, as far as that shows itself.
     pub(super) bearer: Option<ClientId>,
+}
+
+impl Before {
+    /// For a session that begins as itself.
+    pub(super) fn nothing(place: Place, admission: &Admission) -> Self {
+        Self {
+            restored: None,
+            tokens: Tokens::first(&admission.resume_token, None),
+            living: place.living(admission),
+            bearer: None,
+        }
+    }
 }
 
 pub(super) type TakingUp = Pin<Box<dyn Future<Output = Result<TakenUp, Refusal>> + Send>>;
@@ -95,6 +107,7 @@ pub(super) async fn take_up(
     start: Start,
 ) -> Result<TakenUp, Refusal> {
     let (found, body) = left_to(&service, &caller, token, &start).await?;
+    let place = Place::take(&service)?;
     let mut snapshot = body.snapshot.into_owned();
     let bearer = caller.keeper().cloned().or(body.bearer);
     let caller = in_the_name_of(body.client_id, caller);
@@ -118,7 +131,7 @@ pub(super) async fn take_up(
     let identity = SessionIdentity::of(caller.client_id.clone(), session);
     let tokens = Tokens::first(&admission.resume_token, Some(token));
     // From the moment that the store has it, the shown token leads to this session, which is not to be taken from itself.
-    let living = Living::of(&service, &session.session_id);
+    let living = place.living(&admission);
     let take_over = TakeOver {
         token_hash: token,
         before: found.session_id.clone(),
@@ -161,7 +174,7 @@ async fn left_to(
     let found = service.shared.store.snapshot(token, unix_ms()).wait().await;
     let found = found.map_err(|error| unavailable(&error))?;
     let found = found.ok_or_else(unknown)?;
-    if service.doors.knows(&found.session_id) {
+    if service.places.knows(&found.session_id) {
         return Err(unknown());
     }
     let body: Body<'static> = serde_json::from_slice(found.body.expose()).map_err(|_| unknown())?;

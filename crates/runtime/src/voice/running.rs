@@ -6,9 +6,10 @@ mod provider_input;
 
 use super::client_side::ClientSide;
 use super::confirm::Waiting;
-use super::door::{Door, Living, Owner, Visit};
+use super::door::{Door, Owner, Visit};
 use super::link::{Link, Progress, Wanted};
 use super::missed::{Missed, started_message};
+use super::place::Living;
 use super::restart::{self, Before};
 use super::saving::Saving;
 use super::tokens::Tokens;
@@ -67,7 +68,7 @@ impl Running {
         service: Arc<VoiceService>,
         caller: Caller,
         admission: Admission,
-        before: Option<Before>,
+        before: Before,
         client: &mut ClientSide,
         now: Instant,
     ) -> Box<Self> {
@@ -84,12 +85,7 @@ impl Running {
             tokens,
             living,
             bearer,
-        } = before.unwrap_or_else(|| Before {
-            restored: None,
-            tokens: Tokens::first(&admission.resume_token, None),
-            living: Living::of(&service, &session.session_id),
-            bearer: None,
-        });
+        } = before;
         service.doors.open(*tokens.current(), door.clone());
         client.say(&started_message(&session, &admission.resume_token));
         tracing::info!(session = %session.session_id, "a voice session begins");

@@ -19,6 +19,7 @@ mod http_client;
 mod journal;
 mod left_behind;
 mod metrics;
+mod places;
 mod provider_faults;
 mod provider_loss;
 mod provider_switch;

@@ -103,10 +103,19 @@ impl VoiceClient {
 
     /// What `started` says; `None` where an error comes in its place.
     pub(crate) async fn started_or_refused(&mut self) -> Option<Value> {
+        let answer = self.answer_to_start().await;
+        (answer["type"] == "started").then_some(answer)
+    }
+
+    /// What `started` says, or the error that comes in its place.
+    pub(crate) async fn answer_to_start(&mut self) -> Value {
         loop {
             match self.next().await {
-                Event::Message(message) if message["type"] == "started" => return Some(message),
-                Event::Message(message) if message["type"] == "error" => return None,
+                Event::Message(message)
+                    if message["type"] == "started" || message["type"] == "error" =>
+                {
+                    return message;
+                }
                 Event::Message(_) => {}
                 Event::Closed(code) => panic!("closed with {code} before a session or an error"),
             }

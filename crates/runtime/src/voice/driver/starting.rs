@@ -5,6 +5,7 @@ use super::{Driver, Stage};
 use crate::caller::Caller;
 use crate::client_protocol::{AudioMode, ServerMessage, Start};
 use crate::ids::token_hash;
+use crate::voice::place::Place;
 use crate::voice::restart::{self, Before, TakenUp};
 use crate::voice::running::Running;
 use crate::voice::{Admission, Refusal};
@@ -12,6 +13,9 @@ use std::task::{Context, Poll};
 use tokio::time::Instant;
 use windlass_session::client::ErrorCode;
 use windlass_tool::id::{ConversationId, UserId};
+
+/// From the registry of WebSocket close codes that IANA keeps.
+const TRY_AGAIN_LATER: u16 = 1013;
 
 impl Driver {
     pub(super) fn start(&mut self, start: Start, now: Instant) {
@@ -24,13 +28,21 @@ impl Driver {
             let hash = token_hash(token.expose());
             return self.resume(hash, start, now);
         }
-        match self
-            .make_room(&start)
-            .and_then(|()| self.service.host.start(&self.caller, start))
-        {
-            Ok(admission) => self.begin(self.caller.clone(), admission, None, audio, now),
+        match self.new_session(start) {
+            Ok((admission, before)) => {
+                self.begin(self.caller.clone(), admission, before, audio, now);
+            }
             Err(refusal) => self.refuse(refusal, now),
         }
+    }
+
+    /// A session that begins as itself, where there is room for one.
+    fn new_session(&self, start: Start) -> Result<(Admission, Before), Refusal> {
+        self.make_room(&start)?;
+        let place = Place::take(&self.service)?;
+        let admission = self.service.host.start(&self.caller, start)?;
+        let before = Before::nothing(place, &admission);
+        Ok((admission, before))
     }
 
     /// Ends the session that the conversation has had, where its client has left it and begins anew.
@@ -94,7 +106,7 @@ impl Driver {
                 admission,
                 before,
             }) => {
-                self.begin(caller, admission, Some(before), audio, now);
+                self.begin(caller, admission, before, audio, now);
                 if let Some(reading) = self.client.socket().already_read() {
                     self.read(reading, now);
                 }
@@ -115,11 +127,12 @@ impl Driver {
         &mut self,
         caller: Caller,
         admission: Admission,
-        before: Option<Before>,
+        before: Before,
         audio: AudioMode,
         now: Instant,
     ) {
         self.client.audio = audio;
+        self.lease = None;
         self.stage = Stage::Running(Running::begin(
             self.service.clone(),
             caller,
@@ -145,8 +158,10 @@ impl Driver {
                 self.close(1000, "", now);
             }
             Refusal::Error { code, message } => {
+                let is_full = code == ErrorCode::Overloaded;
                 self.client.error(code, message);
-                self.close(1008, code.as_str(), now);
+                let close_code = if is_full { TRY_AGAIN_LATER } else { 1008 };
+                self.close(close_code, code.as_str(), now);
             }
         }
     }

@@ -309,6 +309,7 @@ impl Stage {
             stream: Box::new(ours),
             already_read: Vec::new(),
             caller: Caller::known(ClientId::new("client-1")),
+            lease: Box::new(()),
         };
         let served = tokio::spawn(service.clone().serve(connection));
         Self {
@@ -359,11 +360,22 @@ impl Stage {
     }
 
     async fn served_to(&self, caller: Caller) -> (Peer, JoinHandle<()>) {
+        self.served_with(caller, Box::new(())).await
+    }
+
+    /// A connection that is gone from those that wait to begin once nobody holds the lease.
+    pub(crate) async fn client_with(&self, lease: Arc<()>) -> Peer {
+        let caller = Caller::known(ClientId::new("client-1"));
+        self.served_with(caller, Box::new(lease)).await.0
+    }
+
+    async fn served_with(&self, caller: Caller, lease: Box<dyn Send>) -> (Peer, JoinHandle<()>) {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let connection = Connection {
             stream: Box::new(ours),
             already_read: Vec::new(),
             caller,
+            lease,
         };
         let served = tokio::spawn(self.service.clone().serve(connection));
         (Peer::over(theirs, protocol::Role::Client).await, served)
