@@ -14,6 +14,8 @@ const WAITING_FRAMES_MAX = 100;
 // Two seconds of microphone: a network that is further behind than that gets no more until it has caught up.
 const BUFFERED_BYTES_MAX = 64_000;
 const STORAGE_KEY = "windlass.session";
+/** Refusals of a server that may take the same token a moment later. */
+const PASSING_REFUSALS = new Set(["overloaded", "internal", "shutting_down"]);
 
 /** The session of this tab that a reload may take up again, or null. */
 export function rememberedSession() {
@@ -146,12 +148,26 @@ export class Connection {
     if (message.type === "connected") learnServerTime(message.timestamp);
     if (message.type === "pong") return;
     if (message.type === "error" && this.#isResuming && this.state !== "live" && message.code !== "provider_auth") {
-      // The session is gone. Its conversation may go on in a new one.
-      this.open(this.#kept?.conversationId ? { conversationId: this.#kept.conversationId } : null);
+      this.#notResumed(message);
       return;
     }
     if (message.type === "started") this.#started(message);
     else this.onMessage(message);
+  }
+
+  #notResumed(refusal) {
+    if (PASSING_REFUSALS.has(refusal.code)) {
+      // Who asks in vain to the end is told why.
+      if (this.#isTimeLeft) this.#lost();
+      else this.onMessage(refusal);
+      return;
+    }
+    // The session is gone. Its conversation may go on in a new one.
+    this.open(this.#kept?.conversationId ? { conversationId: this.#kept.conversationId } : null);
+  }
+
+  get #isTimeLeft() {
+    return Date.now() - this.#lostAt <= GRACE_MS;
   }
 
   #started(message) {
@@ -179,7 +195,7 @@ export class Connection {
     this.#drop();
     if (this.isClosed) return;
     if (this.state === "live") this.#lostAt = Date.now();
-    if (Date.now() - this.#lostAt > GRACE_MS) {
+    if (!this.#isTimeLeft) {
       this.#setState("lost");
       return;
     }
