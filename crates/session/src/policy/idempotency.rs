@@ -198,6 +198,24 @@ impl Deliveries {
         }
     }
 
+    /// The effects that ended with answers of this kind.
+    pub(crate) fn settled_with(
+        &self,
+        is_meant: impl Fn(&Effect, &Settled) -> bool,
+    ) -> Vec<EffectId> {
+        let effects = self.effects.iter().map(|(_, effect)| effect);
+        let meant = effects.filter(|effect| match &effect.state {
+            EffectState::Settled { settled, .. } => is_meant(effect, settled),
+            EffectState::Open(_)
+            | EffectState::Asked(_)
+            | EffectState::Failed
+            | EffectState::Declined { .. } => false,
+        });
+        meant
+            .filter_map(|effect| effect.effect_id.clone())
+            .collect()
+    }
+
     /// Whether the model has an answer that says this of the effect.
     pub(crate) fn has_answered(&self, effect_id: &EffectId, state: &EffectState) -> bool {
         self.effects.iter().any(|(_, effect)| match &effect.state {

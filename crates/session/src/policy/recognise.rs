@@ -188,15 +188,8 @@ impl Session {
             }
             return Some(call);
         }
-        let known = call
-            .fingerprint
-            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
-        if let Some(EffectState::Settled {
-            answer_reached_model,
-            ..
-        }) = known.map(|effect| &mut effect.state)
-        {
-            *answer_reached_model = true;
+        if let Some(effect_id) = effect_id.filter(|_| !was_answered) {
+            self.tell_in_this_turn(effect_id);
         }
         let rule = DuplicateRule::SameEffectFinished;
         self.replay(&call.slot(), &earlier.settled, true, rule, out);

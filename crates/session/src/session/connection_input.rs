@@ -257,6 +257,10 @@ impl Session {
             self.end_turn(true, out);
         } else {
             self.connection.unanswered = Some(words);
+            let done = self
+                .deliveries
+                .settled_with(|_, settled| settled.turn == number);
+            self.put_again(done);
         }
     }
 

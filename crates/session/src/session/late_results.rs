@@ -187,8 +187,9 @@ impl Session {
         let mut responses = Vec::with_capacity(late.len());
         for told in late {
             let Late { slot, settled, .. } = &told;
-            // It may be read together with the user's next words only, which may wish for just that: rule D4 holds as long.
-            self.unsettled.just_told.extend(settled.effect_id.clone());
+            if let Some(effect_id) = settled.effect_id.clone() {
+                self.tell_in_this_turn(effect_id);
+            }
             self.note_reading(settled, out);
             self.turns.expect_continuation(slot.turn);
             responses.push(ModelToolResponse {

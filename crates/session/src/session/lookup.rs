@@ -165,12 +165,14 @@ impl Session {
         let Some(EffectState::Settled {
             settled,
             answer_reached_model,
-        }) = known.map(|effect| &mut effect.state)
+        }) = known.map(|effect| &effect.state)
         else {
             return self.refuse_without_store(call, out);
         };
-        *answer_reached_model = true;
-        let settled = settled.clone();
+        let (settled, was_answered) = (settled.clone(), *answer_reached_model);
+        if let Some(effect_id) = settled.effect_id.clone().filter(|_| !was_answered) {
+            self.tell_in_this_turn(effect_id);
+        }
         self.answer_with(&call, &settled, out);
     }
 

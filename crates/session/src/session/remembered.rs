@@ -100,6 +100,23 @@ impl Session {
         is_unconfirmed || self.deliveries.has_answered(effect_id, state)
     }
 
+    /// The model is told what became of an effect. Until it has had a turn with that, nothing that it asks for is a second wish:
+    /// what it is told may be read together with the user's next words only, and with other calls that are on their way.
+    pub(crate) fn tell_in_this_turn(&mut self, effect_id: EffectId) {
+        let just_told = &mut self.unsettled.just_told;
+        if !just_told.contains(&effect_id) {
+            just_told.push(effect_id);
+        }
+    }
+
+    /// A question is put to a model again that may know nothing of what came of it so far.
+    pub(super) fn put_again(&mut self, effects: Vec<EffectId>) {
+        for effect_id in effects {
+            self.deliveries.note_reach(&effect_id, false);
+            self.tell_in_this_turn(effect_id);
+        }
+    }
+
     /// The model has had a turn since it was told: what it asks for from here on, it asks for in the knowledge of that.
     pub(super) fn has_had_a_turn(&mut self) {
         for effect_id in std::mem::take(&mut self.unsettled.just_told) {
@@ -221,4 +238,49 @@ pub(super) fn put_in_order(entries: &mut [LedgerEntry]) {
         let newest = newest.get(&(entry.fingerprint, line)).copied();
         (newest, line, input, entry.reserved_at_unix_ms)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(entries: &[(&str, u8, u64, Option<u64>, u64)]) -> Vec<String> {
+        let mut entries: Vec<_> = entries
+            .iter()
+            .map(|(effect, wish, input, line, at)| LedgerEntry {
+                fingerprint: [*wish; 32],
+                effect_id: EffectId::new(*effect),
+                tool: ToolId::parse("write").unwrap(),
+                state: OutcomeState::Succeeded,
+                response: None,
+                is_answered: true,
+                is_under_way: false,
+                reserved_at_unix_ms: *at,
+                wish: Wish {
+                    input: *input,
+                    message: None,
+                    line: *line,
+                },
+            })
+            .collect();
+        put_in_order(&mut entries);
+        let names = entries.iter().map(|entry| entry.effect_id.to_string());
+        names.collect()
+    }
+
+    #[test]
+    fn the_newest_of_each_wish_is_last_whatever_the_clock_was_set_to() {
+        // The clock was set back between the two.
+        let set_back = [("new", 1, 3, Some(5), 100), ("old", 1, 1, Some(5), 900)];
+        assert_eq!(order(&set_back), ["old", "new"]);
+        // Of two sessions nothing but the clock tells.
+        let sessions = [("new", 1, 1, Some(6), 900), ("old", 1, 3, Some(5), 100)];
+        assert_eq!(order(&sessions), ["old", "new"]);
+        let wishes = [
+            ("a2", 1, 2, Some(5), 300),
+            ("b", 2, 9, Some(5), 200),
+            ("a1", 1, 1, Some(5), 250),
+        ];
+        assert_eq!(order(&wishes), ["b", "a1", "a2"]);
+    }
 }

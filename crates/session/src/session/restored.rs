@@ -138,6 +138,13 @@ impl Session {
         );
         self.end_if_due(out);
         self.remember_ledger(effects.clone(), out);
+        if self.connection.unanswered.is_some() {
+            let asked = self.turns.inputs();
+            let done = self
+                .deliveries
+                .settled_with(|effect, _| effect.wish.input == asked);
+            self.put_again(done);
+        }
         for entry in effects
             .iter()
             .filter(|entry| is_untold(entry) && !entry.is_under_way && is_its_own(entry))

@@ -2,7 +2,11 @@
 
 use crate::harness::{Bench, check};
 use expect_test::expect;
-use windlass_session::io::{Input, ReservationError};
+use std::sync::Arc;
+use windlass_session::io::{Input, Reservation, ReservationError, ReservationRefusal};
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_tool::id::CallNumber;
+use windlass_tool::intent::Intent;
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -417,4 +421,32 @@ fn the_ledger_learns_what_the_model_has_heard_and_not_what_was_sent_into_nothing
             client: Assistant piece "yes"
         "#]],
     );
+}
+
+#[test]
+fn what_another_run_of_the_effect_asked_of_its_session_is_not_carried_out_again() {
+    let (mut bench, _) = Bench::new(Mode::Voice);
+    bench.line("connected 1");
+    bench.line("ready");
+    bench.line("store slow");
+    bench.line("text write it");
+    bench.line(r#"calls function-call-1 write {"text":"a"}"#);
+    let response = ToolResponse {
+        outcome: Outcome::Success {
+            data: None,
+            content: Vec::new(),
+        },
+        intents: vec![Intent::SuppressAudio { value: true }],
+        meta: meta_without_tool("write", "1.0.0".into(), 0),
+    };
+    let said = bench.step(Input::Reserved(Reservation {
+        call: CallNumber(1),
+        outcome: Err(ReservationRefusal::Done(Some(Arc::new(response)))),
+    }));
+    expect![[r#"
+        call-1 finished
+        to model: function-call-1 ok 
+        client: ToolsComplete { tool_count: 1 }
+    "#]]
+    .assert_eq(&said);
 }

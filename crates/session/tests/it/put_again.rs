@@ -225,3 +225,44 @@ fn a_failure_that_answers_a_call_here_is_not_told_once_more_for_one_of_an_earlie
         "#]],
     );
 }
+
+#[test]
+fn a_repeat_under_an_id_that_was_taken_back_leaves_its_result_to_be_told() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: ToolsComplete { tool_count: 1 }
+            > ready
+            client: Reconnected
+            to model: text "write it"
+            > cancel other-call-1
+            > calls other-call-1 write {"text":"a"}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            client: ToolsComplete { tool_count: 1 }
+            > says One moment.
+            client: Assistant piece "One moment."
+            > generated
+            > done
+            client: Assistant said "One moment."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 1 }
+            to model: late write ok {"x":1}
+            > wait 1000
+        "#]],
+    );
+}

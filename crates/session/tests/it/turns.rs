@@ -1,7 +1,9 @@
 //! What begins a turn, and what ends it, once.
 
-use crate::harness::check;
+use crate::harness::{check, check_with};
 use expect_test::expect;
+use std::sync::Arc;
+use windlass_session::model::{CallSupport, ModelProfile};
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -309,6 +311,46 @@ fn silence_after_a_result_is_counted() {
             client: Assistant said "late"
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_given_behind_words_that_trail_is_still_to_be_spoken_of_in_its_turn() {
+    check_with(
+        Mode::Voice,
+        |config| {
+            config.profile = Arc::new(ModelProfile {
+                calls: CallSupport::NonBlockingOnly,
+                ..(*config.profile).clone()
+            });
+        },
+        expect![[r#"
+            > text hello
+            turn 1 started
+            to model: text "hello"
+            > calls function-call-1 search {"query":"a"}
+            client: ModelGenerating
+            call-1 clamped top_k 5 to 3
+            start call-1 search {"query":"a","top_k":3}
+            > generated
+            > done
+            turn 1 ended: calls 1 retrieval 1 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > says Let me see.
+            client: Assistant piece "Let me see."
+            > returns 1 {"x":1}
+            call-1 finished
+            to model: function-call-1 WhenIdle ok quoted {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > done
+            client: ModelGenerating
+            client: Assistant said "Let me see."
+            client: TurnComplete { turn: 1 }
+            > calls function-call-2 search {"query":"b"}
+            client: ModelGenerating
+            call-2 clamped top_k 5 to 3
+            start call-2 search {"query":"b","top_k":3}
         "#]],
     );
 }

@@ -257,3 +257,38 @@ fn what_another_session_has_told_itself_meanwhile_is_no_news() {
         "#]],
     );
 }
+
+#[test]
+fn what_a_call_of_this_session_was_answered_with_is_no_news_from_the_ledger() {
+    check_from_the_beginning(
+        Mode::Text,
+        expect![[r#"
+            > ledger running effect-7 write {"text":"a"}
+            > connected 1
+            > ready
+            await effect-7 for call-1
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > lookup finds nothing happened
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            look up effect-7 of write
+            record effect-7 Failed
+            call-2 settled effect-7: false
+            reserve call-2 write as effect-7
+            start call-2 write (effect-7) {"text":"a"}
+            > returns 2 {"x":1}
+            record effect-7 Succeeded
+            call-2 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > awaited 1 unheard effect-7 write {"text":"a"}
+            > generated
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > wait 1000
+        "#]],
+    );
+}
