@@ -1,5 +1,5 @@
-//! Why a request to a text model failed, read from whatever its server answered: one type for every provider, so that
-//! retries and fallbacks are decided in one place. Decides nothing itself, knows no clock, and lets no secret through.
+//! Why a request to a model failed, read from whatever its server answered: one type for every provider, so that retries
+//! and fallbacks of text, and what a live connection's refusal means, are decided in one place. Decides nothing itself, knows no clock, and lets no secret through.
 
 mod hidden;
 mod retry_after;
@@ -53,6 +53,14 @@ pub enum FailureClass {
     ServerFault,
     /// What came is not the protocol.
     Protocol,
+}
+
+impl FailureClass {
+    /// What an answer means that refuses a request, or the upgrade to a live connection: its status, and its body, which need
+    /// not be JSON and may be cut short.
+    pub fn of_refusal(status: u16, body: &[u8]) -> Self {
+        Said::of_body(body).class(Some(status))
+    }
 }
 
 impl fmt::Display for FailureClass {
@@ -130,9 +138,7 @@ impl Failure {
 
     /// A request that was refused: its status and headers, and its body, which need not be JSON.
     pub(crate) fn of_response(head: &ResponseHead<'_>, body: &[u8], rule: RetryRule) -> Self {
-        let body: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
-        let said = Said::of(&body).unwrap_or_default();
-        let mut failure = Self::classified(Some(head.status), said, rule);
+        let mut failure = Self::classified(Some(head.status), Said::of_body(body), rule);
         if failure.message.is_empty() {
             "the answer holds no error in JSON".clone_into(&mut failure.message);
         }
@@ -200,6 +206,12 @@ const MESSAGE_CHARACTERS_MAX: usize = 300;
 const NAME_CHARACTERS_MAX: usize = 120;
 
 impl Said {
+    /// Nothing where the body is no error in JSON.
+    fn of_body(body: &[u8]) -> Self {
+        let body: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
+        Self::of(&body).unwrap_or_default()
+    }
+
     /// Reads `{"error": {…}}`, `{"error": "…"}`, a list of such (the Gemini compatibility layer), `{"object": "error", …}`
     /// (Mistral) and `{"detail": …}` (FastAPI servers).
     fn of(body: &Value) -> Option<Self> {

@@ -5,6 +5,7 @@ use crate::transport::websocket::{ConnectError, Socket};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
+use windlass_provider::failure::FailureClass;
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
 use windlass_session::session::SessionConfig;
 use windlass_tool::sensitive::Sensitive;
@@ -87,10 +88,22 @@ pub trait LiveProvider: Send + Sync {
 /// What a failed connection means to the session.
 pub fn lost_reason(error: &ConnectError) -> LostReason {
     match error {
-        ConnectError::Refused {
-            status: 401 | 403, ..
-        } => LostReason::Unauthorized,
-        ConnectError::Refused { status, .. } => LostReason::Refused { status: *status },
+        ConnectError::Refused { status, body, .. } => {
+            match FailureClass::of_refusal(*status, body.expose()) {
+                FailureClass::Auth => LostReason::Unauthorized,
+                FailureClass::InvalidRequest
+                | FailureClass::ContextTooLong
+                | FailureClass::NotFound
+                | FailureClass::RateLimited
+                | FailureClass::QuotaExhausted
+                | FailureClass::Conflict
+                | FailureClass::Cancelled
+                | FailureClass::Timeout
+                | FailureClass::Overloaded
+                | FailureClass::ServerFault
+                | FailureClass::Protocol => LostReason::Refused { status: *status },
+            }
+        }
         ConnectError::Timeout { .. } => LostReason::SetupTimeout,
         ConnectError::Address { .. }
         | ConnectError::Name { .. }
@@ -106,16 +119,43 @@ pub fn lost_reason(error: &ConnectError) -> LostReason {
 mod tests {
     use super::*;
 
+    const KEY_NOT_VALID: &str = r#"{"error": {"code": 400, "status": "INVALID_ARGUMENT",
+        "message": "API key not valid. Please pass a valid API key.",
+        "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}}"#;
+
     #[test]
     fn a_refused_key_is_told_from_a_provider_that_is_busy() {
-        for (status, reason) in [
-            (401, LostReason::Unauthorized),
-            (403, LostReason::Unauthorized),
-            (429, LostReason::Refused { status: 429 }),
-            (500, LostReason::Refused { status: 500 }),
+        let refused = |status| LostReason::Refused { status };
+        for (status, body, reason) in [
+            (401, "", LostReason::Unauthorized),
+            (403, "", LostReason::Unauthorized),
+            (400, KEY_NOT_VALID, LostReason::Unauthorized),
+            (
+                400,
+                r#"{"error": {"code": "invalid_api_key", "message": "Incorrect API key provided: sk-x."}}"#,
+                LostReason::Unauthorized,
+            ),
+            (400, "", refused(400)),
+            (400, "no JSON, whatever it says of an API key", refused(400)),
+            (
+                400,
+                r#"{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "Unknown model"}}"#,
+                refused(400),
+            ),
+            (429, "", refused(429)),
+            (500, KEY_NOT_VALID, refused(500)),
         ] {
-            let host = "provider".to_owned();
-            assert_eq!(lost_reason(&ConnectError::Refused { host, status }), reason);
+            let error = ConnectError::Refused {
+                host: "provider".to_owned(),
+                status,
+                body: Sensitive(body.as_bytes().to_vec()),
+            };
+            assert_eq!(lost_reason(&error), reason, "{status} {body}");
+            let shown = format!("{error} {error:?}");
+            assert!(
+                !shown.contains("sk-x") && !shown.contains("valid"),
+                "{shown}"
+            );
         }
     }
 }

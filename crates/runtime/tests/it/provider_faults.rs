@@ -5,18 +5,29 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 use windlass_runtime::transport::websocket::ConnectError;
 
-fn refused(status: u16) -> Option<ConnectError> {
-    let host = "provider".to_owned();
-    Some(ConnectError::Refused { host, status })
+fn refused(status: u16, body: &str) -> Option<ConnectError> {
+    Some(ConnectError::Refused {
+        host: "provider".to_owned(),
+        status,
+        body: body.as_bytes().to_vec().into(),
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_cannot_be_reached_is_named_to_the_client() {
     for (provider_refuses, code) in [
-        (refused(401), "provider_auth"),
-        (refused(403), "provider_auth"),
-        (refused(429), "provider_unavailable"),
-        (refused(503), "provider_unavailable"),
+        (refused(401, ""), "provider_auth"),
+        (refused(403, ""), "provider_auth"),
+        (
+            refused(
+                400,
+                r#"{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}"#,
+            ),
+            "provider_auth",
+        ),
+        (refused(400, "no such setup"), "provider_unavailable"),
+        (refused(429, ""), "provider_unavailable"),
+        (refused(503, ""), "provider_unavailable"),
         (
             Some(ConnectError::Unreachable {
                 host: "provider".into(),

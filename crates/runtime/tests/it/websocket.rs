@@ -6,9 +6,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite;
+use windlass_runtime::codec::lost_reason;
 use windlass_runtime::transport::websocket::{
     ConnectError, Message, MessageLimits, Socket, SocketLimits, Target, connect,
 };
+use windlass_session::model::LostReason;
 
 const LIMITS: SocketLimits = SocketLimits {
     messages: MessageLimits {
@@ -19,37 +21,100 @@ const LIMITS: SocketLimits = SocketLimits {
     queued_bytes_max: 1 << 20,
 };
 
-/// The error of connecting to a server that reads one request and answers with these bytes.
-async fn refused(answer: &'static str) -> ConnectError {
+/// The error of connecting to a server that reads one request and answers with these pieces, each after the one before.
+async fn refused_in(pieces: Vec<String>, is_left_open: bool) -> ConnectError {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
+    let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
         let mut request = [0; 4_096];
         let _ = stream.read(&mut request).await;
-        let _ = stream.write_all(answer.as_bytes()).await;
+        for piece in pieces {
+            let _ = stream.write_all(piece.as_bytes()).await;
+            tokio::task::yield_now().await;
+        }
+        is_left_open.then_some(stream)
     });
     let target = Target {
         url: format!("ws://{address}/live?key=secret"),
         headers: Vec::new(),
     };
-    connect(&target, LIMITS, Duration::from_secs(20))
+    let error = connect(&target, LIMITS, Duration::from_secs(20))
         .await
         .err()
-        .expect("the server refuses")
+        .expect("the server refuses");
+    // The server's side of the connection has to live for as long as the client's.
+    drop(server.await);
+    error
+}
+
+async fn refused(answer: &str) -> ConnectError {
+    refused_in(vec![answer.to_owned()], false).await
 }
 
 #[tokio::test]
 async fn an_upgrade_that_is_refused_says_how() {
-    for (answer, status) in [
-        ("HTTP/1.1 401 Unauthorized\r\n\r\n", 401),
-        ("HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno", 403),
-        ("HTTP/1.1 429 Too Many Requests\r\n\r\n", 429),
-        ("HTTP/1.1 200 OK\r\n\r\n", 200),
+    for (answer, status, said) in [
+        ("HTTP/1.1 401 Unauthorized\r\n\r\n", 401, ""),
+        (
+            "HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno!",
+            403,
+            "no",
+        ),
+        ("HTTP/1.1 429 Too Many Requests\r\n\r\nlater", 429, "later"),
+        ("HTTP/1.1 200 OK\r\n\r\n", 200, ""),
     ] {
         let error = refused(answer).await;
         let host = "127.0.0.1".to_owned();
-        assert_eq!(error, ConnectError::Refused { host, status });
+        let body = said.as_bytes().to_vec().into();
+        assert_eq!(error, ConnectError::Refused { host, status, body });
+    }
+}
+
+/// What Google answers where the key is wrong.
+const KEY_NOT_VALID: &str = r#"{
+  "error": {
+    "code": 400,
+    "message": "API key not valid. Please pass a valid API key.",
+    "status": "INVALID_ARGUMENT",
+    "details": [
+      {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "API_KEY_INVALID",
+        "domain": "googleapis.com"
+      }
+    ]
+  }
+}"#;
+
+#[tokio::test]
+async fn a_key_that_is_refused_as_a_bad_request_is_known_as_that() {
+    let head = "HTTP/1.1 400 Bad Request\r\n";
+    let length = format!("{head}content-length: {}\r\n\r\n", KEY_NOT_VALID.len());
+    let (first, second) = KEY_NOT_VALID.split_at(40);
+    let chunks = format!(
+        "{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{first}\r\n{:x}\r\n",
+        first.len(),
+        second.len()
+    );
+    for (pieces, is_left_open) in [
+        (vec![format!("{length}{KEY_NOT_VALID}")], true),
+        (vec![length, first.to_owned(), second.to_owned()], true),
+        (
+            vec![
+                chunks,
+                second.to_owned(),
+                "\r\n0\r\n".to_owned(),
+                "\r\n".to_owned(),
+            ],
+            true,
+        ),
+        (vec![format!("{head}\r\n{first}"), second.to_owned()], false),
+    ] {
+        let error = refused_in(pieces.clone(), is_left_open).await;
+        assert_eq!(lost_reason(&error), LostReason::Unauthorized, "{pieces:?}");
+        assert!(!format!("{error} {error:?}").contains("API"), "{error:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! shows a URL's query or a header's value, because keys travel there.
 
 use super::frame::Role;
+use super::refusal;
 use super::socket::{Socket, SocketLimits};
 use crate::transport::Stream;
 use http::header::{HeaderName, HeaderValue};
@@ -12,10 +13,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::handshake::client::{Response, generate_key};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::handshake::machine::TryParse;
+use windlass_tool::sensitive::Sensitive;
 
 /// The longest answer to an upgrade that is read.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
@@ -55,7 +58,12 @@ pub enum ConnectError {
     #[error("no trusted connection to {host}: {problem}")]
     Tls { host: String, problem: String },
     #[error("{host} refused the upgrade with HTTP status {status}")]
-    Refused { host: String, status: u16 },
+    Refused {
+        host: String,
+        status: u16,
+        /// What the server said about it, as far as it was read. It may quote a key.
+        body: Sensitive<Vec<u8>>,
+    },
     #[error("{host} did not answer the upgrade properly: {problem}")]
     Upgrade { host: String, problem: String },
     #[error("{host} did not answer within {} s", .after.as_secs())]
@@ -78,17 +86,28 @@ pub async fn connect(
     timeout: Duration,
 ) -> Result<Socket, ConnectError> {
     let address = Address::parse(&target.url)?;
-    let opening = async {
+    let deadline = Instant::now() + timeout;
+    let asking = async {
         let stream = open(&address).await?;
-        upgrade(&address, &target.headers, stream, limits).await
+        ask(&address, &target.headers, stream).await
     };
-    match tokio::time::timeout(timeout, opening).await {
-        Ok(outcome) => outcome,
+    match timeout_at(deadline, asking).await {
+        Ok(answered) => answered?.socket(address.host, limits, deadline).await,
         Err(_) => Err(ConnectError::Timeout {
             host: address.host,
             after: timeout,
         }),
     }
+}
+
+/// A server that has answered the upgrade in some way.
+struct Answered {
+    stream: Box<dyn Stream>,
+    /// Of the request that was answered.
+    key: String,
+    response: Response,
+    /// What has come behind the head.
+    behind: Vec<u8>,
 }
 
 /// Opens the byte stream: name, TCP, and TLS where the address wants it.
@@ -208,12 +227,12 @@ fn tls_configuration() -> Result<Arc<rustls::ClientConfig>, String> {
         .clone()
 }
 
-async fn upgrade(
+/// Asks for the upgrade and reads the head of the answer.
+async fn ask(
     address: &Address,
     headers: &[(HeaderName, HeaderValue)],
     mut stream: Box<dyn Stream>,
-    limits: SocketLimits,
-) -> Result<Socket, ConnectError> {
+) -> Result<Answered, ConnectError> {
     let refuse = |problem: String| ConnectError::Upgrade {
         host: address.host.clone(),
         problem,
@@ -224,27 +243,50 @@ async fn upgrade(
     stream.write_all(&request).await.map_err(broken)?;
     stream.flush().await.map_err(broken)?;
     let mut bytes = Vec::with_capacity(1_024);
-    let (used, response) = loop {
+    loop {
         if stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
             return Err(refuse("the connection ended".to_owned()));
         }
         let parsed = Response::try_parse(&bytes).map_err(|error| refuse(error.to_string()))?;
-        if let Some(parsed) = parsed {
-            break parsed;
+        if let Some((used, response)) = parsed {
+            bytes.drain(..used);
+            return Ok(Answered {
+                stream,
+                key,
+                response,
+                behind: bytes,
+            });
         }
         if bytes.len() > ANSWER_BYTES_MAX {
             return Err(refuse("the answer is too long".to_owned()));
         }
-    };
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Err(ConnectError::Refused {
-            host: address.host.clone(),
-            status: response.status().as_u16(),
-        });
     }
-    check_upgrade(response.headers(), &key).map_err(|problem| refuse(problem.to_owned()))?;
-    bytes.drain(..used);
-    Socket::new(stream, Role::Client, limits, bytes).map_err(broken)
+}
+
+impl Answered {
+    /// The socket, where the server has upgraded; else why not, before the deadline.
+    async fn socket(
+        mut self,
+        host: String,
+        limits: SocketLimits,
+        deadline: Instant,
+    ) -> Result<Socket, ConnectError> {
+        let (status, headers) = (self.response.status(), self.response.headers());
+        if status != StatusCode::SWITCHING_PROTOCOLS {
+            let body = refusal::read(&mut *self.stream, self.behind, headers, deadline).await;
+            return Err(ConnectError::Refused {
+                host,
+                status: status.as_u16(),
+                body,
+            });
+        }
+        let refuse = |problem: String| ConnectError::Upgrade { host, problem };
+        if let Err(problem) = check_upgrade(headers, &self.key) {
+            return Err(refuse(problem.to_owned()));
+        }
+        Socket::new(self.stream, Role::Client, limits, self.behind)
+            .map_err(|error| refuse(error.to_string()))
+    }
 }
 
 fn upgrade_request(address: &Address, headers: &[(HeaderName, HeaderValue)], key: &str) -> Vec<u8> {

@@ -3,6 +3,7 @@
 
 mod connect;
 mod frame;
+mod refusal;
 mod socket;
 
 pub(in crate::transport) use connect::{Address, open};
