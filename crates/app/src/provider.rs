@@ -43,17 +43,13 @@ impl Choice {
             ProviderKind::Auto if is_reachable => Ok(Self::GeminiLive),
             ProviderKind::Auto => Ok(Self::Demo),
             ProviderKind::GeminiLive if is_reachable => Ok(Self::GeminiLive),
-            ProviderKind::GeminiLive => Err(Failure::Failed(
-                "the provider gemini-live needs a key: set GEMINI_API_KEY, or choose the demo model with --provider demo"
-                    .to_owned(),
-            )),
+            ProviderKind::GeminiLive => Err(lacks_key(provider, "gemini-live", "GEMINI_API_KEY")),
             ProviderKind::OpenaiRealtime if provider.api_key.is_some() || provider.url.is_some() => {
                 Ok(Self::OpenaiRealtime)
             }
-            ProviderKind::OpenaiRealtime => Err(Failure::Failed(
-                "the provider openai-realtime needs a key: set OPENAI_API_KEY, or choose the demo model with --provider demo"
-                    .to_owned(),
-            )),
+            ProviderKind::OpenaiRealtime => {
+                Err(lacks_key(provider, "openai-realtime", "OPENAI_API_KEY"))
+            }
             ProviderKind::Demo if provider.url.is_some() => Err(Failure::Failed(
                 "the demo model runs inside this process and has no address: leave provider.url (--provider-url) out, \
                  or choose another provider"
@@ -70,6 +66,43 @@ impl Choice {
             Self::Demo => "demo",
         }
     }
+}
+
+fn lacks_key(provider: &Provider, name: &str, variable: &str) -> Failure {
+    let cure = match provider.is_named_variable_empty {
+        true => EMPTY_VARIABLE.to_owned(),
+        false => format!("set {variable}"),
+    };
+    Failure::Failed(format!(
+        "the provider {name} needs a key: {cure}, or choose the demo model with --provider demo"
+    ))
+}
+
+/// Not by its name: whoever puts the key itself there finds it in no log.
+const EMPTY_VARIABLE: &str =
+    "the environment variable that provider.api_key_env names is not set; set it";
+
+/// Why sessions by voice talk to the demo model, and what to do about it; `None` where they do not.
+pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String> {
+    match choice {
+        Choice::GeminiLive | Choice::OpenaiRealtime => return None,
+        Choice::Demo => {}
+    }
+    let what = "this is the demo model, rules without AI";
+    Some(match provider.kind {
+        ProviderKind::Demo => {
+            format!(
+                "provider.kind (--provider) is demo: {what}; choose gemini-live or openai-realtime for another"
+            )
+        }
+        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::OpenaiRealtime => {
+            let no_key = "no provider is configured";
+            match provider.is_named_variable_empty {
+                true => format!("{no_key}: {what}; {EMPTY_VARIABLE} for Gemini Live"),
+                false => format!("{no_key}: {what}; set GEMINI_API_KEY for Gemini Live"),
+            }
+        }
+    })
 }
 
 /// The model's id. The default is the provider's own.

@@ -61,7 +61,7 @@ pub struct Setup {
 /// A server that listens.
 pub struct Server {
     address: SocketAddr,
-    choice: Choice,
+    demo_notice: Option<String>,
     state: Arc<State>,
     accepting: JoinHandle<()>,
     over: channel::Sender<bool>,
@@ -135,7 +135,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let accepting = accept(port.listen()?, &state, &config, is_over);
     Ok(Server {
         address,
-        choice,
+        demo_notice: provider::demo_notice(&config.provider, choice),
         state,
         accepting,
         over,
@@ -254,7 +254,12 @@ impl Server {
 
     /// Whether the model is the demo model: rules, no AI.
     pub fn is_demo(&self) -> bool {
-        self.choice == Choice::Demo
+        self.demo_notice.is_some()
+    }
+
+    /// Why the model is the demo model, in one line that says how to have another; `None` where it is not.
+    pub fn demo_notice(&self) -> Option<&str> {
+        self.demo_notice.as_deref()
     }
 
     /// Tells every session that the server ends, waits until they have ended or their time is up, and stops listening.

@@ -56,10 +56,8 @@ async fn serve(setup: Setup, pace: &Pace) -> Result<(), Failure> {
 
 fn say_ready(server: &Server) {
     let address = server.address();
-    if server.is_demo() {
-        tracing::warn!(
-            "no provider is configured: this is the demo model, rules without AI; set GEMINI_API_KEY for Gemini Live"
-        );
+    if let Some(notice) = server.demo_notice() {
+        tracing::warn!("{notice}");
     }
     Printer.result(&format!("windlass is ready at http://{}", to_open(address)));
 }

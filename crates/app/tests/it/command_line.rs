@@ -62,6 +62,8 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
     let path = folder.path();
     fs::write(path.join("file"), "").unwrap();
     fs::write(path.join("odd.toml"), "[server]\nlissen = 1\n").unwrap();
+    let unset = "[provider]\nkind = \"gemini-live\"\napi_key_env = \"WINDLASS_TEST_UNSET\"\n";
+    fs::write(path.join("unset.toml"), unset).unwrap();
     let tools = root().join("tools").display().to_string();
     let kb = root().join("kb").display().to_string();
     let tools = tools.as_str();
@@ -90,6 +92,11 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
         (
             &["serve", "--provider", "gemini-live"],
             "windlass: the provider gemini-live needs a key: set GEMINI_API_KEY, or choose the demo model with --provider demo",
+        ),
+        (
+            &["serve", "--config", "unset.toml"],
+            "windlass: the provider gemini-live needs a key: the environment variable that provider.api_key_env names is \
+             not set; set it, or choose the demo model with --provider demo",
         ),
         (
             &[

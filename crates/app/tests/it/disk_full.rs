@@ -139,7 +139,7 @@ const LINES_OF_THE_LOG: [&str; 8] = [
     "knowledge base read",
     "tools built",
     "there is no prompts folder",
-    "no provider is configured",
+    "this is the demo model",
     "the store's disk is full",
     "the store is back and has what waited",
     "shutting down",

@@ -34,6 +34,39 @@ fn a_server_says_where_it_is_and_a_signal_ends_it() {
 }
 
 #[test]
+fn a_server_with_the_demo_model_says_why() {
+    const KEY: (&str, &str) = ("GEMINI_API_KEY", "a-key");
+    const FILE: &str = "[provider]\napi_key_env = \"STUDIO_KEY\"\n";
+    let chosen = "provider.kind (--provider) is demo: this is the demo model, rules without AI; choose gemini-live or openai-realtime for another";
+    let nothing = "no provider is configured: this is the demo model, rules without AI; set GEMINI_API_KEY for Gemini Live";
+    let unset = "no provider is configured: this is the demo model, rules without AI; the environment variable that \
+                 provider.api_key_env names is not set; set it for Gemini Live";
+    for (file, provider, variable, notice) in [
+        ("", "auto", ("GEMINI_API_KEY", ""), nothing),
+        ("", "demo", KEY, chosen),
+        ("", "demo", ("GEMINI_API_KEY", ""), chosen),
+        (FILE, "auto", ("STUDIO_KEY", ""), unset),
+        (FILE, "auto", ("OTHER_KEY", "a-key"), unset),
+        (FILE, "demo", ("STUDIO_KEY", ""), chosen),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("windlass.toml"), file).unwrap();
+        let mut server = command(folder.path());
+        server
+            .args(["serve", "--listen", "127.0.0.1:0", "--provider", provider])
+            .args(folders(&folder.path().join("data")))
+            .env(variable.0, variable.1);
+        let mut server = Running::start(&mut server);
+        server.address();
+        server.signal("-TERM");
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{log}");
+        let said: Vec<&str> = log.lines().filter(|line| line.contains("demo")).collect();
+        assert!(said.len() == 1 && said[0].ends_with(notice), "{log}");
+    }
+}
+
+#[test]
 fn a_port_that_another_program_has_is_said_in_a_line() {
     let folder = tempfile::tempdir().unwrap();
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -89,6 +89,8 @@ pub struct Provider {
     pub url: Option<ProviderUrl>,
     pub api_version: Option<Name>,
     pub api_key: Option<Secret>,
+    /// `provider.api_key_env` names a variable that holds nothing, and the key is nowhere else.
+    pub is_named_variable_empty: bool,
     pub ephemeral_token: Option<Secret>,
     /// Set where sessions go to Vertex AI.
     pub vertex: Option<Vertex>,
@@ -283,7 +285,8 @@ fn voice(values: &Values) -> Result<Voice, ConfigError> {
 }
 
 fn provider(values: &mut Values) -> Result<Provider, ConfigError> {
-    if let Some(variable) = set::<Name>(values, "provider.api_key_env")? {
+    let named = set::<Name>(values, "provider.api_key_env")?;
+    if let Some(variable) = &named {
         values.fall_back_to_variable("provider.api_key", variable.as_str())?;
     }
     // A key never goes to another company than the one that gave it.
@@ -296,12 +299,14 @@ fn provider(values: &mut Values) -> Result<Provider, ConfigError> {
     for variable in variables {
         values.fall_back_to_variable("provider.api_key", variable)?;
     }
+    let api_key: Option<Secret> = set(values, "provider.api_key")?;
     let provider = Provider {
         kind: values.need("provider.kind")?,
         model: values.need("provider.model")?,
         url: set(values, "provider.url")?,
         api_version: set(values, "provider.api_version")?,
-        api_key: set(values, "provider.api_key")?,
+        is_named_variable_empty: named.is_some() && api_key.is_none(),
+        api_key,
         ephemeral_token: set(values, "provider.ephemeral_token")?,
         vertex: vertex(values)?,
         temperature: set(values, "provider.temperature")?,
