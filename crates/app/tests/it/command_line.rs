@@ -234,7 +234,7 @@ fn the_effective_configuration_is_printed_with_origins_and_without_secrets() {
         run.problems,
         [
             "windlass: there is no setting for the environment variable WINDLASS_SERVER_PORT; \
-          the nearest one is WINDLASS_SERVER_LISTEN"
+          docs/configuration.md lists those that there are"
         ]
     );
 }

@@ -22,16 +22,21 @@ pub enum ConfigError {
         column: usize,
         problem: String,
     },
-    #[error("there is no key {key} ({origin}); the nearest one is {nearest}")]
+    #[error("there is no key {key} ({origin}); {}", known(.nearest.as_deref()))]
     UnknownKey {
         key: String,
         origin: Origin,
-        nearest: String,
+        /// `None` where none is like it.
+        nearest: Option<String>,
     },
     #[error(
-        "there is no setting for the environment variable {name}; the nearest one is {nearest}"
+        "there is no setting for the environment variable {name}; {}", known(.nearest.as_deref())
     )]
-    UnknownVariable { name: String, nearest: String },
+    UnknownVariable {
+        name: String,
+        /// `None` where none is like it.
+        nearest: Option<String>,
+    },
     #[error("the environment variable {name} is no UTF-8 text; set it anew or remove it")]
     VariableNotText { name: String },
     #[error(transparent)]
@@ -47,6 +52,13 @@ pub enum ConfigError {
     BadNamespace { key: String, bytes_max: usize },
     #[error("{key} is half a limit; set both calls and window_ms in it")]
     HalfRateLimit { key: String },
+}
+
+fn known(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("the nearest one is {nearest}"),
+        None => "docs/configuration.md lists those that there are".to_owned(),
+    }
 }
 
 /// A value that its key refuses.

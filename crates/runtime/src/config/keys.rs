@@ -232,6 +232,14 @@ impl Key {
         })
     }
 
+    /// What stands behind this key's section in the name of a variable that speaks of it: `LISTEN` of `WINDLASS_SERVER_LISTEN`.
+    pub(super) fn own_of_variable<'a>(&self, name: &'a str) -> Option<&'a str> {
+        let section = self.path.split('.').next().unwrap_or_default();
+        name.strip_prefix("WINDLASS_")?
+            .strip_prefix(section.to_ascii_uppercase().as_str())?
+            .strip_prefix('_')
+    }
+
     /// Whether a path is one of this key's.
     pub(super) fn matches(&self, path: &KeyPath) -> bool {
         self.beyond(path) == Some(0)
@@ -251,14 +259,13 @@ impl Key {
             .then(|| own.count())
     }
 
-    /// The key's path as far as a given one goes, with the user's own names in place of its stars.
-    pub(super) fn named_after(&self, path: &KeyPath) -> String {
-        let depth = path.segments().len();
-        let own = self.path.split('.').take(depth).enumerate();
-        let named = own.map(|(index, own)| match path.segments().get(index) {
-            Some(segment) if own == "*" => segment_text(segment),
-            _ => own.to_owned(),
+    /// The key's path, with the user's own names of a table in place of its stars, as far as the key leads through the table.
+    pub(super) fn named_after(&self, table: &KeyPath) -> String {
+        let mut names = table.segments().iter();
+        let own = self.path.split('.').map(|own| match names.next() {
+            Some(name) if own == "*" => segment_text(name),
+            Some(_) | None => own.to_owned(),
         });
-        named.collect::<Vec<_>>().join(".")
+        own.collect::<Vec<_>>().join(".")
     }
 }

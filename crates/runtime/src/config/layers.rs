@@ -4,6 +4,7 @@
 use super::FILE_NAME;
 use super::error::{BadValue, ConfigError};
 use super::keys::{Key, Kind, keys};
+use super::nearest;
 use super::path::KeyPath;
 use super::values::{Problem, Setting};
 use std::collections::BTreeMap;
@@ -12,7 +13,6 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
-use windlass_tool::registry::edit_distance;
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -229,17 +229,10 @@ impl Values {
     }
 
     fn unknown(&self, path: &KeyPath, origin: Origin) -> ConfigError {
-        let key = path.to_string();
-        let nearest = self
-            .keys
-            .iter()
-            .map(|known| known.named_after(path))
-            .min_by_key(|known| edit_distance(known, &key))
-            .unwrap_or_default();
         ConfigError::UnknownKey {
-            key,
+            key: path.to_string(),
             origin,
-            nearest,
+            nearest: nearest::key(&self.keys, path),
         }
     }
 
@@ -275,22 +268,15 @@ impl Values {
 
     /// A variable that speaks of one of our sections is a slip; other programs may have named theirs after us.
     fn refuse_or_ignore(&mut self, name: String) -> Result<(), ConfigError> {
-        let is_ours = self.keys.iter().any(|key| {
-            let section = key.path.split('.').next().unwrap_or_default();
-            name.strip_prefix("WINDLASS_")
-                .and_then(|rest| rest.strip_prefix(section.to_ascii_uppercase().as_str()))
-                .is_some_and(|rest| rest.starts_with('_'))
-        });
-        if !is_ours {
+        if !self
+            .keys
+            .iter()
+            .any(|key| key.own_of_variable(&name).is_some())
+        {
             self.ignored_variables.push(name);
             return Ok(());
         }
-        let nearest = self
-            .keys
-            .iter()
-            .filter_map(Key::variable)
-            .min_by_key(|known| edit_distance(known, &name))
-            .unwrap_or_default();
+        let nearest = nearest::variable(&self.keys, &name);
         Err(ConfigError::UnknownVariable { name, nearest })
     }
 

@@ -6,6 +6,7 @@ mod keys;
 mod knowledge;
 mod layers;
 mod models;
+mod nearest;
 mod path;
 mod print;
 mod settings;

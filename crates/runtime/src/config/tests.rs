@@ -82,38 +82,6 @@ fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
 }
 
 #[test]
-fn unknown_keys_are_errors_that_name_the_nearest_known_one() {
-    for (file, message) in [
-        (
-            "[server]\nlisten_on = \"x\"",
-            "there is no key server.listen_on (from windlass.toml); the nearest one is server.listen",
-        ),
-        (
-            "[servr]\nlisten = \"x\"",
-            "there is no key servr (from windlass.toml); the nearest one is server",
-        ),
-        (
-            "[voice.limits.turn]\ncall_max = 1",
-            "there is no key voice.limits.turn.call_max (from windlass.toml); the nearest one is voice.limits.turn.calls_max",
-        ),
-        (
-            "[models.\"gemini-3.8\"]\ncall = 1",
-            "there is no key models.\"gemini-3.8\".call (from windlass.toml); the nearest one is models.\"gemini-3.8\".calls",
-        ),
-    ] {
-        assert_eq!(refusal(&Case { file, ..NOTHING }), message);
-    }
-    let environment = [("WINDLASS_SERVER_LISTN", "x")];
-    assert_eq!(
-        refusal(&Case {
-            environment: &environment,
-            ..NOTHING
-        }),
-        "there is no setting for the environment variable WINDLASS_SERVER_LISTN; the nearest one is WINDLASS_SERVER_LISTEN"
-    );
-}
-
-#[test]
 fn variables_of_others_are_ignored_and_empty_ones_count_as_not_set() {
     let environment = [
         ("WINDLASS_BINARY", "/bin/true"),
