@@ -1,5 +1,6 @@
 //! The audit's lines, as a direct session causes them.
 
+use crate::support::peers::{Setting, Stage, call};
 use crate::support::tools::{echo, ready, registry, tool};
 use crate::support::{StillWorld, session_config, shared};
 use serde_json::{Value, json};
@@ -11,7 +12,8 @@ use windlass_tool::handler::{Execution, Success};
 use windlass_tool::id::ClientId;
 use windlass_tool::intent::Intent;
 use windlass_tool::json::{hash, hex};
-use windlass_tool::kind::Mode;
+use windlass_tool::kind::{Mode, SideEffects};
+use windlass_tool::registry::Tool;
 
 /// The lines that one call of a tool leaves.
 async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<Value> {
@@ -115,6 +117,42 @@ async fn a_handlers_own_lines_come_in_their_place() {
     assert_eq!(lines[0]["data"], json!({ "rows": 3 }));
     assert_eq!(lines[1]["event"], "tool_execution");
     assert_eq!(lines[1]["sequence"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_that_gets_the_answer_of_the_call_before_is_no_line_whatever_id_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let audit = Arc::new(Audit::open(&path, AuditedArguments::Hash).unwrap());
+    let writing = Tool {
+        side_effects: SideEffects::Writes,
+        ..echo()
+    };
+    let (stage, mut provider) = Stage::running(Setting {
+        tools: vec![writing],
+        watched_by: Some(audit.clone()),
+        ..Setting::default()
+    })
+    .await;
+    let wish = |id: &str| call(id, "echo", json!({ "text": "tea" }));
+    provider.send(wish("call-00001")).await;
+    provider.until("toolResponse").await;
+    for (id, number, rule) in [
+        ("call-00001", 2, "SameDelivery"),
+        ("call-00002", 3, "SameEffectFinished"),
+    ] {
+        provider.send(wish(id)).await;
+        let repeat = format!("CallDeduplicated {{ call: CallNumber({number}), rule: {rule}");
+        stage.until_seen(&repeat).await;
+    }
+    audit.close();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines = text.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        (line["event"].clone(), line["callId"].clone())
+    });
+    let expected = [(json!("tool_execution"), json!("call-1"))];
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
 
 #[test]
