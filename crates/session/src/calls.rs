@@ -43,6 +43,8 @@ pub(crate) struct Call {
     pub(crate) spoken: bool,
     /// It does not start any more, whatever the store says.
     pub(crate) is_taken_back: bool,
+    /// Why it did not start although the user had approved it, each cause once.
+    pub(crate) approved_in_vain: Vec<ErrorType>,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
 }
@@ -116,6 +118,7 @@ impl Call {
             is_charged: false,
             spoken: true,
             is_taken_back: false,
+            approved_in_vain: Vec::new(),
             attached: Vec::new(),
         }
     }
@@ -127,9 +130,19 @@ impl Call {
             kept_effect: self.kept_effect.clone(),
             earlier: self.earlier.clone(),
             is_charged: self.is_charged,
+            approved_in_vain: self.approved_in_vain.clone(),
             phase: Phase::Waiting,
             ..Self::new(self.facts.clone(), false)
         }
+    }
+
+    /// What waits for the user's next word, once an approval has come to nothing.
+    pub(crate) fn after_vain_approval(&self, response: &ToolResponse) -> Self {
+        let mut waiting = self.for_consent();
+        let cause = response.error_type();
+        let known = &mut waiting.approved_in_vain;
+        known.extend(cause.filter(|cause| !self.approved_in_vain.contains(cause)));
+        waiting
     }
 
     pub(crate) fn delivered(&self) -> &Delivered {

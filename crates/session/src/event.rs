@@ -207,6 +207,9 @@ pub struct CallRecord {
     pub(crate) slot: Slot,
     pub effect_id: Option<EffectId>,
     pub response: Sensitive<Arc<ToolResponse>>,
+    /// The user has approved the call once more, and it was not begun for a cause of which there is a record already. As often
+    /// as the user clicks.
+    pub is_in_vain_again: bool,
 }
 
 impl CallRecord {
@@ -229,6 +232,7 @@ impl CallRecord {
             slot: Slot::unreadable(delivered),
             effect_id: None,
             response: Sensitive(response),
+            is_in_vain_again: false,
         }
     }
 

@@ -57,6 +57,8 @@ impl What {
             record: record.clone(),
         };
         match event {
+            // However often a client clicks, it is one line for each cause.
+            SessionEvent::CallFinished(record) if record.is_in_vain_again => None,
             SessionEvent::CallFinished(record) => Some(call("tool_execution", record)),
             SessionEvent::CallRejected(record) => Some(call("tool_rejection", record)),
             SessionEvent::CallCancelled(record) => Some(call("tool_cancellation", record)),

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::effects::{DirectStore, EffectStore};
 use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
 use windlass_store::SqliteStore;
 use windlass_tool::handler::{
     Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
 };
-use windlass_tool::kind::SideEffects;
+use windlass_tool::kind::{RateLimit, SideEffects};
 use windlass_tool::registry::Tool;
 
 /// A service outside that counts what it is asked for, by its caller's key.
@@ -50,8 +51,12 @@ fn store_thread(folder: &Path) -> StoreThread {
 }
 
 async fn asked(stage: &mut Stage, provider: &mut Peer, text: &str) -> String {
+    asked_under("call-00001", stage, provider, text).await
+}
+
+async fn asked_under(id: &str, stage: &mut Stage, provider: &mut Peer, text: &str) -> String {
     provider
-        .send(call("call-00001", "order", json!({ "text": text })))
+        .send(call(id, "order", json!({ "text": text })))
         .await;
     let question = stage.client.until("confirmation_request").await;
     assert_eq!(question["preview"], format!("Order {text}"));
@@ -97,6 +102,50 @@ async fn fifty_clicks_at_once_are_one_effect_and_fifty_equal_answers() {
         assert_eq!(result(&mut stage).await, first);
     }
     assert_eq!(shop.orders(), 1);
+}
+
+#[tokio::test]
+async fn however_often_an_approval_comes_too_soon_it_is_one_line_of_the_audit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let audit = Arc::new(Audit::open(&path, AuditedArguments::Hash).unwrap());
+    let shop = Shop::default();
+    let limited = Tool {
+        rate_limit: Some(RateLimit {
+            calls: 1,
+            window_ms: 86_400_000,
+        }),
+        ..order(&shop)
+    };
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![limited],
+        watched_by: Some(audit.clone()),
+        ..Setting::default()
+    })
+    .await;
+    let tea = asked(&mut stage, &mut provider, "tea").await;
+    let milk = asked_under("call-00002", &mut stage, &mut provider, "milk").await;
+    confirm(&mut stage, &tea, true).await;
+    assert_eq!(result(&mut stage).await["ok"], true);
+    for _ in 0..200 {
+        confirm(&mut stage, &milk, true).await;
+        let refused = result(&mut stage).await;
+        assert_eq!(refused["response"]["error"]["type"], "RATE_LIMIT");
+    }
+    assert_eq!(shop.orders(), 1);
+    audit.close();
+    let written = std::fs::read_to_string(&path).unwrap();
+    let lines = written.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        (line["callId"].clone(), line["errorType"].clone())
+    });
+    let expected = [
+        (json!("call-1"), json!("CONFIRMATION_REQUIRED")),
+        (json!("call-2"), json!("CONFIRMATION_REQUIRED")),
+        (json!("call-1"), Value::Null),
+        (json!("call-2"), json!("RATE_LIMIT")),
+    ];
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]

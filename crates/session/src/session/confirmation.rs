@@ -439,7 +439,7 @@ impl Session {
             return;
         }
         let next = match is_open_again {
-            true => ConfirmationState::Open(Box::new(call.for_consent())),
+            true => ConfirmationState::Open(Box::new(call.after_vain_approval(&response))),
             false => ConfirmationState::Resolved(response.clone()),
         };
         self.answer_askers(call.number(), &response, next, out);

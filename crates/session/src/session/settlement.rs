@@ -162,6 +162,10 @@ impl Session {
     fn report(&mut self, call: &Call, response: &Arc<ToolResponse>, out: &mut Vec<Output>) {
         let mut record = call_record(call.slot(), response);
         record.effect_id.clone_from(&call.effect_id);
+        record.is_in_vain_again = call.started.is_none()
+            && response
+                .error_type()
+                .is_some_and(|cause| call.approved_in_vain.contains(&cause));
         out.push(Output::Event(
             if response.error_type() == Some(ErrorType::Cancelled) {
                 SessionEvent::CallCancelled(record)
@@ -405,6 +409,7 @@ pub(super) fn call_record(slot: Slot, response: &Arc<ToolResponse>) -> CallRecor
         slot,
         effect_id: None,
         response: Sensitive(response.clone()),
+        is_in_vain_again: false,
     }
 }
 

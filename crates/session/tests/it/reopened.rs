@@ -412,3 +412,75 @@ fn a_question_whose_new_token_may_be_the_good_one_is_waited_for_no_more() {
         "#]],
     );
 }
+
+#[test]
+fn an_approval_that_comes_to_nothing_once_more_is_a_record_of_its_own_for_another_cause_alone() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 limited_pay {"text":"10"}
+            client: ModelGenerating
+            check rate call-1 limited_pay (free)
+            propose call-1 limited_pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED limited_pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Run limited_pay"
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > rate 5000
+            > confirm token-1
+            call-1 Approved
+            check rate call-1 limited_pay
+            call-1 finished RateLimit
+            client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
+            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was called too often by this user\",\"suggestion\":\"Too many calls just now. Tell the user to wait a little.\",\"type\":\"RATE_LIMIT\"}}"
+            > confirm token-1
+            call-1 Approved
+            check rate call-1 limited_pay
+            call-1 finished RateLimit again
+            client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
+            > rate none
+            > store down
+            > confirm token-1
+            call-1 Approved
+            check rate call-1 limited_pay
+            reserve call-1 limited_pay as effect-1 with token-1
+            call-1 problem: the store does not answer: disk full
+            call-1 finished Transient
+            client: confirmation result call-1 TRANSIENT limited_pay was not started: the store does not answer
+            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
+            > rate 5000
+            > confirm token-1
+            call-1 Approved
+            check rate call-1 limited_pay
+            call-1 finished RateLimit again
+            client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
+            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was called too often by this user\",\"suggestion\":\"Too many calls just now. Tell the user to wait a little.\",\"type\":\"RATE_LIMIT\"}}"
+            > rate none
+            > confirm token-1
+            call-1 Approved
+            check rate call-1 limited_pay
+            reserve call-1 limited_pay as effect-1 with token-1
+            call-1 problem: the store does not answer: disk full
+            call-1 finished Transient again
+            client: confirmation result call-1 TRANSIENT limited_pay was not started: the store does not answer
+            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
+            > store up
+            > confirm token-1
+            call-1 Approved
+            check rate call-1 limited_pay
+            reserve call-1 limited_pay as effect-1 with token-1
+            start call-1 limited_pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+        "#]],
+    );
+}

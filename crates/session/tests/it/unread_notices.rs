@@ -192,12 +192,12 @@ fn clicks_that_came_too_often_are_told_of_once() {
             > confirm token-1
             call-1 Approved
             check rate call-1 limited_pay
-            call-1 finished RateLimit
+            call-1 finished RateLimit again
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             > confirm token-1
             call-1 Approved
             check rate call-1 limited_pay
-            call-1 finished RateLimit
+            call-1 finished RateLimit again
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             > done
             client: Assistant said "Please"
@@ -207,7 +207,7 @@ fn clicks_that_came_too_often_are_told_of_once() {
             > confirm token-1
             call-1 Approved
             check rate call-1 limited_pay
-            call-1 finished RateLimit
+            call-1 finished RateLimit again
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             > rate free
             > confirm token-1

@@ -259,7 +259,13 @@ fn render_event(event: &SessionEvent) -> Option<String> {
         }
         SessionEvent::CallFinished(record) => match record.error_type() {
             None => format!("{} finished", record.call()),
-            Some(error_type) => format!("{} finished {error_type:?}", record.call()),
+            Some(error_type) => {
+                let again = match record.is_in_vain_again {
+                    true => " again",
+                    false => "",
+                };
+                format!("{} finished {error_type:?}{again}", record.call())
+            }
         },
         SessionEvent::CallCancelled(record) => format!("{} cancelled", record.call()),
         SessionEvent::CallDeduplicated { call, rule, .. } => {
