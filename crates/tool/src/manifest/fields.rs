@@ -208,8 +208,7 @@ impl<'o> Fields<'o, '_, '_> {
                 "unknown arguments are always refused; write \"additionalProperties\": false",
             );
         }
-        schema::check(value, "/parameters", self.report);
-        Some(value.clone())
+        schema::check(value, "/parameters", self.report).then(|| value.clone())
     }
 
     pub(super) fn response_schema(&mut self) -> Option<Value> {
@@ -223,8 +222,7 @@ impl<'o> Fields<'o, '_, '_> {
             );
             return None;
         }
-        schema::check(value, "/responseSchema", self.report);
-        Some(value.clone())
+        schema::check(value, "/responseSchema", self.report).then(|| value.clone())
     }
 
     pub(super) fn confirmation(&mut self, characters_max: usize) -> Option<Confirmation> {

@@ -2,6 +2,7 @@
 //! handlers.
 
 mod fields;
+mod patterns;
 pub(crate) mod reference;
 pub(crate) mod rules;
 pub(crate) mod schema;

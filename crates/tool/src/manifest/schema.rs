@@ -1,11 +1,12 @@
 //! The rules for a tool's JSON Schemas beyond the meta-schema: known keywords and formats, references that stay inside,
 //! patterns that run in linear time, sizes, and defaults that keep their own promise. Knows nothing of providers.
 
+use super::patterns::{Patterns, Refusal};
 use super::reference::{default_of, resolve};
 use super::{brief, nearest, pointer};
 use crate::problem::Report;
-use crate::validate::{self, Validator};
-use serde_json::{Map, Value, json};
+use crate::validate::{self, BadPattern, SchemaError, Validator, Violation};
+use serde_json::{Map, Value};
 
 const NESTING_MAX: usize = 16;
 const SUBSCHEMAS_MAX: usize = 2_000;
@@ -95,8 +96,9 @@ pub(crate) fn is_keyword(name: &str) -> bool {
     keywords().any(|keyword| keyword == name)
 }
 
-/// Reports everything that is wrong with a schema that lies at `base` in its file.
-pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) {
+/// Reports everything that is wrong with a schema that lies at `base` in its file. False where it is too large to be compiled, or
+/// its patterns are.
+pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) -> bool {
     let bytes = serde_json::to_vec(root).map_or(usize::MAX, |text| text.len());
     if bytes > BYTES_MAX {
         report.error(
@@ -104,7 +106,7 @@ pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) {
             format!("the schema is {bytes} bytes long"),
             format!("keep it within {BYTES_MAX} bytes; a model reads all of it in every session"),
         );
-        return;
+        return false;
     }
     let mut walk = Walk {
         root,
@@ -115,11 +117,16 @@ pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) {
         references: Vec::new(),
         wrong: Vec::new(),
         defaults: Vec::new(),
+        patterns: Patterns::default(),
     };
     walk.schema(root, base.to_owned(), 1);
     walk.check_references();
     let (wrong, defaults) = (walk.wrong, walk.defaults);
+    if !walk.patterns.are_known() {
+        return false;
+    }
     check_meaning(root, base, wrong, &defaults, report);
+    true
 }
 
 /// What only the validator itself can tell: that keywords have values of their kinds, that everything compiles, and
@@ -155,9 +162,7 @@ fn check_meaning(
         );
         wrong.push(place);
     }
-    for (place, schema) in defaults {
-        check_default(root, schema, place, wrong.is_empty(), report);
-    }
+    check_defaults(root, defaults, wrong.is_empty(), report);
 }
 
 fn lies_in(place: &str, outer: &str) -> bool {
@@ -180,6 +185,7 @@ struct Walk<'s, 'r, 't> {
     wrong: Vec<String>,
     /// The subschemas that have a default or inherit one, by their place in the file.
     defaults: Vec<(String, &'s Value)>,
+    patterns: Patterns<'s>,
 }
 
 impl<'s> Walk<'s, '_, '_> {
@@ -322,69 +328,124 @@ impl<'s> Walk<'s, '_, '_> {
         }
     }
 
-    fn pattern(&mut self, pattern: &str, here: &str) {
-        if let Err(cause) = validate::check_pattern(pattern) {
-            self.error(
-                here,
+    fn pattern(&mut self, pattern: &'s str, here: &str) {
+        const SMALLER: &str = "repeat large sets of characters with * or +, and say with maxLength how long a text may be";
+        let shown = brief(pattern);
+        let (message, cure) = match self.patterns.judge(pattern) {
+            Ok(()) => return,
+            Err(Refusal::Bad(bad)) => (
+                format!("the pattern `{shown}` cannot be used: {bad}"),
+                match bad {
+                    BadPattern::LooksAround => {
+                        "write one that runs in linear time: without look-around and back-references"
+                    }
+                    BadPattern::NoExpression => "correct it",
+                    BadPattern::TooLarge => SMALLER,
+                },
+            ),
+            Err(Refusal::TooMany { bytes_max }) => (
                 format!(
-                    "the pattern `{}` cannot be used: {cause}",
-                    brief(pattern)
+                    "the patterns of this schema up to `{shown}` take over {bytes_max} bytes once they are compiled; those \
+                     behind it were not looked at"
                 ),
-                "write one that runs in linear time: without look-around and back-references, and with small repetitions",
-            );
-        }
+                SMALLER,
+            ),
+        };
+        self.error(here, message, cure);
     }
 }
 
 /// `is_sound` is whether nothing else is wrong with the whole schema.
-fn check_default(
+fn check_defaults(
     root: &Value,
-    schema: &Value,
-    place: &str,
+    defaults: &[(String, &Value)],
     is_sound: bool,
     report: &mut Report<'_>,
 ) {
-    let Some(default) = default_of(root, schema) else {
+    let judged = defaults.iter().filter_map(|(place, schema)| {
+        let default = default_of(root, schema)?;
+        Some(Judged {
+            place,
+            schema,
+            default,
+        })
+    });
+    let (referring, plain): (Vec<_>, Vec<_>) =
+        judged.partition(|judged| judged.schema.to_string().contains("\"$ref\""));
+    for judged in plain {
+        match Validator::compile(judged.schema) {
+            Ok(validator) => judged.report(validator.violations(judged.default).first(), report),
+            Err(error) if is_sound => judged.report_unknown(&error, report),
+            // What keeps it from being judged has been reported.
+            Err(_) => {}
+        }
+    }
+    check_referring(root, &referring, is_sound, report);
+}
+
+/// References count from the root. So where there are any, the subschemas are judged inside a copy of the root that says nothing
+/// of arrays but these, and the defaults are put into one: together, because all that is referred to is compiled for it.
+fn check_referring(root: &Value, defaults: &[Judged<'_>], is_sound: bool, report: &mut Report<'_>) {
+    let Some(first) = defaults.first() else {
         return;
     };
-    let here = pointer(place, "default");
-    let text = schema.to_string();
-    // References count from the root. So where there are any, the subschema is judged inside a copy of the root that
-    // says nothing of arrays but this, and the default is wrapped in one.
-    let (judge, value) = if text.contains("\"$ref\"") {
-        let whole = root.to_string();
-        let mut copy = Map::new();
-        for keyword in SCHEMA_MAPS {
-            // What nobody refers to is left out: what is wrong there says nothing of this default.
-            let is_meant =
-                whole.contains(&format!("\"#/{keyword}/")) || whole.contains("\"$anchor\"");
-            if let Some(schemas) = root.get(keyword).filter(|_| is_meant) {
-                copy.insert(keyword.to_owned(), schemas.clone());
+    let whole = root.to_string();
+    let mut copy = Map::new();
+    for keyword in SCHEMA_MAPS {
+        // What nobody refers to is left out: what is wrong there says nothing of these defaults.
+        let is_meant = whole.contains(&format!("\"#/{keyword}/")) || whole.contains("\"$anchor\"");
+        if let Some(schemas) = root.get(keyword).filter(|_| is_meant) {
+            copy.insert(keyword.to_owned(), schemas.clone());
+        }
+    }
+    let schemas = defaults.iter().map(|judged| judged.schema.clone());
+    copy.insert("prefixItems".to_owned(), schemas.collect());
+    match Validator::compile(&Value::Object(copy)) {
+        Ok(validator) => {
+            let values = defaults.iter().map(|judged| judged.default.clone());
+            let violations = validator.violations(&values.collect());
+            for (index, judged) in defaults.iter().enumerate() {
+                let here = format!("/{index}");
+                let mut own = violations.iter();
+                let own = own.find(|violation| lies_in(&violation.pointer, &here));
+                judged.report(own, report);
             }
         }
-        copy.insert("prefixItems".to_owned(), json!([schema]));
-        (Value::Object(copy), json!([default]))
-    } else {
-        (schema.clone(), default.clone())
-    };
-    let violations = match Validator::compile(&judge) {
-        Ok(validator) => validator.violations(&value),
-        // What keeps it from being judged has been reported.
-        Err(_) if !is_sound => return,
-        Err(error) => {
-            report.error(
-                &here,
-                format!("the default cannot be checked: {}", error.message),
-                "put what its schema refers to under $defs",
-            );
-            return;
+        // One of them keeps the others from being judged.
+        Err(_) if defaults.len() > 1 => {
+            let (some, others) = defaults.split_at(defaults.len() / 2);
+            check_referring(root, some, is_sound, report);
+            check_referring(root, others, is_sound, report);
         }
-    };
-    if let Some(violation) = violations.first() {
+        Err(error) if is_sound => first.report_unknown(&error, report),
+        // What keeps it from being judged has been reported.
+        Err(_) => {}
+    }
+}
+
+/// A default, and the subschema that it has to satisfy.
+struct Judged<'s> {
+    place: &'s str,
+    schema: &'s Value,
+    default: &'s Value,
+}
+
+impl Judged<'_> {
+    fn report(&self, violation: Option<&Violation>, report: &mut Report<'_>) {
+        if let Some(violation) = violation {
+            report.error(
+                &pointer(self.place, "default"),
+                format!("the default breaks its own schema: {}", violation.message),
+                "correct the default or the schema",
+            );
+        }
+    }
+
+    fn report_unknown(&self, error: &SchemaError, report: &mut Report<'_>) {
         report.error(
-            &here,
-            format!("the default breaks its own schema: {}", violation.message),
-            "correct the default or the schema",
+            &pointer(self.place, "default"),
+            format!("the default cannot be checked: {}", error.message),
+            "put what its schema refers to under $defs",
         );
     }
 }

@@ -145,10 +145,18 @@ impl Validator {
 }
 
 fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
+    build_within(schema, PATTERN_BYTES_MAX)
+}
+
+/// `pattern_bytes_max` is how large each pattern may become.
+fn build_within(
+    schema: &Value,
+    pattern_bytes_max: usize,
+) -> Result<jsonschema::Validator, SchemaError> {
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
-        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .with_pattern_options(jsonschema::PatternOptions::regex().size_limit(pattern_bytes_max))
         .with_format("idn-email", formats::is_international_email)
         .with_format("idn-hostname", formats::is_international_host)
         .offline()
@@ -168,23 +176,49 @@ pub(crate) fn meta_violations(schema: &Value) -> Vec<Violation> {
     explain::violations(&Value::Null, meta.iter_errors(schema))
 }
 
-/// Whether a pattern compiles for the engine that never takes more than linear time; the error says why not.
-pub(crate) fn check_pattern(pattern: &str) -> Result<(), &'static str> {
+/// How large one pattern may become once it is compiled.
+pub(crate) const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// What a pattern is counted as at least.
+const PATTERN_BYTES_MIN: usize = 10 * 1024;
+
+/// Why a pattern cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadPattern {
+    #[error("it looks around or refers back")]
+    LooksAround,
+    #[error("it is no regular expression")]
+    NoExpression,
+    #[error("it is too large a regular expression once it is compiled")]
+    TooLarge,
+}
+
+/// About how large a pattern becomes, once it is compiled for the engine that never takes more than linear time: no more than
+/// twice what it is.
+pub(crate) fn pattern_bytes(pattern: &str, bytes_max: usize) -> Result<usize, BadPattern> {
     const BEYOND: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
-    if build(&serde_json::json!({"pattern": pattern})).is_ok() {
-        return Ok(());
+    let schema = serde_json::json!({ "pattern": pattern });
+    let mut bytes = PATTERN_BYTES_MIN.min(bytes_max);
+    while build_within(&schema, bytes).is_err() {
+        if bytes < bytes_max {
+            bytes = (bytes * 2).min(bytes_max);
+            continue;
+        }
+        let refers_back = pattern
+            .as_bytes()
+            .windows(2)
+            .any(|pair| pair[0] == b'\\' && (b'1'..=b'9').contains(&pair[1]));
+        let looks_around = BEYOND.iter().any(|group| pattern.contains(group));
+        let is_too_large = || {
+            let compiled = regex::RegexBuilder::new(pattern).size_limit(0).build();
+            matches!(compiled, Err(regex::Error::CompiledTooBig(_)))
+        };
+        return Err(match refers_back || looks_around {
+            true => BadPattern::LooksAround,
+            false if is_too_large() => BadPattern::TooLarge,
+            false => BadPattern::NoExpression,
+        });
     }
-    let refers_back = pattern
-        .as_bytes()
-        .windows(2)
-        .any(|pair| pair[0] == b'\\' && (b'1'..=b'9').contains(&pair[1]));
-    Err(
-        if refers_back || BEYOND.iter().any(|group| pattern.contains(group)) {
-            "it looks around or refers back"
-        } else {
-            "it is no regular expression, or too large a one"
-        },
-    )
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -293,32 +293,74 @@ fn patterns_run_in_linear_time() {
     check_parameter(
         json!({"type": "string", "pattern": "^(?=a)b"}),
         expect![
-            "tools/some-tool/schema.json:21:9: error: the pattern `^(?=a)b` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references, and with small repetitions)"
+            "tools/some-tool/schema.json:21:9: error: the pattern `^(?=a)b` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references)"
         ],
     );
     check_parameter(
         json!({"type": "string", "pattern": "(a)\\1"}),
         expect![[
-            r#"tools/some-tool/schema.json:21:9: error: the pattern `(a)\1` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references, and with small repetitions)"#
+            r#"tools/some-tool/schema.json:21:9: error: the pattern `(a)\1` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references)"#
         ]],
     );
     check_parameter(
         json!({"type": "string", "pattern": "("}),
         expect![
-            "tools/some-tool/schema.json:21:9: error: the pattern `(` cannot be used: it is no regular expression, or too large a one (write one that runs in linear time: without look-around and back-references, and with small repetitions)"
+            "tools/some-tool/schema.json:21:9: error: the pattern `(` cannot be used: it is no regular expression (correct it)"
         ],
     );
     check_parameter(
         json!({"type": "string", "pattern": "((a{1000}){1000}){1000}"}),
         expect![
-            "tools/some-tool/schema.json:21:9: error: the pattern `((a{1000}){1000}){1000}` cannot be used: it is no regular expression, or too large a one (write one that runs in linear time: without look-around and back-references, and with small repetitions)"
+            "tools/some-tool/schema.json:21:9: error: the pattern `((a{1000}){1000}){1000}` cannot be used: it is too large a regular expression once it is compiled (repeat large sets of characters with * or +, and say with maxLength how long a text may be)"
         ],
     );
     check_parameter(
         json!({"type": "object", "patternProperties": {"(?!x)": {}}}),
         expect![
-            "tools/some-tool/schema.json:22:11: error: the pattern `(?!x)` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references, and with small repetitions)"
+            "tools/some-tool/schema.json:22:11: error: the pattern `(?!x)` cannot be used: it looks around or refers back (write one that runs in linear time: without look-around and back-references)"
         ],
+    );
+}
+
+#[test]
+fn patterns_take_no_more_than_a_moment_to_compile() {
+    let patterns = |count: usize, pattern: &dyn Fn(usize) -> String| {
+        let one = |number| {
+            (
+                format!("p{number}"),
+                json!({"type": "string", "pattern": pattern(number)}),
+            )
+        };
+        let properties: serde_json::Map<_, _> = (10..10 + count).map(one).collect();
+        json!({"type": "object", "properties": properties})
+    };
+    let large = |number| format!("^\\p{{L}}{{1,200}}x{number}$");
+    // Each can be used, and all together cannot.
+    check_parameter(patterns(2, &large), expect![""]);
+    check_parameter(
+        patterns(100, &large),
+        expect![[
+            r#"tools/some-tool/schema.json:31:13: error: the patterns of this schema up to `^\p{L}{1,200}x101$` take over 20971520 bytes once they are compiled; those behind it were not looked at (repeat large sets of characters with * or +, and say with maxLength how long a text may be)"#
+        ]],
+    );
+    // So it is with those of which none can.
+    let too_large = |number| format!("^\\p{{L}}{{1,2000}}x{number}$");
+    check_parameter(
+        patterns(100, &too_large),
+        expect![[r#"
+            tools/some-tool/schema.json:23:13: error: the pattern `^\p{L}{1,2000}x10$` cannot be used: it is too large a regular expression once it is compiled (repeat large sets of characters with * or +, and say with maxLength how long a text may be)
+            tools/some-tool/schema.json:27:13: error: the pattern `^\p{L}{1,2000}x100$` cannot be used: it is too large a regular expression once it is compiled (repeat large sets of characters with * or +, and say with maxLength how long a text may be)
+            tools/some-tool/schema.json:31:13: error: the patterns of this schema up to `^\p{L}{1,2000}x101$` take over 20971520 bytes once they are compiled; those behind it were not looked at (repeat large sets of characters with * or +, and say with maxLength how long a text may be)"#]],
+    );
+    // One that comes again is compiled once, and small ones may be as many as a schema has room for.
+    check_parameter(patterns(100, &|_| large(0)), expect![""]);
+    check_parameter(
+        patterns(900, &|number| format!("^[a-z]{{1,64}}{number}$")),
+        expect![""],
+    );
+    check_parameter(
+        patterns(100, &|number| format!("^[\\p{{L}} '-]+{number}$")),
+        expect![""],
     );
 }
 
@@ -345,6 +387,21 @@ fn defaults_satisfy_their_schemas() {
         expect![
             "tools/some-tool/schema.json:32:9: error: the default breaks its own schema: must be 3 or less (correct the default or the schema)"
         ],
+    );
+    // Each is judged, whatever stands in the way of another.
+    check(
+        json!({
+            "/parameters/$defs": {"small": {"type": "integer", "maximum": 3}},
+            "/parameters/items": {"type": "string"},
+            "/parameters/properties/p": {"$ref": "#/$defs/small", "default": 4},
+            "/parameters/properties/q": {"$ref": "#/items", "default": "x"},
+            "/parameters/properties/r": {"$ref": "#/$defs/small", "default": 2},
+            "/parameters/properties/s": {"$ref": "#/$defs/small", "default": 5},
+        }),
+        expect![[r#"
+            tools/some-tool/schema.json:31:9: error: the default breaks its own schema: must be 3 or less (correct the default or the schema)
+            tools/some-tool/schema.json:35:9: error: the default cannot be checked: Pointer '/items' does not exist (put what its schema refers to under $defs)
+            tools/some-tool/schema.json:43:9: error: the default breaks its own schema: must be 3 or less (correct the default or the schema)"#]],
     );
 }
 
