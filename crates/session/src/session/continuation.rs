@@ -149,6 +149,8 @@ impl Session {
     fn wait_on(&mut self, question: OpenQuestion, tool: Arc<Tool>, expires_at: Timestamp) {
         let earlier = self.earlier_wish(&question.fingerprint);
         let settled = self.answered_meanwhile(&tool);
+        // Which turn asked is not known any more; none of this session's has begun since.
+        let turn = self.turns.last_number();
         let effect = Effect {
             effect_id: Some(question.effect_id.clone()),
             wish: self.turns.wish(),
@@ -165,7 +167,7 @@ impl Session {
                 effect_id: question.effect_id.clone(),
                 expires_at,
             },
-            state: ConfirmationState::Open(Box::new(call_of(question, tool, earlier))),
+            state: ConfirmationState::Open(Box::new(call_of(question, tool, turn, earlier))),
         });
     }
 
@@ -203,14 +205,14 @@ impl Session {
 }
 
 /// What runs if the user approves. No provider message of this session asked for it.
-fn call_of(question: OpenQuestion, tool: Arc<Tool>, earlier: Option<Earlier>) -> Call {
+fn call_of(question: OpenQuestion, tool: Arc<Tool>, turn: u64, earlier: Option<Earlier>) -> Call {
     let delivered = Delivered {
         number: question.call,
         batch: 0,
         key: DeliveryKey::Question(question.call).into(),
         unstable_id: None,
         name: tool.id.as_str().into(),
-        turn: 0,
+        turn,
         generation: 0,
     };
     let completed = Completed {

@@ -10,7 +10,6 @@ use crate::transcript::{self, Utterance};
 use std::time::Duration;
 use windlass_tool::id::CallNumber;
 use windlass_tool::intent::EndAfter;
-use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
 impl Session {
@@ -196,9 +195,8 @@ impl Session {
         self.deadlines.clear(Deadline::Rotation);
         self.deadlines.clear(Deadline::Reconnect);
         self.deadlines.clear(Deadline::ClientGrace);
-        // A conversation by text goes on after a restart, and what the user was asked can be answered there.
-        let goes_on = reason == EndReason::Shutdown && self.config.mode == Mode::Text;
-        if !goes_on {
+        // The conversation goes on after a restart, and what the user was asked can be answered there.
+        if reason != EndReason::Shutdown {
             self.withdraw_all(out);
         }
         self.give_up_waiting(out);

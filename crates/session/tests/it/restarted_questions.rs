@@ -364,3 +364,50 @@ fn a_question_about_a_tool_that_has_changed_is_closed_with_that_reason() {
         "#]],
     );
 }
+
+#[test]
+fn what_was_asked_when_the_server_shut_down_waits_on() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > shutdown
+            client: error shutting_down: the server is shutting down
+            client: session complete, 2 transcripts
+            session ended: Shutdown
+            close Shutdown
+            > killed
+            read ledger
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > connected 1
+            > ready
+            to model: history "pay / Please confirm."
+            > confirm token-2
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-2
+            start call-1 pay (effect-1) {"text":"10"}
+            > returns 1 {"paid":10}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+        "#]],
+    );
+}
