@@ -5,6 +5,7 @@ use crate::chat::ChatHost;
 use crate::chat::archive::Archive;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
+use crate::chat::single::Completing;
 use crate::failure::Failure;
 use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, open_database};
 use crate::live_tools::LiveTools;
@@ -176,6 +177,7 @@ fn chat(
             world: world.clone(),
             shared: shared.clone(),
             conversations: conversations.clone(),
+            completing: Completing::default(),
             metrics: metrics.clone(),
         })
     })

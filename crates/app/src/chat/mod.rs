@@ -25,6 +25,7 @@ use delivery::{Answerer, approval, wanted};
 pub(crate) use delivery::{answerer, asking, no_answer};
 use record::TurnReader;
 use request::ChatRequest;
+use single::Completing;
 use sink::ChatSink;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,7 @@ pub(crate) struct ChatHost {
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
     pub(crate) conversations: Arc<Conversations>,
+    pub(crate) completing: Completing,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -418,13 +420,14 @@ impl ChatHost {
         }))
     }
 
-    /// Lets go of every conversation and waits for the changes that are under way.
+    /// Lets go of every conversation, and waits for completions and for the changes that are under way.
     pub(crate) async fn shut_down(&self) {
         let mut leaving = tokio::task::JoinSet::new();
         for conversation in self.conversations.take_all() {
             leaving.spawn(conversation.leave());
         }
         while leaving.join_next().await.is_some() {}
+        self.completing.drained().await;
     }
 }
 

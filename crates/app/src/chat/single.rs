@@ -4,6 +4,7 @@
 use super::{ChatHost, ChatRefusal, SessionMaker, broken, refuse_blocked};
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio::sync::watch;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::text::{Past, TextSession, TurnEnd, TurnInput, TurnSink, UserInput};
@@ -23,8 +24,36 @@ pub(crate) struct Completion<'a> {
     pub(crate) instructions: &'a str,
 }
 
+/// The sessions of completions that have not ended, for whoever waits until they have.
+#[derive(Clone, Default)]
+pub(crate) struct Completing(Arc<watch::Sender<usize>>);
+
+impl Completing {
+    fn begin(&self) -> Counted {
+        self.0.send_modify(|sessions| *sessions += 1);
+        Counted(self.0.clone())
+    }
+
+    /// Waits until all have ended, with the changes that they have begun.
+    pub(super) async fn drained(&self) {
+        let mut sessions = self.0.subscribe();
+        // The sender is ours, so that the wait cannot fail.
+        let _ = sessions.wait_for(|sessions| *sessions == 0).await;
+    }
+}
+
+/// One of them, for as long as it lives.
+struct Counted(Arc<watch::Sender<usize>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|sessions| *sessions -= 1);
+    }
+}
+
 impl ChatHost {
-    /// One turn of a session that is forgotten afterwards.
+    /// One turn of a session that is forgotten afterwards. Its caller runs it to its end, whoever has left: what it has begun to
+    /// change is over only then.
     pub(crate) async fn complete(
         &self,
         completion: Completion<'_>,
@@ -40,6 +69,7 @@ impl ChatHost {
         } = completion;
         let (user_id, world) = self.world.of_user(&caller.client_id, named);
         refuse_blocked(&user_id, world.as_ref())?;
+        let counted = self.completing.begin();
         let conversation_id = ids::conversation_id().map_err(|error| broken(&error))?;
         let toolbox = self.toolbox.load_full();
         let tools = &toolbox.completions;
@@ -61,7 +91,10 @@ impl ChatHost {
         let end = session
             .turn(TurnInput::User(input), &instruction, sink, cancelled)
             .await;
-        tokio::spawn(session.end());
+        tokio::spawn(async move {
+            session.end().await;
+            drop(counted);
+        });
         Ok(end)
     }
 

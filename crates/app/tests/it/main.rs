@@ -11,6 +11,7 @@ mod chat;
 mod chat_lasting;
 mod chat_turns;
 mod command_line;
+mod completions;
 mod connections;
 mod disk_full;
 mod doors;

@@ -1,6 +1,7 @@
 //! What the tests share: the program as a process, a server of the library, an HTTP client and a voice client. Knows no rule
 //! that is tested.
 
+pub(crate) mod change;
 pub(crate) mod http;
 pub(crate) mod live_model;
 pub(crate) mod live_provider;

@@ -1,0 +1,85 @@
+//! Completions that change something, over real sockets: what was begun is done and written down, whoever leaves meanwhile.
+
+use crate::chat::{Chat, chat_with};
+use crate::support::change::{Changes, write_tool};
+use crate::support::http::get;
+use crate::support::model_server::Says;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+struct Scene {
+    chat: Chat,
+    changes: Arc<Changes>,
+    _tools: tempfile::TempDir,
+}
+
+/// A server in the middle of a change that a completion has begun, and the completion's client.
+async fn in_the_middle(streams: bool, connections_max: &str) -> (Scene, TcpStream) {
+    let rule = |last: &Value| match last["role"] == "tool" {
+        true => Says::Words("That is done."),
+        false => Says::Calls("change", json!({ "what": "one" })),
+    };
+    let tools = tempfile::tempdir().unwrap();
+    write_tool(tools.path(), json!({}));
+    let changes = Changes::new();
+    changes.hold();
+    let keys = [
+        ("folders.tools", tools.path().to_str().unwrap()),
+        ("server.connections_max", connections_max),
+        ("server.shutdown_seconds", "600"),
+    ];
+    let chat = chat_with(rule, &keys, changes.handlers()).await;
+    let message = json!({"role": "user", "content": "Change it."});
+    let body = json!({"model": "any", "stream": streams, "messages": [message]}).to_string();
+    let mut client = TcpStream::connect(&chat.address).unwrap();
+    let (address, length) = (&chat.address, body.len());
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nHost";
+    write!(
+        client,
+        "{head}: {address}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    changes.until_begun(1).await;
+    let scene = Scene {
+        chat,
+        changes,
+        _tools: tools,
+    };
+    (scene, client)
+}
+
+/// Whether the call's one line in the audit says that it went well.
+fn is_recorded(data: &Path) -> bool {
+    let audit = std::fs::read_to_string(data.join("audit.jsonl")).unwrap_or_default();
+    let lines = audit
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let calls: Vec<Value> = lines.filter(|line| line["toolId"] == "change").collect();
+    assert!(calls.len() <= 1, "{calls:?}");
+    calls.first().is_some_and(|call| call["ok"] == true)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_waits_for_the_changes_of_completions() {
+    for (streams, leaves) in [(false, false), (true, false), (true, true)] {
+        let (scene, client) = in_the_middle(streams, "2").await;
+        let listens = (!leaves).then_some(client);
+        let address = scene.chat.address.clone();
+        let closing = tokio::spawn(scene.chat.close());
+        while get(&address, "/ready").status != 503 {}
+        // It goes on to answer, as nothing but the change keeps it.
+        for _ in 0..100 {
+            assert_eq!(get(&address, "/ready").status, 503);
+        }
+        scene.changes.let_go();
+        let data = closing.await.unwrap();
+        drop(listens);
+        assert!(
+            is_recorded(data.path()),
+            "streamed: {streams}, left: {leaves}"
+        );
+    }
+}
