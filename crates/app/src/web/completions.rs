@@ -16,6 +16,7 @@ use http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::oneshot;
 use windlass_provider::log::Image;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
@@ -114,7 +115,7 @@ async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
         let includes_usage = options.and_then(|options| options.include_usage);
         streamed(host, caller, asked, envelope, includes_usage == Some(true))
     } else {
-        whole(&host, caller, asked, &envelope).await
+        whole(host, caller, asked, envelope).await
     }
 }
 
@@ -168,32 +169,46 @@ fn streamed(
     events(reader)
 }
 
+/// The turn has a task of its own, as a streamed one has: who leaves gives up the answer, and not what the turn has begun.
 async fn whole(
-    host: &ChatHost,
+    host: Arc<ChatHost>,
     caller: Caller,
     asked: Asked,
-    envelope: &Envelope,
+    envelope: Envelope,
 ) -> Response<Body> {
-    let mut sink = Whole::default();
-    // A client that leaves drops this future, and the session with it.
-    let mut never = std::pin::pin!(std::future::pending());
-    let Asked {
-        user,
-        instructions,
-        history,
-        input,
-    } = asked;
-    let completion = Completion {
-        caller,
-        named: user.as_deref(),
-        history,
-        input,
-        instructions: &instructions,
-    };
-    let outcome = host.complete(completion, &mut sink, never.as_mut()).await;
-    if let Err(refusal) = outcome {
-        return refused(&refusal);
-    }
+    let (mut answer, answered) = oneshot::channel();
+    tokio::spawn(async move {
+        let mut sink = Whole::default();
+        let Asked {
+            user,
+            instructions,
+            history,
+            input,
+        } = asked;
+        let completion = Completion {
+            caller,
+            named: user.as_deref(),
+            history,
+            input,
+            instructions: &instructions,
+        };
+        let outcome = {
+            let mut abandoned = std::pin::pin!(answer.closed());
+            let cancelled = abandoned.as_mut();
+            host.complete(completion, &mut sink, cancelled).await
+        };
+        // Whoever asked may have left.
+        let _ = answer.send(match outcome {
+            Ok(_) => whole_of(sink, &envelope),
+            Err(refusal) => refused(&refusal),
+        });
+    });
+    let answered = answered.await;
+    // The task answers unless it broke.
+    answered.unwrap_or_else(|_| refused(&ChatRefusal::Internal))
+}
+
+fn whole_of(sink: Whole, envelope: &Envelope) -> Response<Body> {
     match sink.body(envelope) {
         Ok(body) => typed("application/json", body.to_string()),
         Err((code, body)) => {
