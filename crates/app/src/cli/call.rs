@@ -1,5 +1,6 @@
 //! `windlass call`: one tool call in a session of its own, through the same pipeline as every other call.
 
+use super::question::details;
 use super::{CallArguments, ModeName, flags, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -77,29 +78,13 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
 fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     let printer = Printer;
     printer.problem(question.preview.expose());
-    let arguments = question.arguments.expose().to_value();
-    printer.problem(&format!("{} {}", question.tool, shown(&arguments)));
-    if let Some(warning) = &question.warning {
-        printer.problem(warning);
+    for line in details(question) {
+        printer.problem(&line);
     }
     printer.problem("Run it? Type yes to run it, anything else to leave it.");
     let mut answer = String::new();
     let is_read = std::io::stdin().lock().read_line(&mut answer).is_ok();
     is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
-}
-
-/// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.
-fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_ascii_graphic() || character == ' ' || character.is_alphanumeric() {
-            shown.push(character);
-        } else {
-            shown.extend(character.escape_unicode());
-        }
-    }
-    shown
 }
 
 fn parse(text: &str) -> Result<Arguments, Failure> {

@@ -1,6 +1,8 @@
 //! `windlass chat`: the conversation of the page's chat in a terminal, with a server's tools and rules and without its
 //! sockets. Owns what is printed; knows no model.
 
+use super::question::details;
+use super::signals::Terminate;
 use super::{ChatArguments, flags, load_config};
 use crate::chat::ChatHost;
 use crate::failure::Failure;
@@ -9,13 +11,15 @@ use crate::server::{self, Setup};
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use windlass_runtime::config::Config;
 use windlass_runtime::ids;
 use windlass_runtime::text::{
     Consent, FinishReason, TextSession, TurnEnd, TurnInput, TurnSink, UserInput,
 };
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
+use windlass_session::io::TokenHash;
 use windlass_session::model::Role;
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::sensitive::Sensitive;
@@ -38,61 +42,129 @@ pub(super) fn run(arguments: &ChatArguments) -> Result<(), Failure> {
         .build()
         .map_err(Failure::of)?;
     let outcome = runtime.block_on(async {
-        let server = server::start(Setup {
-            config,
-            handlers: windlass_handlers::builtin(),
-            watch: false,
-        })
-        .await?;
-        let outcome = match server.chat() {
-            Some(host) => talk(&host, arguments.message.as_deref()).await,
-            None => Err(Failure::Failed(
-                "no model for text is configured: set GEMINI_API_KEY or OPENAI_API_KEY, or point --text-provider-url at a server"
-                    .to_owned(),
-            )),
-        };
-        server.shut_down().await;
-        outcome
+        let mut terminate = Terminate::new()?;
+        let (end, ending) = watch::channel(false);
+        tokio::select! {
+            outcome = chat(config, arguments, ending) => outcome,
+            () = async {
+                terminate.next().await;
+                end.send_replace(true);
+                terminate.next().await;
+            } => Err(Failure::Failed("ended before all changes had".to_owned())),
+        }
     });
     runtime.shutdown_background();
     outcome
 }
 
-async fn talk(host: &Arc<ChatHost>, message: Option<&str>) -> Result<(), Failure> {
+async fn chat(
+    config: Config,
+    arguments: &ChatArguments,
+    ending: watch::Receiver<bool>,
+) -> Result<(), Failure> {
+    let server = server::start(Setup {
+        config,
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    })
+    .await?;
+    let outcome = match server.chat() {
+        Some(host) => talk(&host, arguments.message.as_deref(), ending).await,
+        None => Err(Failure::Failed(
+            "no model for text is configured: set GEMINI_API_KEY or OPENAI_API_KEY, or point --text-provider-url at a server"
+                .to_owned(),
+        )),
+    };
+    server.shut_down().await;
+    outcome
+}
+
+async fn talk(
+    host: &Arc<ChatHost>,
+    message: Option<&str>,
+    ending: watch::Receiver<bool>,
+) -> Result<(), Failure> {
     let begun = host.session_of(ClientId::new(USER), UserId::new(USER));
     let mut session = begun.map_err(Failure::of)?;
+    let mut person = Person {
+        lines: lines(),
+        ending,
+    };
     let outcome = match message {
-        Some(message) => match exchange(host, &mut session, message, &mut lines()).await {
+        Some(message) => match exchange(host, &mut session, message, &mut person).await {
             FinishReason::Failed => Err(Failure::Said),
             FinishReason::Stop
             | FinishReason::Length
             | FinishReason::Blocked
             | FinishReason::Cancelled => Ok(()),
         },
-        None => converse(host, &mut session).await,
+        None => converse(host, &mut session, &mut person).await,
     };
     session.end().await;
     outcome
 }
 
 /// One line after the other, until there are no more.
-async fn converse(host: &Arc<ChatHost>, session: &mut TextSession) -> Result<(), Failure> {
+async fn converse(
+    host: &Arc<ChatHost>,
+    session: &mut TextSession,
+    person: &mut Person,
+) -> Result<(), Failure> {
     let is_terminal = std::io::stdin().is_terminal();
     if is_terminal {
         Printer.result("Type a message; an empty line or Ctrl-D ends. Ctrl-C stops an answer.");
     }
-    let mut lines = lines();
     loop {
         if is_terminal {
             Printer.part("> ");
         }
-        match lines.recv().await {
+        match person.line().await {
             Some(line) if !line.trim().is_empty() => {
-                exchange(host, session, line.trim(), &mut lines).await;
+                exchange(host, session, line.trim(), person).await;
             }
             Some(_) if !is_terminal => {}
             Some(_) | None => return Ok(()),
         }
+    }
+}
+
+/// Who types, for as long as nobody ends the program.
+struct Person {
+    lines: mpsc::Receiver<String>,
+    /// Whether the program is to end.
+    ending: watch::Receiver<bool>,
+}
+
+impl Person {
+    /// The next line; `None` where no more is to be heard.
+    async fn line(&mut self) -> Option<String> {
+        tokio::select! {
+            biased;
+            () = ends(&mut self.ending) => None,
+            line = self.lines.recv() => line,
+        }
+    }
+
+    fn is_to_end(&self) -> bool {
+        *self.ending.borrow()
+    }
+
+    /// Waits until an answer is to stop, because of Ctrl-C or because the program ends.
+    async fn stops(&self) {
+        let mut ending = self.ending.clone();
+        tokio::select! {
+            // Where the signal cannot be heard, the answer just goes on.
+            Ok(()) = tokio::signal::ctrl_c() => {}
+            () = ends(&mut ending) => {}
+        }
+    }
+}
+
+async fn ends(ending: &mut watch::Receiver<bool>) {
+    let heard = ending.wait_for(|ending| *ending).await.is_ok();
+    if !heard {
+        // Nobody is left who could end it.
+        std::future::pending::<()>().await;
     }
 }
 
@@ -122,22 +194,25 @@ async fn exchange(
     host: &Arc<ChatHost>,
     session: &mut TextSession,
     message: &str,
-    lines: &mut mpsc::Receiver<String>,
+    person: &mut Person,
 ) -> FinishReason {
-    let (mut reason, questions) = run_turn(host, session, said(message)).await;
+    let (mut reason, questions) = run_turn(host, session, said(message), person).await;
     let mut questions = VecDeque::from(questions);
-    while let Some((preview, token_hash)) = questions.pop_front() {
-        Printer.part(&format!("  {preview}: may the agent do this? yes or no: "));
-        let answer = lines.recv().await;
+    while let Some(question) = questions.pop_front() {
+        question.print();
+        let answer = person.line().await;
+        if person.is_to_end() {
+            return reason;
+        }
         let has_user = answer.is_some();
         let answer = answer.unwrap_or_default().trim().to_lowercase();
         let input = TurnInput::Confirm(vec![Consent {
-            token_hash,
+            token_hash: question.token_hash,
             // Anything but a yes is a no.
             approved: matches!(answer.as_str(), "y" | "yes"),
             is_left_behind: false,
         }]);
-        let (ended, asked_next) = run_turn(host, session, input).await;
+        let (ended, asked_next) = run_turn(host, session, input, person).await;
         reason = ended;
         // Where nobody answers, what was asked already is declined, and what comes of that is asked in vain.
         if has_user {
@@ -151,13 +226,9 @@ async fn run_turn(
     host: &Arc<ChatHost>,
     session: &mut TextSession,
     input: TurnInput,
-) -> (FinishReason, Vec<(String, [u8; 32])>) {
-    let mut stopped = std::pin::pin!(async {
-        // Where the signal cannot be heard, the answer just goes on.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    });
+    person: &Person,
+) -> (FinishReason, Vec<Question>) {
+    let mut stopped = std::pin::pin!(person.stops());
     let mut sink = Terminal::default();
     let instruction = host.instruction();
     let end = session
@@ -166,12 +237,31 @@ async fn run_turn(
     (end.reason, sink.questions)
 }
 
+/// What the user is to be asked after a turn.
+struct Question {
+    details: Vec<String>,
+    preview: String,
+    /// Of what its answer has to bring.
+    token_hash: TokenHash,
+}
+
+impl Question {
+    fn print(&self) {
+        for line in &self.details {
+            Printer.result(&format!("  {line}"));
+        }
+        Printer.part(&format!(
+            "  {}: may the agent do this? yes or no: ",
+            self.preview
+        ));
+    }
+}
+
 /// Prints a turn as it comes.
 #[derive(Default)]
 struct Terminal {
     is_in_line: bool,
-    /// What the user is to be asked after the turn, each with what its answer has to bring.
-    questions: Vec<(String, [u8; 32])>,
+    questions: Vec<Question>,
 }
 
 impl Terminal {
@@ -232,9 +322,11 @@ impl TurnSink for Terminal {
     }
 
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
-        let preview = printable(question.preview.expose());
-        self.questions
-            .push((preview, ids::token_hash(token.expose())));
+        self.questions.push(Question {
+            details: details(question),
+            preview: printable(question.preview.expose()),
+            token_hash: ids::token_hash(token.expose()),
+        });
     }
 
     fn failed(&mut self, _code: ErrorCode, message: &str) {

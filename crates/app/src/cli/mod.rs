@@ -7,8 +7,10 @@ mod call;
 mod chat;
 mod config;
 mod kb;
+mod question;
 mod replay;
 mod serve;
+mod signals;
 mod sim;
 
 use crate::failure::Failure;

@@ -1,6 +1,7 @@
 //! Services that make the knowledge base's vectors: what they are asked, and what is said where they cannot be.
 
 use crate::knowledge::{json_of, place};
+use crate::support::model_server::Gate;
 use crate::support::program::{command, run};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,6 +13,25 @@ pub(crate) struct EmbeddingService {
     pub(crate) address: String,
     /// The heads of all requests.
     heads: Arc<Mutex<Vec<String>>>,
+    held: Arc<Mutex<Option<Arc<Held>>>>,
+}
+
+/// Requests with a text that wait until they may be answered.
+pub(crate) struct Held {
+    text: &'static str,
+    /// One has come.
+    pub(crate) came: Gate,
+    pub(crate) may_go: Gate,
+}
+
+impl Held {
+    pub(crate) fn new(text: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            text,
+            came: Gate::default(),
+            may_go: Gate::default(),
+        })
+    }
 }
 
 impl EmbeddingService {
@@ -19,19 +39,35 @@ impl EmbeddingService {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}/v1", listener.local_addr().unwrap());
         let heads = Arc::new(Mutex::new(Vec::new()));
-        let told = heads.clone();
+        let held: Arc<Mutex<Option<Arc<Held>>>> = Arc::default();
+        let (told, holds) = (heads.clone(), held.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let heads = told.clone();
-                std::thread::spawn(move || while answer(stream.as_ref().unwrap(), &heads) {});
+                let (heads, held) = (told.clone(), holds.clone());
+                std::thread::spawn(
+                    move || while answer(stream.as_ref().unwrap(), &heads, &held) {},
+                );
             }
         });
-        Self { address, heads }
+        Self {
+            address,
+            heads,
+            held,
+        }
+    }
+
+    /// Such requests wait from now on.
+    pub(crate) fn hold(&self, held: &Arc<Held>) {
+        *self.held.lock().unwrap() = Some(held.clone());
     }
 }
 
 /// Answers one request; `false` where the client has gone.
-fn answer(mut stream: &TcpStream, heads: &Mutex<Vec<String>>) -> bool {
+fn answer(
+    mut stream: &TcpStream,
+    heads: &Mutex<Vec<String>>,
+    held: &Mutex<Option<Arc<Held>>>,
+) -> bool {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -56,6 +92,11 @@ fn answer(mut stream: &TcpStream, heads: &Mutex<Vec<String>>) -> bool {
         heads.len() == 1
     };
     let asked: Value = serde_json::from_slice(&body).unwrap();
+    let held = held.lock().unwrap().clone();
+    if let Some(held) = held.filter(|held| asked["input"].to_string().contains(held.text)) {
+        held.came.open();
+        held.may_go.pass();
+    }
     let dimension = asked["dimensions"].as_u64().unwrap();
     let data: Vec<Value> = asked["input"]
         .as_array()

@@ -36,6 +36,7 @@ mod replays;
 mod streams;
 mod support;
 mod terminal;
+mod terminal_chat;
 mod turns_again;
 mod turns_taken_up;
 mod voice;

@@ -177,7 +177,7 @@ async fn a_key_that_the_provider_refuses_is_the_sessions_error_and_not_the_serve
     assert!(!log.contains("bad-key"), "{log}");
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

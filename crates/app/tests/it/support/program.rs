@@ -1,7 +1,7 @@
 //! The program as a process: its arguments, its streams and its exit code.
 
 use super::root;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -130,6 +130,12 @@ impl Running {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Types a line, where its standard input is a pipe.
+    pub(crate) fn say(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        writeln!(input, "{line}").unwrap();
     }
 
     /// The host and port in its next line.

@@ -1,0 +1,28 @@
+//! What a user reads on a terminal before a call that needs consent runs. Knows nothing of how it is answered.
+
+use serde_json::Value;
+use windlass_session::client::ConfirmationQuestion;
+
+/// The call with the arguments that will run, and what is to be known of an earlier wish, a line each.
+pub(super) fn details(question: &ConfirmationQuestion) -> Vec<String> {
+    let arguments = question.arguments.expose().to_value();
+    let call = format!("{} {}", question.tool, shown(&arguments));
+    [Some(call), question.warning.clone()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii_graphic() || character == ' ' || character.is_alphanumeric() {
+            shown.push(character);
+        } else {
+            shown.extend(character.escape_unicode());
+        }
+    }
+    shown
+}

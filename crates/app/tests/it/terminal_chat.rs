@@ -1,0 +1,122 @@
+//! `windlass chat` as a process: what it shows before it asks, and how it ends when it is told to.
+
+use crate::knowledge::place;
+use crate::knowledge_services::{EmbeddingService, Held};
+use crate::processes::copy;
+use crate::support::model_server::{ModelServer, Says};
+use crate::support::program::{Running, command, run};
+use crate::support::root;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The repository's tools, in which a search counts as a change.
+fn careful_tools(folder: &Path, needs_consent: bool) {
+    let tools = folder.join("tools");
+    copy(&root().join("tools"), &tools);
+    let schema = tools.join("kb-search/schema.json");
+    let text = std::fs::read_to_string(&schema).unwrap();
+    let mut fields: Value = serde_json::from_str(&text).unwrap();
+    for (key, value) in [
+        ("category", json!("action")),
+        ("sideEffects", json!("writes")),
+        ("idempotent", json!(false)),
+        ("reach", json!("internal")),
+        ("requiresConfirmation", json!(needs_consent)),
+        ("timeoutMs", json!(60_000)),
+    ] {
+        fields[key] = value;
+    }
+    std::fs::write(schema, fields.to_string()).unwrap();
+}
+
+fn chat(folder: &Path, model: &ModelServer, more: &[&str]) -> Command {
+    let mut command = command(folder);
+    command
+        .args(["chat", "--tools", "tools", "--kb", "kb", "--data", "data"])
+        .args(["--text-provider-url", &model.url])
+        .args(more);
+    command
+}
+
+#[test]
+fn a_question_shows_the_arguments_and_what_happened_before() {
+    // With a mark that turns the direction of writing.
+    let model = ModelServer::start(|last| match last["content"].to_string() {
+        said if said.contains("Search.") => {
+            Says::Calls("kb_search", json!({"query": "Fram\u{202e}!"}))
+        }
+        said if said.contains("approved") => Says::Words("Found."),
+        _ => Says::Words("Wait for it."),
+    });
+    let folder = place(None);
+    careful_tools(folder.path(), true);
+    let lines = folder.path().join("lines");
+    std::fs::write(&lines, "Search.\nyes\nSearch.\nyes\n").unwrap();
+    let mut command = chat(folder.path(), &model, &[]);
+    let run = run(command.stdin(std::fs::File::open(lines).unwrap()));
+    assert_eq!(run.code, 0, "{:?}", run.problems);
+    let mut questions = run.output.split("may the agent do this?");
+    let (first, second) = (questions.next().unwrap(), questions.next().unwrap());
+    assert_eq!(questions.count(), 1, "{}", run.output);
+    for question in [first, second] {
+        let shown = "\n  kb_search {\"";
+        assert!(question.contains(shown), "{question}");
+        assert!(question.contains("Fram\\u{202e}!"), "{question}");
+    }
+    assert!(!run.output.contains('\u{202e}'), "{:?}", run.output);
+    let warning = "The same was done before";
+    assert!(!first.contains(warning), "{first}");
+    assert!(second.contains(warning), "{second}");
+}
+
+#[test]
+fn a_change_that_has_begun_comes_to_its_end_before_a_signal_ends_the_program() {
+    let folder = place(None);
+    careful_tools(folder.path(), false);
+    let service = EmbeddingService::start();
+    let settings = format!(
+        "[knowledge]\nembedder = \"openai\"\nembedder_url = \"{}\"\nembedder_key = \"k\"\nwait_text_ms = 10000\n",
+        service.address
+    );
+    std::fs::write(folder.path().join("windlass.toml"), settings).unwrap();
+    let indexed = run(command(folder.path()).args(["kb", "index", "--kb", "kb", "--data", "data"]));
+    assert_eq!(indexed.code, 0, "{:?}", indexed.problems);
+    let model = ModelServer::start(|last| match last["content"].to_string() {
+        said if said.contains("Search.") => Says::Calls("kb_search", json!({"query": "slowly"})),
+        _ => Says::Words("It is done."),
+    });
+    let held = Held::new("slowly");
+    service.hold(&held);
+    let program = Running::start(&mut chat(folder.path(), &model, &["Search."]));
+    held.came.pass();
+    program.signal("-TERM");
+    held.may_go.open();
+    let (code, log) = program.end();
+    assert_eq!(code, Some(0), "{log}");
+    let audit = std::fs::read_to_string(folder.path().join("data/audit.jsonl")).unwrap();
+    assert!(audit.contains("kb_search"), "{audit}");
+    assert!(audit.contains("\"ok\":true"), "{audit}");
+}
+
+#[test]
+fn a_signal_ends_the_program_where_nobody_types() {
+    let folder = place(None);
+    careful_tools(folder.path(), true);
+    let model = ModelServer::start(|last| match last["content"].to_string() {
+        said if said.contains("Search.") => Says::Calls("kb_search", json!({"query": "Fram"})),
+        _ => Says::Words("Very well."),
+    });
+    // Where it waits for the next message, and where it waits for a yes.
+    for (message, last_line) in [("Hello.", "Very well."), ("Search.", "kb_search {")] {
+        let mut command = chat(folder.path(), &model, &[]);
+        let mut program = Running::start(command.stdin(Stdio::piped()));
+        program.say(message);
+        while !program.line().contains(last_line) {}
+        let requests = model.seen().len();
+        program.signal("-TERM");
+        let (code, log) = program.end();
+        assert_eq!(code, Some(0), "{message} {log}");
+        assert_eq!(model.seen().len(), requests, "it answers nothing any more");
+    }
+}
