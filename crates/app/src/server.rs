@@ -177,6 +177,7 @@ fn chat(
             world: world.clone(),
             shared: shared.clone(),
             conversations: conversations.clone(),
+            sessions: Arc::default(),
             completing: Completing::default(),
             metrics: metrics.clone(),
         })

@@ -2,6 +2,7 @@
 
 use crate::chat::conversation::{Asked, Conversation};
 use crate::chat::conversations::Conversations as TextConversations;
+use crate::chat::held::report_older;
 use crate::chat::{ChatHost, ChatRefusal, answerer, no_answer};
 use crate::clock;
 use crate::context;
@@ -89,7 +90,7 @@ impl Conversations {
     }
 
     /// Says of each session that has other tools than these that it keeps them.
-    pub(crate) fn report_older_than(&self, version: &str) {
+    fn report_older_than(&self, version: &str) {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for Talk {
             session,
@@ -97,7 +98,7 @@ impl Conversations {
             ..
         } in running.values().filter(|talk| *talk.version != *version)
         {
-            tracing::info!(%session, own = %own, newest = version, "a session goes on with older tools");
+            report_older(session, own, version);
         }
     }
 }
@@ -278,6 +279,14 @@ impl Host for VoiceHost {
 }
 
 impl VoiceHost {
+    /// Says of each session, by voice and by text, that has other tools than these that it keeps them.
+    pub(crate) fn report_older_than(&self, version: &str) {
+        self.conversations.report_older_than(version);
+        if let Some(chat) = &self.chat {
+            chat.sessions.report_older_than(version);
+        }
+    }
+
     /// What the session knows of the conversation, and what it answers first: the server's own account of it before the
     /// client's.
     fn handed_over(

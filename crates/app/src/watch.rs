@@ -178,7 +178,7 @@ impl Rebuilder {
                 if self.host.toolbox.load().version != version {
                     self.host.toolbox.store(Arc::new(toolbox));
                     tracing::info!(%version, "new sessions have new tools");
-                    self.host.conversations.report_older_than(&version);
+                    self.host.report_older_than(&version);
                 }
                 true
             }

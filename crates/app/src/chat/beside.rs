@@ -2,12 +2,12 @@
 //! that is gone: they are answered in a session of that user's. Knows no model's protocol.
 
 use super::conversation::{Asked, Conversation};
+use super::held::SessionMaker;
 use super::sink::ChatSink;
-use super::{ChatHost, SessionMaker, refuse};
+use super::{ChatHost, refuse};
 use windlass_runtime::effects::Ended;
 use windlass_runtime::text::{Consent, Past, TextSession, TurnInput};
 use windlass_tool::id::UserId;
-use windlass_tool::kind::Mode;
 
 impl ChatHost {
     /// Of a question that another user was asked than the one whom the conversation's session is for, that user.
@@ -53,16 +53,14 @@ impl ChatHost {
         sink: &mut ChatSink,
         given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
     ) -> Option<(UserId, Ended)> {
-        let toolbox = self.toolbox.load_full();
-        let (tools, id) = (toolbox.of(Mode::Text), conversation.id.clone());
-        let session = self.session(maker, id, tools, conversation.said(), Past::Unknown);
+        let (toolbox, id) = (self.toolbox.load_full(), conversation.id.clone());
+        let session = self.session(maker, id, toolbox, conversation.said(), Past::Unknown);
         let Ok(mut session) = session else {
             refuse(sink, "the server cannot begin a session now");
             return None;
         };
-        session
-            .turn(input, &tools.instruction(), sink, given_up)
-            .await;
+        let instruction = session.instruction();
+        session.turn(input, &instruction, sink, given_up).await;
         session.suspend().await;
         None
     }

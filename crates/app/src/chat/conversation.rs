@@ -3,6 +3,7 @@
 
 use super::archive::{Archive, Entry, Kept, KeptTurn};
 pub(crate) use super::asked::Asked;
+use super::held::HeldSession;
 use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::said::Said;
 use crate::clock;
@@ -12,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_runtime::effects::{Beside, Ended};
-use windlass_runtime::text::TextSession;
 use windlass_session::io::TokenHash;
 use windlass_session::model::HistoryEntry;
 use windlass_tool::id::{ClientId, ConversationId, EffectId, UserId};
@@ -30,7 +30,7 @@ pub(crate) struct Conversation {
     owner: Option<ClientId>,
     archive: Archive,
     /// Taken for the length of a turn.
-    session: tokio::sync::Mutex<Option<TextSession>>,
+    session: tokio::sync::Mutex<Option<HeldSession>>,
     /// How many wait for the session.
     waiting: watch::Sender<usize>,
     state: Mutex<State>,
@@ -173,7 +173,7 @@ impl Conversation {
     }
 
     /// The session, once whoever has it lets go of it: a turn at its end, and what looks after calls between turns at once.
-    pub(crate) async fn session(&self) -> tokio::sync::MutexGuard<'_, Option<TextSession>> {
+    pub(crate) async fn session(&self) -> tokio::sync::MutexGuard<'_, Option<HeldSession>> {
         let _wanting = Wanting::new(&self.waiting);
         self.session.lock().await
     }

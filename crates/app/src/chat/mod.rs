@@ -7,6 +7,7 @@ mod beside;
 pub(crate) mod conversation;
 pub(crate) mod conversations;
 mod delivery;
+pub(crate) mod held;
 pub(crate) mod picture;
 pub(crate) mod record;
 pub(crate) mod request;
@@ -15,14 +16,14 @@ pub(crate) mod single;
 mod sink;
 
 use crate::clock;
-use crate::context;
-use crate::toolbox::{ModeTools, Toolbox};
+use crate::toolbox::Toolbox;
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use conversation::{Claim, Conversation, Delivery};
 use conversations::Conversations;
 use delivery::{Answerer, approval, wanted};
 pub(crate) use delivery::{answerer, asking, no_answer};
+use held::{HeldSession, SessionMaker, TextSessions};
 use record::TurnReader;
 use request::ChatRequest;
 use single::Completing;
@@ -36,22 +37,18 @@ use windlass_runtime::caller::Caller;
 use windlass_runtime::effects::Ended;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::Metrics;
-use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{
-    Consent, FinishReason, Past, TextRequest, TextSession, TextSettings, TurnEnd, TurnInput,
-    TurnSink,
+    Consent, FinishReason, Past, TextSettings, TurnEnd, TurnInput, TurnSink,
 };
 use windlass_session::io::TokenHash;
 use windlass_session::limits::Limits;
 use windlass_session::model::{HistoryEntry, Usage};
-use windlass_session::session::SessionConfig;
 use windlass_store::StoreUnavailable;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::{Block, World};
 use windlass_tool::id::{ClientId, ConversationId, UserId};
-use windlass_tool::kind::Mode;
 
 /// How long a message waits for a turn that is being given up.
 const TURN_PATIENCE: Duration = Duration::from_secs(10);
@@ -64,6 +61,7 @@ pub(crate) struct ChatHost {
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
     pub(crate) conversations: Arc<Conversations>,
+    pub(crate) sessions: Arc<TextSessions>,
     pub(crate) completing: Completing,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -299,10 +297,7 @@ impl ChatHost {
             );
             return None;
         };
-        let toolbox = self.toolbox.load_full();
-        let tools = toolbox.of(Mode::Text);
-        let instruction = tools.instruction();
-        if let Some(maker) = self.of_another_user(conversation, &maker, &input, place.as_ref()) {
+        if let Some(maker) = self.of_another_user(conversation, &maker, &input, place.as_deref()) {
             return self
                 .answer_beside(conversation, maker, input, sink, given_up)
                 .await;
@@ -316,7 +311,7 @@ impl ChatHost {
                 }
                 session
             }
-            place => match self.go_on(conversation, maker, tools).await {
+            place => match self.go_on(conversation, maker).await {
                 Ok(session) => {
                     is_new = true;
                     place.insert(session)
@@ -327,6 +322,7 @@ impl ChatHost {
                 }
             },
         };
+        let instruction = session.instruction();
         session.turn(input, &instruction, sink, given_up).await;
         if is_new && sink.has_nobodys_token {
             // Whoever shows a token of nobody's is not whom the conversation's session is for.
@@ -347,8 +343,8 @@ impl ChatHost {
         &self,
         conversation: &Conversation,
         maker: SessionMaker,
-        tools: &ModeTools,
-    ) -> Result<TextSession, ChatRefusal> {
+    ) -> Result<HeldSession, ChatRefusal> {
+        let toolbox = self.toolbox.load_full();
         let history = conversation.said();
         let id = conversation.id.clone();
         let Some((user_id, ended)) = conversation.take_ended() else {
@@ -357,7 +353,7 @@ impl ChatHost {
                 false => Past::Unknown,
             };
             return self
-                .session(maker, id, tools, history, past)
+                .session(maker, id, toolbox, history, past)
                 .map_err(|error| broken(&error));
         };
         let archive = self.conversations.archive();
@@ -374,50 +370,8 @@ impl ChatHost {
             client_id: maker.client_id,
             user_id,
         };
-        self.session(maker, id, tools, history, Past::Inherited(inherited))
+        self.session(maker, id, toolbox, history, Past::Inherited(inherited))
             .map_err(|error| broken(&error))
-    }
-
-    fn session(
-        &self,
-        maker: SessionMaker,
-        conversation_id: ConversationId,
-        tools: &ModeTools,
-        history: Vec<HistoryEntry>,
-        past: Past,
-    ) -> Result<TextSession, NoRandomness> {
-        let settings = self.settings.clone();
-        let model = &settings.models[0];
-        let profile = model.profile.clone();
-        let session_id = ids::session_id()?;
-        let declarations = tools.text_declared.text(&model.protocol);
-        let estimate = ContextEstimate::of(&tools.instruction(), declarations);
-        context::report(
-            &session_id,
-            &estimate,
-            profile.context_tokens_max,
-            &self.metrics,
-        );
-        Ok(TextSession::begin(TextRequest {
-            session: SessionConfig {
-                session_id,
-                user_id: maker.user_id,
-                conversation_id,
-                mode: Mode::Text,
-                registry: tools.registry.clone(),
-                limits: self.limits.clone(),
-                profile,
-                started_unix_ms: clock::now_unix_ms(),
-                history,
-                pending_request: None,
-            },
-            client_id: maker.client_id,
-            world: maker.world,
-            shared: self.shared.clone(),
-            settings,
-            tools: tools.text_declared.clone(),
-            past,
-        }))
     }
 
     /// Lets go of every conversation, and waits for completions and for the changes that are under way.
@@ -429,13 +383,6 @@ impl ChatHost {
         while leaving.join_next().await.is_some() {}
         self.completing.drained().await;
     }
-}
-
-/// What a session of this user is begun with.
-struct SessionMaker {
-    user_id: UserId,
-    client_id: ClientId,
-    world: Arc<dyn World>,
 }
 
 /// Ends a stream of which nothing came.

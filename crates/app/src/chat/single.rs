@@ -1,16 +1,16 @@
 //! Sessions that belong to no conversation of the server's: a completion's, which is forgotten after its one turn, and the
 //! terminal's, which its caller holds. Knows no store of conversations.
 
-use super::{ChatHost, ChatRefusal, SessionMaker, broken, refuse_blocked};
+use super::held::{HeldSession, SessionMaker};
+use super::{ChatHost, ChatRefusal, broken, refuse_blocked};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids::{self, NoRandomness};
-use windlass_runtime::text::{Past, TextSession, TurnEnd, TurnInput, TurnSink, UserInput};
+use windlass_runtime::text::{Past, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::model::HistoryEntry;
 use windlass_tool::id::{ClientId, UserId};
-use windlass_tool::kind::Mode;
 
 /// What a program wants answered.
 pub(crate) struct Completion<'a> {
@@ -78,9 +78,10 @@ impl ChatHost {
             client_id: caller.client_id,
             world,
         };
-        let mut session = self
-            .session(maker, conversation_id, tools, history, Past::Alone)
+        let session = self
+            .session_with(maker, conversation_id, tools, history, Past::Alone)
             .map_err(|error| broken(&error))?;
+        let mut session = HeldSession::new(session, toolbox.clone(), &self.sessions);
         let own = tools.instruction();
         let instruction = match instructions.trim() {
             "" => own,
@@ -103,25 +104,19 @@ impl ChatHost {
         &self,
         client_id: ClientId,
         user_id: UserId,
-    ) -> Result<TextSession, NoRandomness> {
+    ) -> Result<HeldSession, NoRandomness> {
         let maker = SessionMaker {
             user_id,
             client_id,
             world: Arc::new(self.world.clone()),
         };
-        let toolbox = self.toolbox.load_full();
         self.session(
             maker,
             ids::conversation_id()?,
-            toolbox.of(Mode::Text),
+            self.toolbox.load_full(),
             Vec::new(),
             Past::Alone,
         )
-    }
-
-    /// The system instruction of a turn that begins now.
-    pub(crate) fn instruction(&self) -> Arc<str> {
-        self.toolbox.load().of(Mode::Text).instruction()
     }
 
     /// Whether the user may be served at all.

@@ -5,6 +5,7 @@ use super::question::details;
 use super::signals::Terminate;
 use super::{ChatArguments, flags, load_config};
 use crate::chat::ChatHost;
+use crate::chat::held::HeldSession;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::server::{self, Setup};
@@ -14,9 +15,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use windlass_runtime::config::Config;
 use windlass_runtime::ids;
-use windlass_runtime::text::{
-    Consent, FinishReason, TextSession, TurnEnd, TurnInput, TurnSink, UserInput,
-};
+use windlass_runtime::text::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::TokenHash;
@@ -91,25 +90,21 @@ async fn talk(
         ending,
     };
     let outcome = match message {
-        Some(message) => match exchange(host, &mut session, message, &mut person).await {
+        Some(message) => match exchange(&mut session, message, &mut person).await {
             FinishReason::Failed => Err(Failure::Said),
             FinishReason::Stop
             | FinishReason::Length
             | FinishReason::Blocked
             | FinishReason::Cancelled => Ok(()),
         },
-        None => converse(host, &mut session, &mut person).await,
+        None => converse(&mut session, &mut person).await,
     };
     session.end().await;
     outcome
 }
 
 /// One line after the other, until there are no more.
-async fn converse(
-    host: &Arc<ChatHost>,
-    session: &mut TextSession,
-    person: &mut Person,
-) -> Result<(), Failure> {
+async fn converse(session: &mut HeldSession, person: &mut Person) -> Result<(), Failure> {
     let is_terminal = std::io::stdin().is_terminal();
     if is_terminal {
         Printer.result("Type a message; an empty line or Ctrl-D ends. Ctrl-C stops an answer.");
@@ -120,7 +115,7 @@ async fn converse(
         }
         match person.line().await {
             Some(line) if !line.trim().is_empty() => {
-                exchange(host, session, line.trim(), person).await;
+                exchange(session, line.trim(), person).await;
             }
             Some(_) if !is_terminal => {}
             Some(_) | None => return Ok(()),
@@ -190,13 +185,8 @@ fn said(words: &str) -> TurnInput {
 }
 
 /// One message and its answer, with every question that comes of it; how the last answer ended.
-async fn exchange(
-    host: &Arc<ChatHost>,
-    session: &mut TextSession,
-    message: &str,
-    person: &mut Person,
-) -> FinishReason {
-    let (mut reason, questions) = run_turn(host, session, said(message), person).await;
+async fn exchange(session: &mut HeldSession, message: &str, person: &mut Person) -> FinishReason {
+    let (mut reason, questions) = run_turn(session, said(message), person).await;
     let mut questions = VecDeque::from(questions);
     while let Some(question) = questions.pop_front() {
         question.print();
@@ -212,7 +202,7 @@ async fn exchange(
             approved: matches!(answer.as_str(), "y" | "yes"),
             is_left_behind: false,
         }]);
-        let (ended, asked_next) = run_turn(host, session, input, person).await;
+        let (ended, asked_next) = run_turn(session, input, person).await;
         reason = ended;
         // Where nobody answers, what was asked already is declined, and what comes of that is asked in vain.
         if has_user {
@@ -223,14 +213,13 @@ async fn exchange(
 }
 
 async fn run_turn(
-    host: &Arc<ChatHost>,
-    session: &mut TextSession,
+    session: &mut HeldSession,
     input: TurnInput,
     person: &Person,
 ) -> (FinishReason, Vec<Question>) {
     let mut stopped = std::pin::pin!(person.stops());
     let mut sink = Terminal::default();
-    let instruction = host.instruction();
+    let instruction = session.instruction();
     let end = session
         .turn(input, &instruction, &mut sink, stopped.as_mut())
         .await;

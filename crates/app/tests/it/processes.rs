@@ -1,7 +1,8 @@
 //! The program as a process that goes on: its line when it is ready, signals, ports, the simulator, and tools that change
 //! while it runs.
 
-use crate::support::http::get;
+use crate::support::http::{get, post};
+use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, folders, run};
 use crate::support::root;
 use crate::support::voice_client::VoiceClient;
@@ -245,6 +246,56 @@ async fn tools_that_change_while_the_server_runs_serve_new_sessions_only() {
     assert_ne!(started["registryVersion"], version);
     old.say("Who designed the ship Fram?").await;
     assert_eq!(old.expect("tool_call_finished").await["ok"], true);
+}
+
+/// The tools of a request to a model as its instruction names them, and their declarations.
+fn tools_of(request: &Value) -> (String, Value) {
+    let instruction = request["messages"][0]["content"].as_str().unwrap();
+    let (_, named) = instruction.split_once("# Available Tools").unwrap();
+    (named.to_owned(), request["tools"].clone())
+}
+
+#[test]
+fn a_chat_keeps_the_tools_that_it_began_with_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&root().join("tools"), &folder.path().join("tools"));
+    let model = ModelServer::start(|_| Says::Words("Very well."));
+    let mut server = command(folder.path());
+    server.args(["serve", "--listen", "127.0.0.1:0", "--watch"]);
+    server.args(["--tools", "tools", "--data", "data"]);
+    server.args(["--text-provider-url", &model.url]);
+    let mut server = Running::start(&mut server);
+    let address = server.address();
+    let asked = |conversation: &str, message: &str| {
+        let body = json!({"id": conversation, "message": message}).to_string();
+        assert_eq!(post(&address, "/api/chat", body.as_bytes()).status, 200);
+        tools_of(&model.seen().pop().unwrap())
+    };
+    let before = asked("old", "Hello.");
+
+    let (guide, schema) = (
+        folder.path().join("tools/kb-get/guide.md"),
+        folder.path().join("tools/kb-get/schema.json"),
+    );
+    let text = fs::read_to_string(&guide).unwrap();
+    fs::write(&guide, format!("{text}\nOne line more.\n")).unwrap();
+    let mut fields: Value = serde_json::from_str(&fs::read_to_string(&schema).unwrap()).unwrap();
+    fields["description"] = json!("It reads.");
+    fs::write(&schema, fields.to_string()).unwrap();
+    server.expect_log("new sessions have new tools");
+    server.expect_log("a session goes on with older tools");
+    assert_eq!(asked("old", "And now?"), before);
+    // Whoever begins now has the others, all of them once both files are read.
+    let both = || {
+        let (named, declared) = asked("new", "Hello.");
+        named.contains("One line more.") && declared.to_string().contains("It reads.")
+    };
+    if !both() {
+        server.expect_log("new sessions have new tools");
+        let (named, declared) = asked("newest", "Hello.");
+        assert!(named.contains("One line more."), "{named}");
+        assert!(declared.to_string().contains("It reads."), "{declared}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
