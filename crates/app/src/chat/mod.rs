@@ -323,7 +323,10 @@ impl ChatHost {
             },
         };
         let instruction = session.instruction();
+        let answered = input.tokens();
         session.turn(input, &instruction, sink, given_up).await;
+        // An answer that was not taken counts when it comes again, whatever the others beside it have changed.
+        sink.answers_nothing |= answered.iter().any(|token_hash| session.asks(token_hash));
         if is_new && sink.has_nobodys_token {
             // Whoever shows a token of nobody's is not whom the conversation's session is for.
             if let Some(session) = place.take() {

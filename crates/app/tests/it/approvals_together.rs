@@ -8,8 +8,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
+
+/// How long what must come may take; only a broken server takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Writes down what it changed.
 struct Change(Arc<Mutex<Vec<String>>>);
@@ -33,6 +37,11 @@ struct Scene {
 
 /// A chat whose model has asked for two changes, each of which needs the user's consent.
 async fn scene() -> Scene {
+    scene_with(json!({})).await
+}
+
+/// The same with more fields in the schema of the tool.
+async fn scene_with(more: Value) -> Scene {
     let requests = AtomicUsize::new(0);
     let rule = move |_: &Value| match requests.fetch_add(1, Ordering::SeqCst) {
         0 => Says::Calls("change", json!({ "what": "one" })),
@@ -42,12 +51,14 @@ async fn scene() -> Scene {
     let tools = tempfile::tempdir().unwrap();
     let folder = tools.path().join("change");
     std::fs::create_dir(&folder).unwrap();
-    let schema = json!({
+    let mut schema = json!({
         "toolId": "change", "version": "1.0.0", "description": "Changes something.",
         "category": "action", "sideEffects": "writes", "idempotent": false, "requiresConfirmation": true,
         "allowedModes": ["text"], "latencyBudgetMs": 1000,
         "parameters": {"type": "object", "properties": {"what": {"type": "string"}}, "additionalProperties": false}
     });
+    let more = more.as_object().unwrap().clone();
+    schema.as_object_mut().unwrap().extend(more);
     std::fs::write(folder.join("schema.json"), schema.to_string()).unwrap();
     std::fs::write(folder.join("guide.md"), "# Change\n\nChanges something.\n").unwrap();
     let changed = Arc::new(Mutex::new(Vec::new()));
@@ -179,5 +190,34 @@ async fn answers_that_stand_before_a_new_message_count_before_it_is_said() {
         answer.body
     );
     assert_eq!(scene.changed(), ["one"]);
+    scene.chat.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_was_not_taken_counts_when_its_message_comes_again() {
+    let scene = scene_with(json!({"rateLimit": {"calls": 1, "windowMs": 2000}})).await;
+    let said = [
+        user("a", "Change both."),
+        scene.answered([Some(true), Some(true)]),
+    ];
+    let first = scene.ask(&said);
+    assert_eq!(scene.changed()[..1], ["one"]);
+    let begun = Instant::now();
+    while scene.changed().len() < 2 {
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{} is heard for ever",
+            first.body
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        scene.ask(&said);
+    }
+    assert_eq!(scene.changed(), ["one", "two"]);
+    // Now that both were taken, it is known what came of them.
+    let requests = scene.chat.model.seen().len();
+    let again = scene.ask(&said);
+    assert!(!again.body.contains("RATE_LIMIT"), "{}", again.body);
+    assert_eq!(scene.changed(), ["one", "two"]);
+    assert_eq!(scene.chat.model.seen().len(), requests);
     scene.chat.close().await;
 }

@@ -112,6 +112,14 @@ pub enum TurnInput {
 }
 
 impl TurnInput {
+    /// Of the questions that it answers; none where something is said as well.
+    pub fn tokens(&self) -> Vec<TokenHash> {
+        match self {
+            Self::User(_) | Self::Again(_) | Self::Edited(_) => Vec::new(),
+            Self::Confirm(consents) => consents.iter().map(|given| given.token_hash).collect(),
+        }
+    }
+
     /// What the user says with it; nothing where a question is answered.
     pub(crate) fn said(&self) -> Option<&UserInput> {
         match self {

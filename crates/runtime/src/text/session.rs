@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion, MessageKey};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{ConfirmationRequest, Input, Output, Remembered};
+use windlass_session::io::{ConfirmationRequest, Input, Output, Remembered, TokenHash};
 use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
@@ -197,6 +197,11 @@ impl TextSession {
                 .map(|(call, token_hash)| (token_hash, call))
                 .collect(),
         }
+    }
+
+    /// Whether the user is asked the question of this token and has not answered.
+    pub fn asks(&self, token_hash: &TokenHash) -> bool {
+        self.core.asks(token_hash)
     }
 
     pub fn log(&self) -> &ConversationLog {
