@@ -99,7 +99,8 @@ impl Calls {
         Ok(())
     }
 
-    /// By id, else by index, else the latest; a name that comes without either, when the latest is complete, begins another.
+    /// By id, else by index, else the latest; a name that comes without either, when the latest is complete, begins another, and
+    /// so does one that comes with the id of a complete call under an index of its own.
     fn slot_of(
         &mut self,
         id: &str,
@@ -108,12 +109,15 @@ impl Calls {
         limits: &AnswerLimits,
     ) -> Result<usize, TooMuch> {
         let found = if !id.is_empty() {
-            self.slots.iter().position(|slot| slot.id == id)
+            let of_index = index.and_then(|index| self.bound_to(index));
+            let both = of_index.filter(|at| self.slots[*at].id == id);
+            both.or_else(|| {
+                let of_id = self.slots.iter().position(|slot| slot.id == id);
+                let is_new = of_index.is_none() && index.is_some() && !name.is_empty();
+                of_id.filter(|at| !(is_new && self.slots[*at].is_whole()))
+            })
         } else if let Some(index) = index {
-            self.bound
-                .iter()
-                .find(|(bound, _)| *bound == index)
-                .map(|(_, at)| *at)
+            self.bound_to(index)
         } else {
             let latest = self.slots.len().checked_sub(1);
             latest.filter(|at| name.is_empty() || !self.slots[*at].is_whole())
@@ -126,6 +130,11 @@ impl Calls {
         }
         self.slots.push(Slot::default());
         Ok(self.slots.len() - 1)
+    }
+
+    fn bound_to(&self, index: u64) -> Option<usize> {
+        let bound = self.bound.iter().find(|(bound, _)| *bound == index);
+        bound.map(|(_, at)| *at)
     }
 
     /// A server may count without end; the oldest binding is the least likely to be meant again.
@@ -142,8 +151,21 @@ impl Calls {
         }
     }
 
+    /// Servers that count their pieces say a call's id once more behind its end: without arguments that is no other call.
+    fn forget_echoes(&mut self) {
+        let mut said = Vec::new();
+        self.slots.retain(|slot| {
+            let is_echo = slot.arguments.trim().is_empty() && said.contains(&slot.id);
+            if !slot.id.is_empty() {
+                said.push(slot.id.clone());
+            }
+            !is_echo
+        });
+    }
+
     /// The calls for the log and for the core, each with an id.
-    pub(super) fn finish(self, answer: u32) -> Vec<(Call, IncomingCall)> {
+    pub(super) fn finish(mut self, answer: u32) -> Vec<(Call, IncomingCall)> {
+        self.forget_echoes();
         self.slots
             .into_iter()
             .enumerate()

@@ -38,6 +38,7 @@ fn calls_are_put_together_from_whatever_pieces_a_server_sends() {
         json!({"id": id, "index": index, "type": "function",
             "function": {"name": "get_time", "arguments": format!("{{\"city\":\"{city}\"}}")}})
     };
+    let begun = |index: u64| json!({"index": index, "id": "call_1", "function": {"name": "get_time", "arguments": ""}});
     let both = [
         ("call_1", "get_time", paris.clone()),
         ("call_2", "get_time", rome.clone()),
@@ -216,6 +217,46 @@ fn calls_are_put_together_from_whatever_pieces_a_server_sends() {
                 calls(json!([whole(Value::Null, json!(0), "Rome")])),
             ],
             vec![("wl0000700", "get_time", json!("run into one"))],
+        ),
+        (
+            "two calls with one id, each whole under an index of its own",
+            vec![calls(json!([
+                whole(json!("call_1"), json!(0), "Paris"),
+                whole(json!("call_1"), json!(1), "Rome")
+            ]))],
+            vec![
+                ("call_1", "get_time", paris.clone()),
+                ("call_1", "get_time", rome.clone()),
+            ],
+        ),
+        (
+            "two calls with one id, in letters by index",
+            vec![
+                calls(json!([begun(0)])),
+                calls(json!([{"index": 0, "function": {"arguments": "{\"city\":\"Paris\"}"}}])),
+                calls(json!([begun(1)])),
+                calls(
+                    json!([{"index": 1, "id": "call_1", "function": {"arguments": "{\"city\":"}}]),
+                ),
+                calls(json!([{"index": 1, "function": {"arguments": "\"Rome\"}"}}])),
+            ],
+            vec![
+                ("call_1", "get_time", paris.clone()),
+                ("call_1", "get_time", rome.clone()),
+            ],
+        ),
+        (
+            "one call whose pieces are counted, with all that is known of it in each",
+            vec![
+                calls(
+                    json!([{"index": 0, "id": "call_1", "function": {"name": "get_time", "arguments": "{\"city\":"}}]),
+                ),
+                calls(
+                    json!([{"index": 1, "id": "call_1", "function": {"name": "get_time", "arguments": "\"Paris\"}"}}]),
+                ),
+                calls(json!([begun(2)])),
+            ],
+            one.to_vec(),
         ),
         (
             "a call without a name",
