@@ -56,10 +56,7 @@ impl World {
                 self.fault(Fault::ClockBack);
             }
             8 => {
-                if !self.is_reloaded {
-                    self.is_reloaded = true;
-                    self.fault(Fault::RegistryReloaded);
-                }
+                self.is_reloaded = true;
             }
             9 => {
                 self.feed(index, Input::Shutdown);
@@ -68,6 +65,7 @@ impl World {
         }
     }
 
+    /// It counts where somebody meets it.
     fn store_changes(&mut self) {
         self.mood = match self.random.below(8) {
             0 => StoreMood::Slow,
@@ -76,13 +74,6 @@ impl World {
             3 => StoreMood::Full,
             _ => StoreMood::Up,
         };
-        match self.mood {
-            StoreMood::Up => {}
-            StoreMood::Slow => self.fault(Fault::StoreSlow),
-            StoreMood::Down => self.fault(Fault::StoreDown),
-            StoreMood::Silent => self.fault(Fault::StoreSilent),
-            StoreMood::Full => self.fault(Fault::StoreFull),
-        }
     }
 
     fn connection_acts(&mut self, index: usize) {

@@ -186,10 +186,16 @@ impl World {
                     problem: error.to_string(),
                 })
             }
-            StoreMood::Down | StoreMood::Full => Err(ReservationError {
-                problem: format!("the store is {:?}", self.mood),
-            }),
+            StoreMood::Down => self.refused_by_store(Fault::StoreDown),
+            StoreMood::Full => self.refused_by_store(Fault::StoreFull),
         }
+    }
+
+    fn refused_by_store<T>(&mut self, fault: Fault) -> Result<T, ReservationError> {
+        self.fault(fault);
+        Err(ReservationError {
+            problem: format!("the store is {:?}", self.mood),
+        })
     }
 
     /// Tells the store what nobody waits for; one that does not work never learns it.
@@ -208,9 +214,17 @@ impl World {
     pub(crate) fn answer_of_store(&mut self, index: usize, input: Input) -> bool {
         let after_us = match self.mood {
             StoreMood::Up | StoreMood::Down | StoreMood::Full => self.random.below(3) * 1_000,
-            StoreMood::Slow => self.random.below(6_000) * 1_000,
-            StoreMood::Silent if self.random.one_in(2) => return false,
-            StoreMood::Silent => 20_000_000,
+            StoreMood::Slow => {
+                self.fault(Fault::StoreSlow);
+                self.random.below(6_000) * 1_000
+            }
+            StoreMood::Silent => {
+                self.fault(Fault::StoreSilent);
+                if self.random.one_in(2) {
+                    return false;
+                }
+                20_000_000
+            }
         };
         self.answer(index, after_us, input);
         true

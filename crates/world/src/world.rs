@@ -267,6 +267,9 @@ impl World {
         self.a_replay_gives_the_same_outputs(index);
         let (now_us, unix_ms) = (self.now_us, self.unix_ms());
         let registry = tools::registry(self.is_reloaded);
+        if self.is_reloaded {
+            self.fault(Fault::RegistryReloaded);
+        }
         let lane = &mut self.lanes[index];
         lane.number += 1;
         lane.started_us = now_us;
