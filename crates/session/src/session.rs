@@ -9,6 +9,7 @@ mod continuation;
 mod delivery;
 mod elsewhere;
 mod ending;
+pub mod held;
 mod late_results;
 mod ledger;
 mod lookup;

@@ -133,6 +133,11 @@ impl Transcript {
         self.entries.shrink_to_fit();
     }
 
+    /// Of what is kept for the session's end.
+    pub(crate) fn recorded_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// How many entries were recorded so far.
     pub(crate) fn recorded(&self) -> u64 {
         self.recorded

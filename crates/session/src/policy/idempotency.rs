@@ -153,6 +153,11 @@ impl Deliveries {
         }
     }
 
+    /// How many deliveries are on record.
+    pub(crate) fn recorded(&self) -> usize {
+        self.records.len()
+    }
+
     pub(crate) fn find(&mut self, key: &HashedKey) -> Option<&mut Delivery> {
         self.records.get_mut(key)
     }

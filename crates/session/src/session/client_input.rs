@@ -11,7 +11,7 @@ use std::time::Duration;
 use windlass_tool::sensitive::Sensitive;
 
 /// Typed messages that wait for the provider; more are refused.
-const WAITING_TEXTS_MAX: usize = 8;
+pub(super) const WAITING_TEXTS_MAX: usize = 8;
 
 impl Session {
     pub(super) fn on_client(&mut self, event: ClientEvent, out: &mut Vec<Output>) {

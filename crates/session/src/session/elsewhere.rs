@@ -20,7 +20,7 @@ use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::registry::TIMEOUT_MS_MAX;
 
 /// Answers with tokens of which this session knows nothing that wait for the store at one time; further ones are refused.
-const SOUGHT_MAX: usize = 16;
+pub(super) const SOUGHT_MAX: usize = 16;
 
 impl Session {
     /// No question of this session's has the token. An earlier one may have asked it: whoever approved there and sends the

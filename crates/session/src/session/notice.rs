@@ -12,7 +12,7 @@ use windlass_tool::id::EffectId;
 use windlass_tool::sensitive::Sensitive;
 
 /// Notices that wait for silence; the oldest make room.
-const NOTICES_MAX: usize = 32;
+pub(super) const NOTICES_MAX: usize = 32;
 /// What every notice begins with, so that the model does not take it for the user's words.
 const PREFACE: &str = "(A message of the system, not of the user.)";
 
@@ -25,6 +25,10 @@ pub(super) struct Notices {
 }
 
 impl Notices {
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.sent.len()
+    }
+
     /// What is known of this effect now is in no notice yet: whoever reads those has not heard of it.
     pub(super) fn outdate(&mut self, effect_id: &EffectId) {
         let sent = self.sent.iter_mut().map(|(notice, _)| notice);

@@ -7,6 +7,7 @@ use crate::world::World;
 use windlass_session::event::CallRecord;
 use windlass_session::io::{AdmittedCall, Input};
 use windlass_session::model::{CallSupport, ModelEvent, ModelToolResponse};
+use windlass_session::session::held::Held;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::{Category, Scheduling};
@@ -139,22 +140,17 @@ impl World {
     pub(crate) fn tables_are_bounded(&mut self, index: usize) {
         let lane = &self.lanes[index];
         let limits = &lane.limits;
-        let open = lane
-            .watch
-            .calls
-            .values()
-            .filter(|call| call.started > 0 && call.ended == 0)
-            .count();
         let questions = lane.watch.open_questions.len();
-        let trail = lane
-            .session
-            .as_ref()
-            .map_or(0, |session| session.trail().count());
-        if open > limits.open_calls_max + 1
-            || questions > limits.open_confirmations_max
-            || trail > limits.trail_entries_max
-        {
-            let what = format!("{open} open calls, {questions} questions, a trail of {trail}");
+        let Some(session) = &lane.session else {
+            return;
+        };
+        let trail = session.trail().count();
+        let beyond = session.held().beyond(&Held::most(limits));
+        if questions > limits.open_confirmations_max || trail > limits.trail_entries_max {
+            let what = format!("{questions} questions, a trail of {trail}");
+            self.broken(Rule::TablesAreBounded, what);
+        } else if let Some((name, held)) = beyond {
+            let what = format!("{held} {name}");
             self.broken(Rule::TablesAreBounded, what);
         }
     }
