@@ -8,6 +8,7 @@ use super::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 use windlass_provider::answer::{Answer, Ending};
 use windlass_provider::failure::FailureClass;
@@ -18,6 +19,8 @@ use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
 use windlass_tool::sensitive::Sensitive;
 
+/// Longer than an approved call can take, with its attempts and its waits for the store.
+const APPROVED_PATIENCE: Duration = Duration::from_secs(300);
 /// How often a model is told that its call could not be read.
 const CORRECTIONS_MAX: u32 = 2;
 /// Said to a model that answered nothing.
@@ -177,10 +180,11 @@ impl TextSession {
         };
         self.flow.is_confirmed = false;
         self.feed(Input::Client(event), sink);
+        let begun = Instant::now();
         let mut never = std::pin::pin!(std::future::pending());
         let mut steadfast = Patience {
             cancelled: never.as_mut(),
-            until: patience.until,
+            until: patience.until.max(begun + APPROVED_PATIENCE),
         };
         while !self.flow.is_confirmed {
             let nothing = std::future::pending::<()>();
@@ -188,6 +192,8 @@ impl TextSession {
                 break;
             }
         }
+        // What the user has approved runs outside the turn's budgets, of which its time is one.
+        patience.until += begun.elapsed();
     }
 
     fn hear_user(&mut self, input: UserInput, sink: &mut dyn TurnSink) {

@@ -7,6 +7,7 @@
     reason = "a test may panic, and says when it skips"
 )]
 
+mod approved_calls;
 mod audit;
 mod audit_afterwards;
 mod audit_chain;
