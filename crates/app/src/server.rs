@@ -40,6 +40,7 @@ use windlass_runtime::metrics::Metrics;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
+use windlass_session::limits::Limits;
 use windlass_store::{SqliteStore, Store, StoreLimits};
 
 pub use crate::toolbox::Handlers;
@@ -174,6 +175,10 @@ fn chat(
             toolbox: toolbox.clone(),
             settings,
             limits: Arc::new(config.text.limits.clone()),
+            unattended_limits: Arc::new(Limits {
+                open_confirmations_max: 0,
+                ..config.text.limits.clone()
+            }),
             world: world.clone(),
             shared: shared.clone(),
             conversations: conversations.clone(),

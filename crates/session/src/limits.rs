@@ -41,6 +41,7 @@ pub struct Limits {
     /// Seconds that the user has to answer a confirmation.
     pub confirmation_seconds: u64,
     /// Confirmations that may wait for the user at one time; further calls that need one are refused.
+    /// None where nobody can be asked.
     pub open_confirmations_max: usize,
     /// Milliseconds that a call waits for the store before it starts.
     pub reserve_timeout_ms: u64,

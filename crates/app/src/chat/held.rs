@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::{Past, TextRequest, TextSession};
+use windlass_session::limits::Limits;
 use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
@@ -69,7 +70,8 @@ impl ChatHost {
         past: Past,
     ) -> Result<HeldSession, NoRandomness> {
         let tools = toolbox.of(Mode::Text);
-        let session = self.session_with(maker, conversation_id, tools, history, past)?;
+        let limits = self.limits.clone();
+        let session = self.session_with(maker, conversation_id, tools, limits, history, past)?;
         Ok(HeldSession::new(session, toolbox, &self.sessions))
     }
 
@@ -78,6 +80,7 @@ impl ChatHost {
         maker: SessionMaker,
         conversation_id: ConversationId,
         tools: &ModeTools,
+        limits: Arc<Limits>,
         history: Vec<HistoryEntry>,
         past: Past,
     ) -> Result<TextSession, NoRandomness> {
@@ -100,7 +103,7 @@ impl ChatHost {
                 conversation_id,
                 mode: Mode::Text,
                 registry: tools.registry.clone(),
-                limits: self.limits.clone(),
+                limits,
                 profile,
                 started_unix_ms: clock::now_unix_ms(),
                 history,

@@ -58,6 +58,8 @@ pub(crate) struct ChatHost {
     pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
     pub(crate) settings: Arc<TextSettings>,
     pub(crate) limits: Arc<Limits>,
+    /// The same for completions, whose users nobody can ask.
+    pub(crate) unattended_limits: Arc<Limits>,
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
     pub(crate) conversations: Arc<Conversations>,

@@ -78,8 +78,9 @@ impl ChatHost {
             client_id: caller.client_id,
             world,
         };
+        let limits = self.unattended_limits.clone();
         let session = self
-            .session_with(maker, conversation_id, tools, history, Past::Alone)
+            .session_with(maker, conversation_id, tools, limits, history, Past::Alone)
             .map_err(|error| broken(&error))?;
         let mut session = HeldSession::new(session, toolbox.clone(), &self.sessions);
         let own = tools.instruction();

@@ -1,9 +1,11 @@
 //! Completions that change something, over real sockets: what was begun is done and written down, whoever leaves meanwhile.
 
 use crate::chat::{Chat, chat_with};
+use crate::processes::copy;
 use crate::support::change::{Changes, write_tool};
-use crate::support::http::get;
+use crate::support::http::{get, post};
 use crate::support::model_server::Says;
+use crate::support::root;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
@@ -96,4 +98,38 @@ async fn a_server_that_ends_waits_for_the_changes_of_completions() {
             "streamed: {streams}, left: {leaves}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_beside_what_others_wrote_is_refused_where_nobody_can_be_asked() {
+    let rule = |last: &Value| match last["role"] == "tool" {
+        true if last["content"]
+            .to_string()
+            .contains("CONFIRMATION_REQUIRED") =>
+        {
+            Says::Words("That cannot be done here.")
+        }
+        true => Says::Calls("change", json!({ "what": "one" })),
+        false => Says::Calls("kb_search", json!({ "query": "Fram" })),
+    };
+    let tools = tempfile::tempdir().unwrap();
+    copy(
+        &root().join("tools/kb-search"),
+        &tools.path().join("kb-search"),
+    );
+    write_tool(tools.path(), json!({}));
+    let changes = Changes::new();
+    let handlers = windlass_handlers::builtin().into_iter();
+    let handlers = handlers.chain(changes.handlers()).collect();
+    let keys = [("folders.tools", tools.path().to_str().unwrap())];
+    let chat = chat_with(rule, &keys, handlers).await;
+    let message = json!({"role": "user", "content": "Change it."});
+    let body = json!({"model": "any", "messages": [message]}).to_string();
+    let answer = post(&chat.address, "/v1/chat/completions", body.as_bytes());
+    assert!(answer.body.contains("cannot be done"), "{}", answer.body);
+    let told = chat.model.seen().pop().unwrap()["messages"].to_string();
+    assert!(told.contains("nobody can be asked here"), "{told}");
+    assert!(!told.contains("is being asked"), "{told}");
+    assert!(changes.made().is_empty());
+    chat.close().await;
 }

@@ -59,6 +59,22 @@ pub(crate) fn too_many(tool: &Tool) -> CallError {
             tool.id
         ),
     )
+    .with_suggestion("Nothing was done. Say that the questions that wait for an answer come first.")
+}
+
+/// The user cannot be asked: nobody is there who could be, as no question may wait.
+pub(crate) fn nobody(tool: &Tool, earlier: Option<&Earlier>) -> CallError {
+    if earlier.is_some_and(Earlier::is_unknown) {
+        return outcome_unknown(tool);
+    }
+    CallError::new(
+        ErrorType::ConfirmationRequired,
+        format!(
+            "{} runs only after a user has confirmed it, and nobody can be asked here",
+            tool.id
+        ),
+    )
+    .with_suggestion("Nothing was done. Say that this cannot be done here, and do not try again.")
 }
 
 /// What the user should know of an earlier wish of the same kind.

@@ -32,9 +32,12 @@ impl Session {
         // Those that are being stored will be open, too.
         let asked = self.confirmations.open_count() + self.calls.proposing();
         let asked = asked - usize::from(replaced.is_some());
-        let is_full = asked >= self.config.limits.open_confirmations_max;
-        if is_full && !has_bug!(self, AsksWithoutLimit) {
-            let error = confirm::too_many(call.tool());
+        let asked_max = self.config.limits.open_confirmations_max;
+        if asked >= asked_max && !has_bug!(self, AsksWithoutLimit) {
+            let error = match asked_max {
+                0 => confirm::nobody(call.tool(), call.earlier.as_deref()),
+                _ => confirm::too_many(call.tool()),
+            };
             return self.refuse_call(call, error, Charge::Already, out);
         }
         call.phase = Phase::Proposing;
