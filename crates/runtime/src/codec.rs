@@ -104,12 +104,12 @@ pub fn lost_reason(error: &ConnectError) -> LostReason {
                 | FailureClass::Protocol => LostReason::Refused { status: *status },
             }
         }
-        ConnectError::Timeout { .. } => LostReason::SetupTimeout,
         ConnectError::Address { .. }
         | ConnectError::Name { .. }
         | ConnectError::Unreachable { .. }
         | ConnectError::Tls { .. }
-        | ConnectError::Upgrade { .. } => LostReason::Network {
+        | ConnectError::Upgrade { .. }
+        | ConnectError::Timeout { .. } => LostReason::Network {
             problem: error.to_string(),
         },
     }
@@ -157,5 +157,15 @@ mod tests {
                 "{shown}"
             );
         }
+    }
+
+    #[test]
+    fn a_connection_that_did_not_come_about_in_time_is_no_setup_without_an_answer() {
+        let late = ConnectError::Timeout {
+            host: "provider".to_owned(),
+            after: Duration::from_secs(10),
+        };
+        let problem = late.to_string();
+        assert_eq!(lost_reason(&late), LostReason::Network { problem });
     }
 }

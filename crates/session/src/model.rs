@@ -281,8 +281,10 @@ pub enum ConnectionEvent {
 pub enum LostReason {
     /// The provider closed with this code.
     Closed { code: u16, reason: String },
-    /// The network failed.
+    /// No connection came about: the provider has read nothing.
     Network { problem: String },
+    /// The connection broke without a close, after the provider had taken it and while the setup was sent, or later.
+    Dropped { problem: String },
     /// The provider refused the key.
     Unauthorized,
     /// The provider refused the upgrade with this HTTP status.

@@ -126,7 +126,17 @@ impl Link {
         }
         self.setup_deadline
             .is_some_and(|due| due <= now)
-            .then_some(LostReason::SetupTimeout)
+            .then(|| self.overdue())
+    }
+
+    /// What a setup that is not done in time has come to: only who took the connection can have refused it.
+    fn overdue(&self) -> LostReason {
+        match &self.state {
+            State::Parting { .. } | State::Connecting(_) => LostReason::Network {
+                problem: "no connection came about in time".to_owned(),
+            },
+            State::SettingUp(_) | State::Ready(_) | State::Lost => LostReason::SetupTimeout,
+        }
     }
 
     /// Whether the connection has been used long enough; true once.
@@ -169,8 +179,8 @@ impl Link {
             State::SettingUp(socket) | State::Ready(socket) => {
                 socket.poll_read(context).map(|outcome| match outcome {
                     Ok(reading) => Progress::Read(reading),
-                    Err(SocketLost::Ended) => self.lose(network("the connection ended")),
-                    Err(SocketLost::Network(error)) => self.lose(network(&error.to_string())),
+                    Err(SocketLost::Ended) => self.lose(dropped("the connection ended")),
+                    Err(SocketLost::Network(error)) => self.lose(dropped(&error.to_string())),
                 })
             }
         }
@@ -179,7 +189,7 @@ impl Link {
     fn set_up(&mut self, mut socket: Socket) -> Progress {
         let codec = &mut self.codec;
         if socket.send_text(|frame| codec.encode_setup(frame)).is_err() {
-            return self.lose(network("its queue is full"));
+            return self.lose(dropped("its queue is full"));
         }
         let early = socket.already_read();
         self.state = State::SettingUp(Box::new(socket));
@@ -209,7 +219,7 @@ impl Link {
             Message::Ping(payload) => {
                 let sent = self.socket().map(|socket| socket.send_pong(payload));
                 if let Some(Err(error)) = sent {
-                    return Err(network(&error.to_string()));
+                    return Err(dropped(&error.to_string()));
                 }
             }
             Message::Pong => {}
@@ -307,7 +317,7 @@ impl Link {
         for frame in frames {
             socket
                 .send_text(|bytes| bytes.extend_from_slice(&frame))
-                .map_err(|error| network(&error.to_string()))?;
+                .map_err(|error| dropped(&error.to_string()))?;
         }
         Ok(())
     }
@@ -336,7 +346,7 @@ impl Link {
             return None;
         };
         match socket.poll_flush(context) {
-            Poll::Ready(Err(error)) => Some(network(&error.to_string())),
+            Poll::Ready(Err(error)) => Some(dropped(&error.to_string())),
             Poll::Ready(Ok(())) | Poll::Pending => None,
         }
     }
@@ -399,8 +409,8 @@ fn poll_goodbye(socket: &mut Socket, context: &mut Context<'_>) -> Poll<()> {
     }
 }
 
-fn network(problem: &str) -> LostReason {
-    LostReason::Network {
+fn dropped(problem: &str) -> LostReason {
+    LostReason::Dropped {
         problem: problem.to_owned(),
     }
 }

@@ -302,6 +302,10 @@ fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
             ErrorCode::ProviderUnavailable,
             "the model's provider cannot be reached".to_owned(),
         ),
+        LostReason::Dropped { .. } => (
+            ErrorCode::ProviderUnavailable,
+            "the connection to the model's provider broke".to_owned(),
+        ),
         LostReason::Refused { status } => (
             ErrorCode::ProviderUnavailable,
             format!("the model's provider refused the session (HTTP {status})"),

@@ -4,6 +4,7 @@
 mod asked_again;
 mod budgets;
 mod confirmations;
+mod connections;
 mod continuation;
 mod crossing;
 mod duplicates;

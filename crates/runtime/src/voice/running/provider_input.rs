@@ -36,7 +36,7 @@ impl Running {
                 Ok(None) => break,
                 Err(error) => {
                     let problem = error.to_string();
-                    return self.link_lost(LostReason::Network { problem }, client, now);
+                    return self.link_lost(LostReason::Dropped { problem }, client, now);
                 }
             };
             let mut sink = FrameSink {

@@ -35,6 +35,18 @@ pub(crate) fn parse(line: &str) -> Input {
                 reason: "Internal error".to_owned(),
             },
         }),
+        "drops" => Input::Connection(ConnectionEvent::Lost {
+            generation: rest.parse().unwrap(),
+            reason: LostReason::Dropped {
+                problem: "the connection ended".to_owned(),
+            },
+        }),
+        "unreachable" => Input::Connection(ConnectionEvent::Lost {
+            generation: rest.parse().unwrap(),
+            reason: LostReason::Network {
+                problem: "connection refused".to_owned(),
+            },
+        }),
         "resumed" => Input::Connection(ConnectionEvent::Connected {
             generation: rest.parse().unwrap(),
             resumed: true,
