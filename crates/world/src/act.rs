@@ -9,6 +9,8 @@ use windlass_session::io::Input;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 
 const HOUR_MS: i64 = 3_600_000;
+/// A connection that held so long is a good one.
+const GOOD_AFTER_US: u64 = 10_000_000;
 
 impl World {
     pub(crate) fn step(&mut self) {
@@ -130,7 +132,9 @@ impl World {
         if !is_on_it || !is_last_word || !lane.is_live() || lane.watch.is_draining {
             return;
         }
-        if !is_early {
+        // One that has shown nothing yet may be kept for as long as a pause between two connections lasts.
+        let is_young = self.now_us < lane.connected_us + GOOD_AFTER_US;
+        if !is_early && !is_young {
             let what = format!("connection {generation} is in use until the provider closes it");
             return self.broken(Rule::AGoAwayIsHeeded, what);
         }

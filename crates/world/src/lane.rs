@@ -223,6 +223,8 @@ pub(crate) struct Lane {
     pub(crate) started_us: u64,
     pub(crate) generation: u64,
     pub(crate) is_connected: bool,
+    /// When the connection came about.
+    pub(crate) connected_us: u64,
     /// The newest connection that was asked for.
     pub(crate) opening: u64,
     /// When the provider closes the connection, by its own last word.
@@ -344,6 +346,7 @@ impl Lane {
             started_us: 0,
             generation: 0,
             is_connected: false,
+            connected_us: 0,
             opening: 0,
             closes_us: None,
             promised: None,
@@ -380,6 +383,7 @@ impl Lane {
             started_us: 0,
             generation: 0,
             is_connected: false,
+            connected_us: 0,
             opening: 0,
             closes_us: None,
             promised: None,

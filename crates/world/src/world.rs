@@ -344,6 +344,7 @@ impl World {
                 let lane = &mut self.lanes[index];
                 lane.generation = generation;
                 lane.is_connected = true;
+                lane.connected_us = self.now_us;
                 let connected = ConnectionEvent::Connected {
                     generation,
                     resumed,

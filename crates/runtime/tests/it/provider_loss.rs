@@ -157,6 +157,27 @@ async fn a_handle_that_is_refused_twice_is_followed_by_a_fresh_session() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_provider_that_announces_the_end_of_each_connection_is_not_called_without_pause() {
+    let (mut stage, mut provider) = after_one_turn(None).await;
+    let began = tokio::time::Instant::now();
+    let mut quarters = Vec::new();
+    for _ in 0..8 {
+        let leave = json!({ "goAway": { "timeLeft": "0s" } });
+        provider.send(leave).await;
+        assert_eq!(provider.until("close").await["close"], 1000);
+        // Reading on lets the other implementation answer.
+        assert_eq!(provider.next().await, Value::Null);
+        provider = next_connection(&mut stage).await.0;
+        quarters.push(began.elapsed().as_millis() / 250);
+    }
+    assert_eq!(
+        quarters,
+        [0, 0, 1, 3, 7, 15, 31, 71],
+        "quarters of a second"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_provider_that_stays_away_ends_the_session_after_so_many_attempts() {
     let (mut stage, provider) = after_one_turn(None).await;
     drop(provider);

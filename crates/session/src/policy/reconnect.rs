@@ -60,9 +60,12 @@ pub(crate) struct Reconnect {
     ready_since: Option<Timestamp>,
     /// The model was heard on the newest connection.
     is_heard: bool,
+    /// The newest connection brought a whole answer.
+    is_proved: bool,
     /// Connections that were tried since the last good one.
     attempts: u32,
-    is_leaving: bool,
+    /// The provider has announced the end of the newest connection, which is not left before this.
+    leaves_from: Option<Timestamp>,
 }
 
 impl Default for Reconnect {
@@ -75,8 +78,9 @@ impl Default for Reconnect {
             has_begun: false,
             ready_since: None,
             is_heard: false,
+            is_proved: false,
             attempts: 0,
-            is_leaving: false,
+            leaves_from: None,
         }
     }
 }
@@ -98,7 +102,7 @@ impl Reconnect {
 
     /// The provider has announced the end of the connection, and the next is not open yet.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.is_leaving
+        self.leaves_from.is_some()
     }
 
     pub(crate) fn ready(&mut self, now: Timestamp) {
@@ -124,6 +128,7 @@ impl Reconnect {
 
     /// A turn has ended as it should: the connection is a good one.
     pub(crate) fn proved(&mut self) {
+        self.is_proved = true;
         self.attempts = 0;
     }
 
@@ -156,25 +161,69 @@ impl Reconnect {
         }
     }
 
-    /// The provider will end the connection. Returns when the next is opened at latest.
-    pub(crate) fn go_away(&mut self, now: Timestamp, time_left: Option<Duration>) -> Timestamp {
-        self.is_leaving = true;
-        now + time_left
+    /// The provider will end the connection. Returns when the next is opened at latest. A provider that announces the end of
+    /// each connection as it begins gets no other before the pause that a loss would have been followed by.
+    pub(crate) fn go_away(
+        &mut self,
+        now: Timestamp,
+        time_left: Option<Duration>,
+        limits: &Limits,
+    ) -> Timestamp {
+        let earliest = match self.leaves_from {
+            Some(earliest) => earliest,
+            None => self.earliest_leave(now, limits),
+        };
+        self.leaves_from = Some(earliest);
+        let lead = time_left
             .unwrap_or(TIME_LEFT_UNSAID)
-            .saturating_sub(ROTATION_LEAD)
+            .saturating_sub(ROTATION_LEAD);
+        earliest.max(now + lead)
     }
 
-    /// Whether a quiet session may change to the next connection now, without losing anything.
-    pub(crate) fn may_rotate(&self, can_resume: bool) -> bool {
+    fn earliest_leave(&self, now: Timestamp, limits: &Limits) -> Timestamp {
+        if self.is_good(now) {
+            return now;
+        }
+        let is_good_at = self.ready_since.unwrap_or(now) + STABLE_AFTER;
+        let attempt = self.attempts.saturating_add(1);
+        if attempt > limits.reconnect_attempts_max {
+            // Another would not be tried: this one is kept until it is a good one, or the provider ends it.
+            return is_good_at;
+        }
+        is_good_at.min(now + pause(attempt, limits))
+    }
+
+    /// Whether the newest connection has shown that the next one is worth opening.
+    fn is_good(&self, now: Timestamp) -> bool {
+        self.is_proved
+            || self
+                .ready_since
+                .is_some_and(|since| is_stable(now.since(since)))
+    }
+
+    /// Whether a quiet session may change to the next connection now, without losing anything. After others that came to
+    /// nothing, only a good connection is left before it has to be.
+    pub(crate) fn may_rotate(&self, can_resume: bool, now: Timestamp) -> bool {
         let is_current = self.handle.as_ref().is_some_and(|handle| handle.is_current);
-        self.is_leaving && (is_current || !can_resume)
+        self.is_leaving()
+            && (is_current || !can_resume)
+            && (self.attempts == 0 || self.is_good(now))
+    }
+
+    /// The newest connection is left for the next.
+    pub(crate) fn left(&mut self, now: Timestamp) {
+        self.attempts = match self.is_good(now) {
+            true => 0,
+            false => self.attempts.saturating_add(1),
+        };
     }
 
     /// The next connection.
     pub(crate) fn open(&mut self, can_resume: bool) -> Opening {
         self.generation += 1;
-        self.is_leaving = false;
+        self.leaves_from = None;
         self.is_heard = false;
+        self.is_proved = false;
         self.ready_since = None;
         if !can_resume {
             self.handle = None;
@@ -189,7 +238,7 @@ impl Reconnect {
     /// The newest connection came to an end, or to nothing.
     pub(crate) fn lost(&mut self, reason: &LostReason, now: Timestamp, limits: &Limits) -> Verdict {
         let lived = self.ready_since.take().map(|since| now.since(since));
-        self.is_leaving = false;
+        self.leaves_from = None;
         if !self.has_begun || *reason == LostReason::Unauthorized {
             return Verdict::GiveUp;
         }

@@ -73,7 +73,8 @@ impl Session {
         let time_left_ms =
             time_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         out.push(Output::Event(SessionEvent::ProviderGoAway { time_left_ms }));
-        let at = self.connection.plan.go_away(self.now, time_left);
+        let limits = &self.config.limits;
+        let at = self.connection.plan.go_away(self.now, time_left, limits);
         if !has_bug!(self, StaysToTheEnd) {
             self.deadlines.set(Deadline::Rotation, at);
         }
@@ -103,7 +104,7 @@ impl Session {
         let plan = &self.connection.plan;
         if plan.is_leaving()
             && self.lifecycle == Lifecycle::Running
-            && plan.may_rotate(self.config.profile.resumption)
+            && plan.may_rotate(self.config.profile.resumption, self.now)
             && self.turns.current().is_none()
             && !self.has_open_calls()
         {
@@ -113,6 +114,7 @@ impl Session {
 
     /// Leaves the connection for the next one, whatever is under way.
     pub(super) fn rotate(&mut self, out: &mut Vec<Output>) {
+        self.connection.plan.left(self.now);
         self.leave_connection(out);
         self.reconnect(out);
     }

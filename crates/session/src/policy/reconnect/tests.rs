@@ -120,22 +120,76 @@ fn a_good_connection_makes_up_for_the_attempts_before_it() {
 
 #[test]
 fn a_quiet_session_rotates_only_with_a_handle_that_holds_everything() {
+    let limits = Limits::of(Mode::Voice);
     let mut plan = begun(Some("h-1"));
-    assert!(!plan.may_rotate(true), "nobody announced an end");
+    assert!(
+        !plan.may_rotate(true, seconds(10)),
+        "nobody announced an end"
+    );
     assert_eq!(
-        plan.go_away(seconds(10), Some(Duration::from_secs(50))),
+        plan.go_away(seconds(10), Some(Duration::from_secs(50)), &limits),
         seconds(55)
     );
-    assert!(plan.may_rotate(true));
+    let now = seconds(10);
+    assert!(plan.may_rotate(true, now));
     plan.heard();
-    assert!(!plan.may_rotate(true), "the handle is out of date");
-    assert!(plan.may_rotate(false), "no handle will ever come");
+    assert!(!plan.may_rotate(true, now), "the handle is out of date");
+    assert!(plan.may_rotate(false, now), "no handle will ever come");
     plan.update(Some(Sensitive("h-2".to_owned())), true, 0);
-    assert!(plan.may_rotate(true));
+    assert!(plan.may_rotate(true, now));
     assert_eq!(
-        plan.go_away(seconds(10), Some(Duration::from_secs(3))),
+        plan.go_away(seconds(10), Some(Duration::from_secs(3)), &limits),
         seconds(10)
     );
+}
+
+/// How long each of so many connections is kept, in milliseconds, that the provider wants left as soon as they are ready.
+fn kept(plan: &mut Reconnect, count: u64) -> Vec<u128> {
+    let limits = Limits::of(Mode::Voice);
+    let mut now = seconds(60);
+    let mut kept = Vec::new();
+    for _ in 0..count {
+        plan.open(true);
+        plan.ready(now);
+        let left_at = plan.go_away(now, Some(Duration::ZERO), &limits);
+        assert_eq!(
+            plan.go_away(now, None, &limits),
+            left_at.max(now + ROTATION_LEAD)
+        );
+        kept.push(left_at.since(now).as_millis());
+        now = left_at;
+        plan.left(now);
+    }
+    kept
+}
+
+#[test]
+fn connections_that_are_to_be_left_at_once_count_as_attempts() {
+    let mut plan = begun(None);
+    assert_eq!(
+        kept(&mut plan, 8),
+        [0, 250, 500, 1_000, 2_000, 4_000, 10_000, 0],
+        "none is tried after the sixth, and one that held for ten seconds starts anew"
+    );
+    plan.proved();
+    assert_eq!(kept(&mut plan, 2), [0, 250]);
+}
+
+#[test]
+fn a_connection_that_brought_an_answer_is_left_when_the_provider_says_so() {
+    let limits = Limits::of(Mode::Voice);
+    let mut plan = begun(None);
+    kept(&mut plan, 3);
+    plan.open(true);
+    plan.ready(seconds(70));
+    let soon = Some(Duration::from_secs(50));
+    assert_eq!(plan.go_away(seconds(70), soon, &limits), seconds(115));
+    assert!(!plan.may_rotate(false, seconds(71)), "it has shown nothing");
+    assert!(plan.may_rotate(false, seconds(80)), "it held");
+    plan.proved();
+    assert!(plan.may_rotate(false, seconds(71)));
+    plan.left(seconds(71));
+    assert_eq!(plan.attempts(), 0);
 }
 
 #[test]
