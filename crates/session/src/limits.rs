@@ -1,6 +1,7 @@
 //! Every limit that the core enforces, with its documented default. Configuration may change them; none is unlimited.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use windlass_tool::kind::Mode;
 
 /// The limits of one session.
@@ -113,7 +114,33 @@ impl Default for TurnLimits {
     }
 }
 
+/// What none of the limits is above.
+pub const LIMIT_MAX: u64 = 1_000_000_000;
+
+/// A limit that no session can keep to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unkeepable {
+    /// Its name, with those of the tables that it stands in: `turn.calls_max`.
+    pub name: String,
+    /// From 0 or 1.
+    pub least: u64,
+}
+
 impl Limits {
+    /// The least that a limit can be, by its own name. A session that could have no call open could answer none.
+    pub fn least(name: &str) -> u64 {
+        u64::from(name == "open_calls_max")
+    }
+
+    /// Whether a session can keep to them all; else the first that it cannot keep to.
+    pub fn check(&self) -> Result<(), Unkeepable> {
+        match serde_json::to_value(self) {
+            Ok(limits) => check("", &limits),
+            // Numbers alone have a form.
+            Err(_) => Ok(()),
+        }
+    }
+
     pub fn of(mode: Mode) -> Self {
         Self {
             turn: TurnLimits::of(mode),
@@ -152,5 +179,68 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self::of(Mode::Voice)
+    }
+}
+
+fn check(path: &str, limits: &Value) -> Result<(), Unkeepable> {
+    for (name, limit) in limits.as_object().into_iter().flatten() {
+        let least = Limits::least(name);
+        let is_kept = match limit {
+            Value::Object(_) => {
+                check(&format!("{path}{name}."), limit)?;
+                true
+            }
+            limit => limit
+                .as_u64()
+                .is_some_and(|limit| (least..=LIMIT_MAX).contains(&limit)),
+        };
+        if !is_kept {
+            let name = format!("{path}{name}");
+            return Err(Unkeepable { name, least });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_no_session_can_keep_to_are_named() {
+        assert_eq!(Limits::of(Mode::Voice).check(), Ok(()));
+        assert_eq!(Limits::of(Mode::Text).check(), Ok(()));
+        for (limits, name, least) in [
+            (
+                Limits {
+                    open_calls_max: 0,
+                    ..Limits::default()
+                },
+                "open_calls_max",
+                1,
+            ),
+            (
+                Limits {
+                    result_silence_seconds: u64::MAX,
+                    ..Limits::default()
+                },
+                "result_silence_seconds",
+                0,
+            ),
+            (
+                Limits {
+                    turn: TurnLimits {
+                        top_k_max: -1,
+                        ..TurnLimits::default()
+                    },
+                    ..Limits::default()
+                },
+                "turn.top_k_max",
+                0,
+            ),
+        ] {
+            let name = name.to_owned();
+            assert_eq!(limits.check(), Err(Unkeepable { name, least }));
+        }
     }
 }

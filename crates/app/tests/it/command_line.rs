@@ -280,6 +280,19 @@ fn a_limit_that_a_tools_schema_forbids_is_named_and_ends_with_1() {
 }
 
 #[test]
+fn a_limit_of_no_open_calls_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (table, variable) in [("voice", "VOICE"), ("text", "TEXT")] {
+        let variable = format!("WINDLASS_{variable}_LIMITS_OPEN_CALLS_MAX");
+        let run = run(command(folder.path()).env(&variable, "0").arg("config"));
+        let said = format!(
+            "windlass: {table}.limits.open_calls_max has the value 0 (from the environment, {variable}), which is too small; write a whole number from 1 to 1000000000"
+        );
+        assert_eq!((run.code, run.problems), (1, vec![said]));
+    }
+}
+
+#[test]
 fn one_call_goes_through_the_whole_pipeline() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use toml::{Table, Value};
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
-use windlass_session::limits::Limits;
+use windlass_session::limits::{LIMIT_MAX, Limits};
 use windlass_store::StoreLimits;
 use windlass_tool::artifact::Tightening;
 use windlass_tool::id::ToolId;
@@ -379,12 +379,15 @@ pub(super) fn limits(values: &Values, section: &str) -> Result<Limits, ConfigErr
         .cloned()
         .collect();
     for path in paths {
-        let limit = values.get::<Whole<0, 1_000_000_000>>(&path)?;
-        let number = limit.map_or(0, Whole::get);
         let rest = path.behind(&prefix).unwrap_or_default();
         let Some((name, tables)) = rest.split_last() else {
             continue;
         };
+        let limit = match Limits::least(name) {
+            0 => values.get::<Whole<0, LIMIT_MAX>>(&path)?.map(Whole::get),
+            _ => values.get::<Whole<1, LIMIT_MAX>>(&path)?.map(Whole::get),
+        };
+        let number = limit.unwrap_or_default();
         let mut table = &mut whole;
         for name in tables {
             table = table

@@ -100,7 +100,7 @@ impl Session {
             // What is known of an effect now stands for what was said of it before.
             unconfirmed.retain(|answer| !answer.late.is_like(&late.slot));
         }
-        if unconfirmed.len() >= self.config.limits.open_calls_max {
+        if unconfirmed.len() >= self.config.limits.open_calls_max.max(1) {
             unconfirmed.remove(0);
         }
         unconfirmed.push(Unconfirmed { late, heard_from });

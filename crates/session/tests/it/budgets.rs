@@ -2,6 +2,8 @@
 
 use crate::harness::{Bench, check, check_with};
 use expect_test::expect;
+use std::sync::Arc;
+use windlass_session::limits::Limits;
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -299,7 +301,7 @@ fn configuration_changes_a_budget() {
         |config| {
             let mut limits = (*config.limits).clone();
             limits.turn.calls_max = 1;
-            config.limits = std::sync::Arc::new(limits);
+            config.limits = Arc::new(limits);
         },
         expect![[r#"
             > hears hello
@@ -324,7 +326,7 @@ fn a_result_beyond_its_limit_is_kept_short_and_the_log_says_so() {
         |config| {
             let mut limits = (*config.limits).clone();
             limits.result_characters_max = 60;
-            config.limits = std::sync::Arc::new(limits);
+            config.limits = Arc::new(limits);
         },
         expect![[r#"
             > hears hello
@@ -398,6 +400,31 @@ fn a_refusal_of_a_silent_tool_is_silent() {
             call-1 rejected Validation
             to model: function-call-1 Silent VALIDATION /nonsense: there is no argument named `nonsense`
             client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn a_session_that_may_have_no_call_open_refuses_them_all() {
+    check_with(
+        Mode::Voice,
+        |config| {
+            config.limits = Arc::new(Limits {
+                open_calls_max: 0,
+                ..Limits::of(Mode::Voice)
+            });
+        },
+        expect![[r#"
+            > hears look
+            turn 1 started
+            client: User piece "look"
+            > calls function-call-1 look {} + function-call-2 look {}
+            client: User said "look"
+            client: ModelGenerating
+            call-1 rejected BudgetExceeded
+            call-2 rejected BudgetExceeded
+            to model: function-call-1 BUDGET_EXCEEDED 0 calls are open already + function-call-2 BUDGET_EXCEEDED 0 calls are open already
+            client: ToolsComplete { tool_count: 2 }
         "#]],
     );
 }
