@@ -9,7 +9,7 @@ mod verify;
 
 pub use chain::Link;
 pub use file::files_of;
-pub use verify::{BadRecord, Fault, Verified, VerifyError, verify};
+pub use verify::{BadRecord, Fault, Standing, Verified, VerifyError, verify};
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use file::ChainedFile;

@@ -4,8 +4,7 @@ use super::{AuditArguments, AuditCommand, VerifyArguments, flags, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::records;
-use std::path::PathBuf;
-use windlass_runtime::audit;
+use windlass_runtime::audit::{self, Standing};
 
 pub(super) fn run(arguments: &AuditArguments) -> Result<(), Failure> {
     match &arguments.command {
@@ -14,11 +13,11 @@ pub(super) fn run(arguments: &AuditArguments) -> Result<(), Failure> {
 }
 
 fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
-    let files = match arguments.files.is_empty() {
-        true => configured(arguments)?,
-        false => arguments.files.clone(),
+    let verified = match arguments.files.is_empty() {
+        true => configured(arguments)?.verify(),
+        false => audit::verify(&arguments.files),
     };
-    let verified = audit::verify(&files).map_err(Failure::of)?;
+    let verified = verified.map_err(Failure::of)?;
     let start = match (verified.records, verified.is_from_genesis) {
         (0, _) | (_, true) => "",
         (_, false) => ", the first of which follows records that are not here",
@@ -33,17 +32,17 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All files of the audit that the configuration names, oldest first.
-fn configured(arguments: &VerifyArguments) -> Result<Vec<PathBuf>, Failure> {
+/// The audit that the configuration names, as it stands now.
+fn configured(arguments: &VerifyArguments) -> Result<Standing, Failure> {
     let flags = flags([("--data", "folders.data", &arguments.data)]);
     let config = load_config(&arguments.file, flags)?;
     let path = records::audit_path(&config);
-    let files = audit::files_of(&path).unwrap_or_default();
-    match files.is_empty() {
+    let standing = Standing::of(&path).map_err(Failure::of)?;
+    match standing.is_empty() {
         true => Err(Failure::Failed(format!(
             "there is no audit at {}; name its files, or its data folder with --data",
             path.display()
         ))),
-        false => Ok(files),
+        false => Ok(standing),
     }
 }

@@ -173,6 +173,54 @@ pub(super) fn is_first(path: &Path) -> bool {
     }
 }
 
+/// The files of an audit as they stood at one moment, whoever writes it meanwhile.
+pub(super) struct Standing {
+    /// Oldest first. What is in them does not change any more, nor do their names.
+    pub(super) full: Vec<PathBuf>,
+    pub(super) growing: Option<Growing>,
+    /// Nothing can have come before the first record.
+    pub(super) begins_audit: bool,
+}
+
+/// The file that is written to, under whatever name it has by now, and how many bytes of it are to be read.
+pub(super) struct Growing {
+    pub(super) file: File,
+    pub(super) length: u64,
+}
+
+impl Standing {
+    /// Who writes holds the lock, so that what is seen under it has whole lines and no file between two names.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        let lock = present(File::open(lock_path(path)))?;
+        if let Some(lock) = &lock {
+            lock.lock_shared()?;
+        }
+        let full = present(full_files(path))?.unwrap_or_default();
+        let full: Vec<PathBuf> = full.into_iter().map(|(_, path)| path).collect();
+        let growing = match present(File::open(path))? {
+            Some(file) => Some(Growing {
+                length: file.metadata()?.len(),
+                file,
+            }),
+            None => None,
+        };
+        Ok(Self {
+            begins_audit: is_first(full.first().map_or(path, PathBuf::as_path)),
+            full,
+            growing,
+        })
+    }
+}
+
+/// What is read of a file or folder that need not be there.
+fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The number that a full file's name ends in.
 fn number_of(digits: &str) -> Option<u64> {
     let is_number = digits.len() >= NUMBER_DIGITS;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes of one line; a longer one is no record of ours.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -80,35 +80,54 @@ pub enum VerifyError {
     Unreadable { path: PathBuf, source: io::Error },
 }
 
-/// Verifies files of one audit, given oldest first; the chain has to lead from each to the next.
+/// Verifies files of one audit, given oldest first; the chain has to lead from each to the next. Nobody may write them
+/// meanwhile: for an audit that may be written see [`Standing`].
 pub fn verify(paths: &[PathBuf]) -> Result<Verified, VerifyError> {
-    let mut chain = Chain {
-        begins_audit: paths.first().is_some_and(|path| file::is_first(path)),
-        ..Chain::default()
-    };
+    let begins_audit = paths.first().is_some_and(|path| file::is_first(path));
+    let mut chain = Chain::beginning(begins_audit);
     for path in paths {
-        let unreadable = |source| VerifyError::Unreadable {
-            path: path.clone(),
-            source,
-        };
-        let file = File::open(path).map_err(unreadable)?;
-        chain
-            .file(BufReader::new(file))
-            .map_err(|stop| match stop {
-                Stop::Unreadable(source) => unreadable(source),
-                Stop::Bad { line, fault } => VerifyError::Bad(BadRecord {
-                    path: path.clone(),
-                    line,
-                    fault,
-                }),
-            })?;
+        chain.named(path)?;
     }
-    Ok(Verified {
-        files: paths.len(),
-        records: chain.records,
-        is_from_genesis: chain.is_from_genesis,
-        last: chain.last.unwrap_or_else(Link::genesis),
-    })
+    Ok(chain.verified(paths.len()))
+}
+
+/// All of an audit as it stood at one moment. Servers may go on writing it.
+pub struct Standing {
+    path: PathBuf,
+    files: file::Standing,
+}
+
+impl Standing {
+    /// Waits for whoever is writing, and takes note of what there is.
+    pub fn of(path: &Path) -> Result<Self, VerifyError> {
+        let files = file::Standing::of(path).map_err(|source| VerifyError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            files,
+        })
+    }
+
+    /// Whether there is no file at all.
+    pub fn is_empty(&self) -> bool {
+        self.files.full.is_empty() && self.files.growing.is_none()
+    }
+
+    /// Verifies what was there then; what was written since is for the next time.
+    pub fn verify(self) -> Result<Verified, VerifyError> {
+        let mut chain = Chain::beginning(self.files.begins_audit);
+        for path in &self.files.full {
+            chain.named(path)?;
+        }
+        let mut count = self.files.full.len();
+        if let Some(growing) = self.files.growing {
+            count += 1;
+            chain.read(&self.path, growing.file.take(growing.length))?;
+        }
+        Ok(chain.verified(count))
+    }
 }
 
 enum Stop {
@@ -128,6 +147,45 @@ struct Chain {
 }
 
 impl Chain {
+    fn beginning(begins_audit: bool) -> Self {
+        Self {
+            begins_audit,
+            ..Self::default()
+        }
+    }
+
+    fn verified(self, files: usize) -> Verified {
+        Verified {
+            files,
+            records: self.records,
+            is_from_genesis: self.is_from_genesis,
+            last: self.last.unwrap_or_else(Link::genesis),
+        }
+    }
+
+    fn named(&mut self, path: &Path) -> Result<(), VerifyError> {
+        let file = File::open(path).map_err(|source| VerifyError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.read(path, file)
+    }
+
+    fn read(&mut self, path: &Path, file: impl Read) -> Result<(), VerifyError> {
+        let path = || path.to_owned();
+        self.file(BufReader::new(file)).map_err(|stop| match stop {
+            Stop::Unreadable(source) => VerifyError::Unreadable {
+                path: path(),
+                source,
+            },
+            Stop::Bad { line, fault } => VerifyError::Bad(BadRecord {
+                path: path(),
+                line,
+                fault,
+            }),
+        })
+    }
+
     fn file(&mut self, mut file: impl BufRead) -> Result<(), Stop> {
         let mut text = Vec::new();
         for line in 1_u64.. {

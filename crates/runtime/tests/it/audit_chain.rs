@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_runtime::audit::{
-    Audit, AuditSettings, AuditedArguments, Fault, Link, VerifyError, files_of, verify,
+    Audit, AuditSettings, AuditedArguments, Fault, Link, Standing, VerifyError, files_of, verify,
 };
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::{EndReason, SessionEvent};
@@ -75,7 +75,7 @@ fn what_several_processes_wrote_one_after_the_other_is_one_chain() {
 }
 
 #[test]
-fn several_processes_may_write_one_chain_at_once() {
+fn several_processes_may_write_one_chain_at_once_and_others_verify_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
     let audits: Vec<Arc<Audit>> = (0..3).map(|_| Arc::new(open(&path, 2_000))).collect();
@@ -88,8 +88,33 @@ fn several_processes_may_write_one_chain_at_once() {
                 audit.close();
             });
         }
+        scope.spawn(|| while Standing::of(&path).unwrap().verify().unwrap().records < 30 {});
     });
     assert_eq!(records(&files_of(&path).unwrap()), 30);
+}
+
+#[test]
+fn an_audit_is_verified_as_it_stood_whatever_is_written_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    assert!(Standing::of(&path).unwrap().is_empty());
+    assert!(Standing::of(&path.join("none")).unwrap().is_empty());
+    let write = |numbers: std::ops::Range<u64>| {
+        let audit = open(&path, 1_000);
+        for number in numbers {
+            note(&audit, "s-1", number);
+        }
+        audit.close();
+        files_of(&path).unwrap().len()
+    };
+    let before = write(0..10);
+    let standing = Standing::of(&path).unwrap();
+    let last = verify(&files_of(&path).unwrap()).unwrap().last;
+    assert!(write(10..20) > before + 1, "the file has another name now");
+    let verified = standing.verify().unwrap();
+    assert_eq!((verified.records, verified.files), (10, before));
+    assert_eq!((verified.is_from_genesis, verified.last), (true, last));
+    assert_eq!(Standing::of(&path).unwrap().verify().unwrap().records, 20);
 }
 
 /// Changes the lines of an audit and compares the place and the kind of the first fault.
