@@ -168,7 +168,9 @@ pub enum SessionEvent {
     /// `audit.log` of a handler.
     AuditNote {
         call: CallNumber,
-        tool: ToolId,
+        /// Which of the arguments are sensitive, so that they can be left out of what the handler says.
+        tool: Arc<Tool>,
+        arguments: Sensitive<Arc<Arguments>>,
         event: String,
         data: Sensitive<Value>,
     },

@@ -6,6 +6,7 @@ use crate::subscriber::SessionIdentity;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::sync::Arc;
 use windlass_session::event::{CallRecord, SessionEvent};
 use windlass_session::facts::DeliveryKey;
 use windlass_store::{Effect, EffectState};
@@ -16,10 +17,16 @@ use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::intent::Intent;
 use windlass_tool::json::{hash, hex};
 use windlass_tool::kind::Mode;
+use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
 /// The event of a line that says how a change ended whose end was not known, or was not written down.
 const SETTLED: &str = "tool_outcome_settled";
+
+/// Characters of the JSON that a handler gives to a line of its own.
+const DATA_CHARACTERS_MAX: usize = 65_536;
+/// Characters of a handler's own word for what happened.
+const WORD_CHARACTERS_MAX: usize = 256;
 
 /// Something that happened in a session.
 pub(super) struct Entry {
@@ -35,7 +42,8 @@ pub(super) enum What {
     },
     Note {
         call: CallNumber,
-        tool: ToolId,
+        tool: Arc<Tool>,
+        arguments: Sensitive<Arc<Arguments>>,
         event: String,
         data: Sensitive<Value>,
     },
@@ -65,11 +73,13 @@ impl What {
             SessionEvent::AuditNote {
                 call,
                 tool,
+                arguments,
                 event,
                 data,
             } => Some(Self::Note {
                 call: *call,
                 tool: tool.clone(),
+                arguments: arguments.clone(),
                 event: event.clone(),
                 data: data.clone(),
             }),
@@ -95,7 +105,7 @@ impl What {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
-    event: &'a str,
+    event: Cow<'a, str>,
     sequence: u64,
     timestamp: String,
     session_id: &'a str,
@@ -142,7 +152,7 @@ struct CallLine<'a> {
 struct NoteLine<'a> {
     tool_id: &'a str,
     call_id: String,
-    data: &'a Value,
+    data: Value,
 }
 
 #[derive(Serialize)]
@@ -161,27 +171,31 @@ pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments
     let (event, rest) = match &entry.what {
         What::Ended => return None,
         What::Call { event, record } => {
-            (*event, Rest::Call(Box::new(call_line(record, arguments))))
+            let rest = Rest::Call(Box::new(call_line(record, arguments)));
+            ((*event).into(), rest)
         }
         What::Note {
             call,
             tool,
+            arguments,
             event,
             data,
-        } => (
-            event.as_str(),
-            Rest::Note(NoteLine {
-                tool_id: tool.as_str(),
+        } => {
+            let mut secrets = Secrets::default();
+            secrets.add(arguments.expose(), &tool.sensitive);
+            let rest = Rest::Note(NoteLine {
+                tool_id: tool.id.as_str(),
                 call_id: call.to_string(),
-                data: data.expose(),
-            }),
-        ),
+                data: said(data.expose(), &secrets),
+            });
+            (named(event, &secrets).into(), rest)
+        }
         What::Settled {
             call,
             tool,
             effect_id,
         } => (
-            SETTLED,
+            SETTLED.into(),
             Rest::Settled(SettledLine {
                 tool_id: tool.as_str(),
                 call_id: call.to_string(),
@@ -202,6 +216,25 @@ pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments
         rest,
     };
     Some(serde_json::to_value(line).expect("a line has text keys and finite numbers"))
+}
+
+/// A handler's word for what happened, without the sensitive arguments of its call.
+fn named(event: &str, secrets: &Secrets) -> String {
+    let mut word = Value::from(event.chars().take(WORD_CHARACTERS_MAX).collect::<String>());
+    secrets.hide(&mut word);
+    word.as_str().unwrap_or_default().to_owned()
+}
+
+/// What a handler gives to the audit, without the sensitive arguments of its call, and with the beginning alone of what is so
+/// long that the line could not be read back.
+fn said(data: &Value, secrets: &Secrets) -> Value {
+    let mut data = data.clone();
+    secrets.hide(&mut data);
+    let text = data.to_string();
+    match text.char_indices().nth(DATA_CHARACTERS_MAX) {
+        Some((end, _)) => json!({ "cut": true, "beginning": text[..end] }),
+        None => data,
+    }
 }
 
 /// Lines that did not fit into memory while the disk took none.

@@ -25,6 +25,18 @@ async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<V
         context.audit("looked_up", json!({ "rows": 3 })).unwrap();
         ready(json!({}))
     });
+    let telling = tool("telling", |invocation| {
+        let pin = invocation.arguments.to_value()["pin"].clone();
+        let text = pin.as_str().unwrap_or_default().to_owned();
+        let said = json!({ "pin": pin, "note": format!("for {text}"), "rows": 3 });
+        invocation
+            .context
+            .audit(format!("knew {text}"), said)
+            .unwrap();
+        let long = json!({ "long": "ab\"".repeat(40_000) });
+        invocation.context.audit("e".repeat(300), long).unwrap();
+        ready(json!({}))
+    });
     let leaving = tool("leaving", |invocation| {
         let pin = invocation.arguments.to_value()["pin"].to_string();
         let message = format!("Bye, {pin}.");
@@ -34,7 +46,10 @@ async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<V
         }))
     });
     let request = DirectRequest {
-        session: session_config(Mode::Voice, registry(vec![echo(), noting, leaving])),
+        session: session_config(
+            Mode::Voice,
+            registry(vec![echo(), noting, telling, leaving]),
+        ),
         client_id: ClientId::new("shell"),
         world: Arc::new(StillWorld),
         shared: shared(vec![audit.clone()]),
@@ -153,6 +168,31 @@ async fn a_repeat_that_gets_the_answer_of_the_call_before_is_no_line_whatever_id
     });
     let expected = [(json!("tool_execution"), json!("call-1"))];
     assert_eq!(lines.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handlers_own_lines_say_nothing_that_its_tool_marks_as_sensitive() {
+    let arguments = json!({ "pin": "98765" });
+    let lines = lines("telling", arguments, AuditedArguments::Visible).await;
+    assert_eq!(lines[0]["event"], "(left out)");
+    let data = json!({ "pin": "(left out)", "note": "(left out)", "rows": 3 });
+    assert_eq!(lines[0]["data"], data);
+    assert!(!format!("{lines:?}").contains("98765"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_long_of_a_handlers_own_lines_is_cut() {
+    let lines = lines("telling", json!({ "pin": "98765" }), AuditedArguments::Hash).await;
+    assert_eq!(lines[1]["event"], "e".repeat(256));
+    let data = &lines[1]["data"];
+    assert_eq!(data["cut"], true);
+    let beginning = data["beginning"].as_str().unwrap();
+    assert_eq!(beginning.chars().count(), 65_536);
+    assert!(
+        beginning.starts_with("{\"long\":\"ab\\\"ab"),
+        "{}",
+        &beginning[..40]
+    );
 }
 
 #[test]

@@ -277,20 +277,22 @@ impl Session {
         else {
             return;
         };
-        let tool = open.tool().id.clone();
+        let tool = open.tool().clone();
+        let arguments = Sensitive(open.arguments().clone());
         match message {
             HandlerMessage::Client(message) => {
                 let kind = message
                     .get("type")
                     .and_then(serde_json::Value::as_str)
                     .unwrap_or("");
-                let is_privileged = PRIVILEGED.contains(&(tool.as_str(), kind));
+                let is_privileged = PRIVILEGED.contains(&(tool.id.as_str(), kind));
                 if kind.is_empty() || (SERVER_TYPES.contains(&kind) && !is_privileged) {
                     let data = Sensitive(json!({ "type": kind }));
                     let event = "client_message_refused".to_owned();
                     out.push(Output::Event(SessionEvent::AuditNote {
                         call: number,
                         tool,
+                        arguments,
                         event,
                         data,
                     }));
@@ -304,6 +306,7 @@ impl Session {
                 out.push(Output::Event(SessionEvent::AuditNote {
                     call: number,
                     tool,
+                    arguments,
                     event,
                     data,
                 }));
