@@ -162,14 +162,26 @@ fn text_of(part: Part<'_>) -> Option<&str> {
     }
 }
 
+/// A text with everything escaped that could hide, move or reorder what stands beside it.
+pub fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    text.chars()
+        .for_each(|character| push(&mut shown, character));
+    shown
+}
+
+fn push(phrase: &mut String, character: char) {
+    if is_unsafe_to_show(character) {
+        phrase.extend(character.escape_unicode());
+    } else {
+        phrase.push(character);
+    }
+}
+
 /// Appends a text with everything escaped that could hide, move or reorder what stands beside it.
 fn write_text(phrase: &mut String, text: &str) {
     for character in text.chars().take(VALUE_CHARACTERS_MAX + 1) {
-        if is_unsafe_to_show(character) {
-            phrase.extend(character.escape_unicode());
-        } else {
-            phrase.push(character);
-        }
+        push(phrase, character);
     }
 }
 

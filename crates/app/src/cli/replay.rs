@@ -13,13 +13,17 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_knowledge::KnowledgeBase;
 use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Replay, Step};
+use windlass_session::limits::LIMIT_MAX;
 use windlass_session::time::Timestamp;
 use windlass_tool::artifact::Artifact;
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::Registry;
+use windlass_tool::template::escaped;
 
 /// Bytes of one line; a longer one is none of ours.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Days that a session lasts at most; one that lasts longer is none of ours.
+const DAYS_MAX: u64 = 36_500;
 
 pub(super) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
     let mut journal = JournalFile::open(&arguments.journal)?;
@@ -30,10 +34,10 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
     let registry = registry(arguments, &header)?;
     let recorded = &header.registry_version;
     if **registry.version() != **recorded {
-        Printer.problem(&format!(
+        Printer.problem(&escaped(&format!(
             "windlass: the session ran with the tools of version {recorded}, and these are {}; what came out may differ",
             registry.version()
-        ));
+        )));
     }
     compare(journal, header, registry)
 }
@@ -105,6 +109,12 @@ fn compare(
     header: Header,
     registry: Arc<Registry>,
 ) -> Result<(), Failure> {
+    header.session.limits.check().map_err(|limit| {
+        journal.failed(format!(
+            "no session can have the limit {}: it is a whole number from {} to {LIMIT_MAX}",
+            limit.name, limit.least
+        ))
+    })?;
     let (mut replay, outputs) = Replay::begin(header.session, registry);
     journal.same("the session's start", &header.outputs, &outputs)?;
     let (mut inputs, mut is_full) = (0_u64, false);
@@ -151,7 +161,7 @@ fn name_of(input: &impl serde::Serialize) -> Result<String, Failure> {
 
 fn print(mut journal: JournalFile, header: &Header) -> Result<(), Failure> {
     let session = &header.session;
-    Printer.result(&format!(
+    show(&format!(
         "session {} of user {}, conversation {}, tools {}",
         session.session_id, session.user_id, session.conversation_id, header.registry_version
     ));
@@ -160,13 +170,13 @@ fn print(mut journal: JournalFile, header: &Header) -> Result<(), Failure> {
         match line {
             Line::Step(step) => {
                 let input = serde_json::to_string(&step.input).map_err(Failure::of)?;
-                Printer.result(&format!("{} < {input}", seconds(step.at)));
+                show(&format!("{} < {input}", seconds(step.at)));
                 print_outputs(&step.outputs);
             }
-            Line::Partial { tool } => Printer.result(&format!(
+            Line::Partial { tool } => show(&format!(
                 "from here on without what came out, for the sake of the sensitive arguments of {tool}"
             )),
-            Line::Full => Printer.result("the journal was full; the session went on"),
+            Line::Full => show("the journal was full; the session went on"),
             Line::Header(_) => return Err(journal.failed("a second header".to_owned())),
         }
     }
@@ -175,8 +185,13 @@ fn print(mut journal: JournalFile, header: &Header) -> Result<(), Failure> {
 
 fn print_outputs(outputs: &[String]) {
     for output in outputs {
-        Printer.result(&format!("           > {output}"));
+        show(&format!("           > {output}"));
     }
+}
+
+/// A line of the timeline. What people, models and whoever made the file wrote moves nothing on a terminal.
+fn show(line: &str) {
+    Printer.result(&escaped(line));
 }
 
 fn seconds(at: Timestamp) -> String {
@@ -208,6 +223,7 @@ impl JournalFile {
     }
 
     fn failed(&self, problem: String) -> Failure {
+        let problem = escaped(&problem);
         Failure::Failed(format!("{}, line {}: {problem}", self.name, self.line))
     }
 
@@ -236,9 +252,17 @@ impl JournalFile {
         if text.last() != Some(&b'\n') && (text.len() as u64) < LINE_BYTES_MAX {
             return Ok(None);
         }
-        serde_json::from_slice(&text)
-            .map(Some)
-            .map_err(|error| self.failed(format!("is no line of a journal: {error}")))
+        let line = serde_json::from_slice(&text)
+            .map_err(|error| self.failed(format!("is no line of a journal: {error}")))?;
+        match &line {
+            Line::Step(step) if step.at > Timestamp::from_millis(DAYS_MAX * 86_400_000) => {
+                Err(self.failed(format!(
+                    "no session lasts for more than {DAYS_MAX} days, and this one for {} s",
+                    step.at.as_millis() / 1_000
+                )))
+            }
+            _ => Ok(Some(line)),
+        }
     }
 
     fn same(&self, cause: &str, before: &[String], now: &[String]) -> Result<(), Failure> {

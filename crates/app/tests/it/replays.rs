@@ -147,3 +147,74 @@ fn a_replay_needs_neither_the_configuration_nor_the_knowledge_base_of_the_sessio
         elsewhere.output
     );
 }
+
+/// The journal of one call, and what replays say of it when its text was changed.
+fn of_one_call(arguments: &str, change: impl Fn(&str) -> String, print: bool) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let recorded = run(command(path)
+        .env("WINDLASS_JOURNAL_ENABLED", "true")
+        .args(["call", "kb_search", arguments])
+        .args(folders(&path.join("data"))));
+    assert_eq!(recorded.code, 0, "{:?}", recorded.problems);
+    let journal = fs::read_dir(path.join("data/journal")).unwrap().next();
+    let journal = journal.unwrap().unwrap().path();
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, change(&text)).unwrap();
+    let mut command = command(path);
+    command.arg("replay").arg(&journal);
+    if print {
+        command.arg("--print");
+    }
+    let replayed = run(&mut command);
+    let said = format!("{}{}", replayed.output, replayed.problems.join("\n"));
+    (replayed.code, said)
+}
+
+#[test]
+fn a_journal_that_no_session_can_have_written_is_refused_with_its_line() {
+    let fram = "{\"query\": \"Fram\"}";
+    let limit = |text: &str| text.replace("\"open_calls_max\":32", "\"open_calls_max\":0");
+    let (code, said) = of_one_call(fram, limit, false);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("line 1: no session can have the limit open_calls_max: it is a whole number from 1 to 1000000000"),
+        "{said}"
+    );
+    let late = |text: &str| {
+        let (header, _) = text.split_once('\n').unwrap();
+        let lost = json!({"step": {
+            "at": u64::MAX,
+            "input": {"connection": {"lost": {"generation": 1, "reason": "setup_timeout"}}},
+            "outputs": [],
+        }});
+        format!("{header}\n{lost}\n")
+    };
+    let (code, said) = of_one_call(fram, late, false);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("line 2: no session lasts for more than 36500 days"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_a_journal_says_moves_nothing_on_a_terminal() {
+    let whole = |text: &str| text.to_owned();
+    let query = "{\"query\": \"Fram \u{9b}31m\u{202e}marF\"}";
+    let (code, said) = of_one_call(query, whole, true);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("Fram \\u{9b}31m\\u{202e}marF"), "{said}");
+    assert!(!said.contains(['\u{9b}', '\u{202e}']), "{said}");
+    let forged = |text: &str| {
+        let (header, steps) = text.split_once('\n').unwrap();
+        let header = header.replacen("\"outputs\":[", "\"outputs\":[\"\\u001b[2J\",", 1);
+        format!("{header}\n{steps}")
+    };
+    for (print, code) in [(true, 0), (false, 1)] {
+        let (ended, said) = of_one_call("{\"query\": \"Fram\"}", forged, print);
+        assert_eq!(ended, code, "{said}");
+        assert!(said.contains("\\u{1b}[2J"), "{said}");
+        assert!(!said.contains('\u{1b}'), "{said}");
+    }
+}
