@@ -53,6 +53,32 @@ async fn a_client_that_comes_back_hears_what_it_missed_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_with_its_first_start_asks_for_nothing_twice() {
+    let mut stage = Stage::set(Setting::default()).await;
+    let mut start = json!({
+        "type": "start",
+        "conversationHistory": [{ "role": "user", "content": "Which ship?" }],
+        "pendingRequest": "Order tea.",
+    });
+    stage.client.send(start.clone()).await;
+    stage.client.until("started").await;
+    let mut provider = stage.provider().await;
+    provider.until("setup").await;
+    provider.send(json!({ "setupComplete": {} })).await;
+    let asked = provider.until("realtimeInput").await;
+    assert_eq!(asked["realtimeInput"]["text"], "Order tea.");
+    stage.lose_client().await;
+    start["resume"] = json!("resume-me");
+    let mut client = stage.another_client().await;
+    client.send(start).await;
+    client.until("started").await;
+    let typed = json!({ "type": "text", "text": "And milk." });
+    client.send(typed).await;
+    let next = provider.next().await;
+    assert_eq!(next["realtimeInput"]["text"], "And milk.", "{next}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_comes_back_is_asked_once_what_it_missed() {
     let order = Tool {
         requires_confirmation: true,
