@@ -123,6 +123,7 @@ fn proposal(request: &Reserve) -> Proposal {
         fingerprint: request.fingerprint,
         arguments: Sensitive("{\"title\":\"Lunch\",\"attendees\":[]}".to_owned()),
         preview: Sensitive("Create Lunch with 0 guests".to_owned()),
+        says_unknown: false,
         expires_at_unix_ms: NOW_UNIX_MS + 300_000,
         now_unix_ms: NOW_UNIX_MS,
     }

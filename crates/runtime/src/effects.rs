@@ -2,6 +2,7 @@
 //! core. Mints tokens and ids; knows no policy.
 
 mod inherited;
+mod questions;
 mod snapshots;
 
 use crate::ids::{self, NoRandomness};
@@ -9,23 +10,23 @@ use crate::store_thread::{Pending, Reading, StoreHandle};
 use crate::subscriber::SessionIdentity;
 pub use inherited::{Ended, inherited};
 pub(crate) use inherited::{approval, unsought};
+pub(crate) use questions::{not_proposed, propose};
 use serde::Deserialize;
 use serde_json::json;
 pub(crate) use snapshots::known_question;
 pub use snapshots::{Left, SnapshotStore, TakeOver};
 use std::sync::Arc;
 use windlass_session::io::{
-    ConfirmationRequest, Input, LedgerEntry, OutcomeRecord, OutcomeState, Proposed, Remembered,
-    Reservation, ReservationError, ReservationRefusal, ReserveRequest, Spared, TokenHash, Wish,
+    Input, LedgerEntry, OutcomeRecord, OutcomeState, Remembered, Reservation, ReservationError,
+    ReservationRefusal, ReserveRequest, Spared, Wish,
 };
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
-    Decline, Effect, EffectState, GrantRefusal, Outcome, Proposal, Recorded, Renewal, Reserve,
-    ReserveRefusal, Reserved, Store, StoreUnavailable, Transaction,
+    Decline, Effect, EffectState, GrantRefusal, Outcome, Recorded, Reserve, ReserveRefusal,
+    Reserved, Store, StoreUnavailable, Transaction,
 };
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallNumber, EffectId};
-use windlass_tool::json;
 use windlass_tool::sensitive::Sensitive;
 
 /// How far back a session is told what the conversation has changed (`docs/policies.md`, "The same call twice").
@@ -244,107 +245,6 @@ fn response_of(effect: &Effect) -> Option<Arc<ToolResponse>> {
     serde_json::from_str(text).ok().map(Arc::new)
 }
 
-/// A confirmation as it is minted: what the store keeps, and the token that only the client gets.
-pub(crate) struct Minted {
-    pub(crate) token: Sensitive<String>,
-    pub(crate) token_hash: TokenHash,
-    pub(crate) work: Work,
-}
-
-impl Minted {
-    /// Has something else written down together with the question.
-    pub(crate) fn with(self, mut beside: Beside) -> Work {
-        let mut work = self.work;
-        Box::new(move |transaction| {
-            let input = work(transaction)?;
-            // Where the question is refused as well: nobody else keeps what stands beside it.
-            beside(transaction)?;
-            Ok(input)
-        })
-    }
-}
-
-pub(crate) fn propose(
-    session: &SessionIdentity,
-    request: &ConfirmationRequest,
-    now_unix_ms: u64,
-) -> Result<Minted, ReservationError> {
-    let token = ids::confirmation_token().map_err(no_randomness)?;
-    let effect_id = effect_id(request.effect_id.as_ref(), now_unix_ms)?;
-    let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap_or(u64::MAX);
-    let token_hash = ids::token_hash(token.expose());
-    let expires_at_unix_ms = now_unix_ms.saturating_add(valid_ms);
-    let arguments = request.arguments.expose().to_value();
-    let arguments = String::from_utf8_lossy(&json::canonical(&arguments)).into_owned();
-    let proposal = Proposal {
-        token_hash,
-        effect_id: effect_id.clone(),
-        conversation_id: session.conversation_id.clone(),
-        user_id: session.user_id.clone(),
-        tool: request.tool.clone(),
-        tool_version: request.tool_version.to_string(),
-        fingerprint: request.fingerprint,
-        arguments: Sensitive(arguments),
-        preview: request.preview.clone(),
-        expires_at_unix_ms,
-        now_unix_ms,
-    };
-    let call = request.call;
-    let replaced = request.replaces;
-    let work: Work = Box::new(move |transaction| {
-        let refusal = match replaced {
-            Some(replaced) => {
-                let renewal = Renewal {
-                    token_hash: replaced,
-                    new_token_hash: proposal.token_hash,
-                    expires_at_unix_ms,
-                    now_unix_ms,
-                };
-                let is_renewed = transaction.renew(&renewal)?.is_some();
-                (!is_renewed).then_some(ReservationRefusal::GrantUnknown)
-            }
-            None => unasked(&transaction.propose(&proposal)?),
-        };
-        let outcome = match refusal {
-            Some(refusal) => Err(refusal),
-            None => Ok(Proposed {
-                effect_id: effect_id.clone(),
-                token_hash,
-                expires_at_unix_ms,
-            }),
-        };
-        Ok(Some(Input::Proposed { call, outcome }))
-    });
-    Ok(Minted {
-        token,
-        token_hash,
-        work,
-    })
-}
-
-/// Why a question is not put, if it is not.
-fn unasked(answer: &windlass_store::Proposed) -> Option<ReservationRefusal> {
-    match answer {
-        windlass_store::Proposed::Stored => None,
-        windlass_store::Proposed::TooLong => Some(ReservationRefusal::QuestionTooLong),
-        windlass_store::Proposed::TooMany => Some(ReservationRefusal::TooManyQuestions),
-        windlass_store::Proposed::TokenTaken => {
-            let problem = "the store has this token already".to_owned();
-            Some(ReservationRefusal::Unavailable(ReservationError {
-                problem,
-            }))
-        }
-    }
-}
-
-/// What is told to the core where the store does not answer about a confirmation.
-pub(crate) fn not_proposed(call: CallNumber, error: &StoreUnavailable) -> Input {
-    Input::Proposed {
-        call,
-        outcome: Err(ReservationRefusal::Unavailable(unavailable(error))),
-    }
-}
-
 pub(crate) fn declined(session: &SessionIdentity, token_hash: [u8; 32]) -> Decline {
     Decline {
         token_hash,
@@ -451,36 +351,5 @@ fn no_randomness(error: NoRandomness) -> ReservationError {
 fn unavailable(error: &StoreUnavailable) -> ReservationError {
     ReservationError {
         problem: error.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use windlass_store::MemoryStore;
-
-    #[test]
-    fn what_stands_beside_a_refused_question_is_written_down() {
-        let minted = Minted {
-            token: Sensitive(String::new()),
-            token_hash: [0; 32],
-            work: Box::new(|_| {
-                let call = CallNumber(1);
-                Ok(Some(not_proposed(call, &StoreUnavailable::Overloaded)))
-            }),
-        };
-        let is_written = Arc::new(AtomicBool::new(false));
-        let written = is_written.clone();
-        let work = minted.with(Box::new(move |_| {
-            written.store(true, Ordering::SeqCst);
-            Ok(())
-        }));
-        let store = DirectStore::new(Arc::new(MemoryStore::new()));
-        assert!(matches!(
-            store.ask_behind_all(work),
-            Answer::Ready(Ok(Some(_)))
-        ));
-        assert!(is_written.load(Ordering::SeqCst));
     }
 }

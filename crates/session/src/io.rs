@@ -242,7 +242,7 @@ pub enum ReservationRefusal {
     GrantDeclined,
     /// It was used before; what came of it, where that is known.
     GrantConsumed(Option<Arc<ToolResponse>>),
-    /// The same change was begun elsewhere, and how it ended is not known.
+    /// The same change was begun elsewhere, and how it ended is not known, of which the user is not told or was not.
     Open(EffectId),
     /// This very effect has happened; what was answered, where that is known.
     Done(Option<Arc<ToolResponse>>),
@@ -370,6 +370,8 @@ pub struct ConfirmationRequest {
     /// Those that will run.
     pub arguments: Sensitive<Arc<Arguments>>,
     pub preview: Sensitive<String>,
+    /// The user is told that it may have happened.
+    pub says_unknown: bool,
     pub valid_for: Duration,
     /// An open confirmation in whose place this one comes; its token is dead from then on.
     pub replaces: Option<TokenHash>,

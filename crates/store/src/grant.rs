@@ -8,7 +8,8 @@ use windlass_tool::sensitive::Sensitive;
 
 /// Questions to users and their answers. [`Ledger::reserve`](crate::Ledger::reserve) uses a grant up.
 pub trait Grants {
-    /// Keeps a question until it runs out.
+    /// Keeps a question until it runs out. Where the conversation has an open one about the same wish, both are about one effect,
+    /// so that it begins once, whichever is approved.
     fn propose(&mut self, proposal: &Proposal) -> Result<Proposed, StoreUnavailable>;
 
     fn grant(&mut self, token_hash: &Hash) -> Result<Option<Grant>, StoreUnavailable>;
@@ -54,14 +55,19 @@ pub struct Proposal {
     pub arguments: Sensitive<String>,
     /// The text that was shown.
     pub preview: Sensitive<String>,
+    /// The user is told that this very effect may have happened.
+    pub says_unknown: bool,
     pub expires_at_unix_ms: u64,
     pub now_unix_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proposed {
-    /// Durable once the transaction is.
-    Stored,
+    /// Durable once the transaction is. With the effect that an approval lets start: that of another open question about the
+    /// same wish where there is one.
+    Stored(EffectId),
+    /// The same wish was reserved and has no definite outcome, of which the user would not be told.
+    Begun(Box<Effect>),
     /// Arguments or preview are longer than the store keeps.
     TooLong,
     /// The conversation has as many open questions as it may have.
@@ -156,10 +162,10 @@ impl Proposal {
 }
 
 impl Grant {
-    pub(crate) fn of(proposal: &Proposal) -> Self {
+    pub(crate) fn of(proposal: &Proposal, effect_id: EffectId) -> Self {
         Self {
             token_hash: proposal.token_hash,
-            effect_id: proposal.effect_id.clone(),
+            effect_id,
             conversation_id: proposal.conversation_id.clone(),
             user_id: proposal.user_id.clone(),
             tool: proposal.tool.clone(),

@@ -79,7 +79,8 @@ pub enum Reserved {
 /// Why an effect may not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReserveRefusal {
-    /// The same wish was reserved and has no definite outcome, and no grant says that it may happen again.
+    /// The same wish was reserved and has no definite outcome. A grant lets that very effect be tried again, and begins no other
+    /// beside it.
     Open(Box<Effect>),
     /// This very effect has happened.
     Done(Box<Effect>),
@@ -199,6 +200,10 @@ impl Reserve {
 }
 
 impl Effect {
+    fn has_failed(&self) -> bool {
+        self.state == EffectState::Failed
+    }
+
     fn is_of(&self, request: &Reserve) -> bool {
         self.conversation_id == request.conversation_id
             && self.user_id == request.user_id
@@ -259,6 +264,10 @@ pub(crate) fn decide(request: &Reserve, found: Found, effects_max: usize) -> Res
                 Some(done) if done.state == EffectState::Succeeded && done.is_of(request) => {
                     return refused(ReserveRefusal::Done(Box::new(done)));
                 }
+                // The same, and how that ended is not known: nobody has said yes to another try.
+                Some(open) if open.state.is_open() && open.is_of(request) => {
+                    return refused(ReserveRefusal::Open(Box::new(open)));
+                }
                 Some(_) | None => Err(GrantRefusal::Unknown),
             },
             Some(grant) => grant.admits(token_hash, request, found.same_effect.as_ref()),
@@ -267,18 +276,16 @@ pub(crate) fn decide(request: &Reserve, found: Found, effects_max: usize) -> Res
             return refused(ReserveRefusal::Grant(refusal));
         }
     }
+    // Whoever gave a grant was not asked about that one.
+    if found.same_effect.as_ref().is_none_or(Effect::has_failed)
+        && let Some(open) = found.open_wish
+    {
+        return refused(ReserveRefusal::Open(Box::new(open)));
+    }
     let is_granted = request.grant.is_some();
     match found.same_effect {
-        None => {
-            if let Some(open) = found.open_wish
-                && !is_granted
-            {
-                return refused(ReserveRefusal::Open(Box::new(open)));
-            }
-            if found.effects >= effects_max {
-                return refused(ReserveRefusal::Full);
-            }
-        }
+        None if found.effects >= effects_max => return refused(ReserveRefusal::Full),
+        None => {}
         Some(effect) => match effect.state {
             EffectState::Failed => {}
             // Nobody is at it any more: whoever is, the process that reserves knows. Its process was killed, and how it ended

@@ -278,6 +278,7 @@ impl World {
             fingerprint: request.fingerprint,
             arguments: Sensitive(arguments.to_string()),
             preview: request.preview.clone(),
+            says_unknown: request.says_unknown,
             expires_at_unix_ms,
             now_unix_ms,
         };
@@ -291,28 +292,38 @@ impl World {
                     expires_at_unix_ms,
                     now_unix_ms,
                 })
-                .map(|renewed| renewed.is_some()),
-            None => transaction
-                .propose(&proposal)
-                .map(|proposed| proposed == windlass_store::Proposed::Stored),
+                .map(|renewed| match renewed {
+                    Some(renewed) => windlass_store::Proposed::Stored(renewed.effect_id),
+                    None => windlass_store::Proposed::TooMany,
+                }),
+            None => transaction.propose(&proposal),
         });
-        if let (Ok(true), Some(old)) = (&stored, replaces)
+        let is_stored = matches!(stored, Ok(windlass_store::Proposed::Stored(_)));
+        if let (true, Some(old)) = (is_stored, replaces)
             && let Some(old) = self.questions.get_mut(&old)
         {
             old.is_replaced = true;
         }
         let outcome = match stored {
-            Ok(true) => Ok(Proposed {
-                effect_id: effect_id.clone(),
+            Ok(windlass_store::Proposed::Stored(effect_id)) => Ok(Proposed {
+                effect_id,
                 token_hash,
                 expires_at_unix_ms,
             }),
-            Ok(false) => Err(ReservationRefusal::TooManyQuestions),
+            Ok(windlass_store::Proposed::Begun(begun)) => {
+                Err(ReservationRefusal::Open(begun.effect_id))
+            }
+            Ok(
+                windlass_store::Proposed::TooLong
+                | windlass_store::Proposed::TooMany
+                | windlass_store::Proposed::TokenTaken,
+            ) => Err(ReservationRefusal::TooManyQuestions),
             Err(error) => Err(ReservationRefusal::Unavailable(error)),
         };
+        let asked = outcome.as_ref().ok();
         let question = Question {
             lane: self.lanes[index].home,
-            effect_id,
+            effect_id: asked.map_or(effect_id, |asked| asked.effect_id.clone()),
             fingerprint: request.fingerprint,
             arguments: arguments.to_string(),
             expires_at_unix_ms,

@@ -97,12 +97,15 @@ impl Desk {
                 fingerprint: grant.fingerprint,
                 arguments: grant.arguments,
                 preview: grant.preview,
+                // It stands for itself.
+                says_unknown: true,
                 expires_at_unix_ms: grant.expires_at_unix_ms,
                 now_unix_ms: grant.expires_at_unix_ms - 1,
             };
             change(&mut proposal);
             tables.revoke(&token_hash)?;
-            assert_eq!(tables.propose(&proposal)?, Proposed::Stored);
+            let asked = Proposed::Stored(proposal.effect_id.clone());
+            assert_eq!(tables.propose(&proposal)?, asked);
             Ok(None)
         });
         match self.store.ask(work) {

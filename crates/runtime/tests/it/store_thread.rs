@@ -334,11 +334,15 @@ fn what_was_declined_while_the_disk_was_full_is_known_before_anything_is_reserve
         fingerprint: granted.fingerprint,
         arguments: Sensitive("{}".to_owned()),
         preview: Sensitive("Send it".to_owned()),
+        says_unknown: false,
         expires_at_unix_ms: 300_000,
         now_unix_ms: 1_000,
     };
     let proposed = handle.ask(move |tables| tables.propose(&asked));
-    assert_eq!(proposed.wait(), Ok(Proposed::Stored));
+    assert_eq!(
+        proposed.wait(),
+        Ok(Proposed::Stored(granted.effect_id.clone()))
+    );
     bench.disk.is_full.store(true, Ordering::SeqCst);
     let no = Decline {
         token_hash: [7; 32],

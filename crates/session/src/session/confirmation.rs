@@ -4,7 +4,7 @@
 use super::call_input::failure;
 use super::restored::tell_client;
 use super::{Charge, Session};
-use crate::calls::{Call, Phase};
+use crate::calls::{Call, Earlier, Phase};
 use crate::client::{ClientUpdate, ConfirmationQuestion};
 use crate::confirmations::{Confirmation, ConfirmationState, Question};
 use crate::deadlines::Deadline;
@@ -61,6 +61,7 @@ impl Session {
             fingerprint: call.fingerprint.unwrap_or_default(),
             arguments: call.facts.arguments().clone(),
             preview: Sensitive(preview(call)),
+            says_unknown: call.earlier.as_deref().is_some_and(Earlier::is_unknown),
             valid_for: Duration::from_secs(self.config.limits.confirmation_seconds),
             replaces,
         }
@@ -359,10 +360,7 @@ impl Session {
 
     /// What the next wish of the same kind finds.
     fn forget_question(&mut self, call: &Call, response: &Arc<ToolResponse>, why: Resolution) {
-        let is_unknown = call
-            .earlier
-            .as_deref()
-            .is_some_and(crate::calls::Earlier::is_unknown);
+        let is_unknown = call.earlier.as_deref().is_some_and(Earlier::is_unknown);
         let Some(fingerprint) = call
             .fingerprint
             .filter(|_| why == Resolution::Declined && !is_unknown)

@@ -171,3 +171,90 @@ fn the_id_of_a_call_that_is_looked_up_after_it_waited_for_the_ledger_names_no_ot
         "{again}"
     );
 }
+
+#[test]
+fn what_another_session_has_begun_since_is_not_begun_beside_it_by_a_yes_that_was_not_asked_for_that()
+ {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay it
+            turn 1 started
+            to model: text "pay it"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > begun elsewhere effect-7
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            call-1 finished OutcomeUnknown
+            withdraw token-1
+            client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > says Nobody knows.
+            client: Assistant piece "Nobody knows."
+            > generated
+            > done
+            client: Assistant said "Nobody knows."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was started, and how it ended is not known\",\"suggestion\":\"It may or may not have happened. Say so, and do not try again.\",\"type\":\"OUTCOME_UNKNOWN\"}}"
+            > text try again
+            turn 2 started
+            to model: text "try again"
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            look up effect-7 of pay
+            propose call-2 pay
+            call-2 rejected OutcomeUnknown
+            to model: function-call-2 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Pay 10" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+            > confirm token-2
+            call-2 Approved
+            reserve call-2 pay as effect-7 with token-2
+            start call-2 pay (effect-7) {"text":"10"}
+        "#]],
+    );
+}
+
+#[test]
+fn nobody_is_asked_whether_to_do_what_another_session_has_begun_since() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay it
+            turn 1 started
+            to model: text "pay it"
+            > begun elsewhere effect-7
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 finished OutcomeUnknown
+            to model: function-call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > says Nobody knows.
+            client: Assistant piece "Nobody knows."
+            > generated
+            > done
+            client: Assistant said "Nobody knows."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text try again
+            turn 2 started
+            to model: text "try again"
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            look up effect-7 of pay
+            propose call-2 pay
+            call-2 rejected OutcomeUnknown
+            to model: function-call-2 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Pay 10" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+        "#]],
+    );
+}

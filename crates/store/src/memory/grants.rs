@@ -2,8 +2,8 @@
 
 use super::Tables;
 use crate::{
-    Decline, Declined, Grant, GrantRefusal, GrantState, Grants, Hash, Proposal, Proposed, Renewal,
-    StoreUnavailable, TIME_MAX_UNIX_MS,
+    Decline, Declined, EffectState, Grant, GrantRefusal, GrantState, Grants, Hash, Proposal,
+    Proposed, Renewal, StoreUnavailable, TIME_MAX_UNIX_MS,
 };
 use windlass_tool::id::ConversationId;
 
@@ -19,8 +19,29 @@ impl Grants for Tables {
         if open.len() >= self.limits.grants_max {
             return Ok(Proposed::TooMany);
         }
-        self.grants.insert(proposal.token_hash, Grant::of(proposal));
-        Ok(Proposed::Stored)
+        let mut effect_id = proposal.effect_id.clone();
+        if !proposal.says_unknown {
+            let mut effects = self.effects.values();
+            let begun = effects.find(|effect| {
+                effect.conversation_id == proposal.conversation_id
+                    && effect.fingerprint == proposal.fingerprint
+                    && effect.state.is_open()
+            });
+            if let Some(begun) = begun {
+                return Ok(Proposed::Begun(Box::new(begun.clone())));
+            }
+            let is_done = |grant: &Grant| {
+                let effect = self.effects.get(&grant.effect_id);
+                effect.is_some_and(|effect| effect.state != EffectState::Failed)
+            };
+            let asked = open
+                .into_iter()
+                .find(|grant| grant.fingerprint == proposal.fingerprint && !is_done(grant));
+            effect_id = asked.map_or(effect_id, |asked| asked.effect_id);
+        }
+        let grant = Grant::of(proposal, effect_id.clone());
+        self.grants.insert(proposal.token_hash, grant);
+        Ok(Proposed::Stored(effect_id))
     }
 
     fn grant(&mut self, token_hash: &Hash) -> Result<Option<Grant>, StoreUnavailable> {

@@ -22,7 +22,11 @@ impl Ledger for Tables {
                 .cloned(),
             same_effect: self.effects.get(&request.effect_id).cloned(),
             open_wish: of_conversation()
-                .find(|effect| effect.fingerprint == request.fingerprint && effect.state.is_open())
+                .find(|effect| {
+                    effect.fingerprint == request.fingerprint
+                        && effect.effect_id != request.effect_id
+                        && effect.state.is_open()
+                })
                 .cloned(),
             effects: of_conversation().count(),
             is_read: request.read_by_none_but.as_ref().is_some_and(|session| {

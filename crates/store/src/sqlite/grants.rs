@@ -33,8 +33,17 @@ impl Grants for Tables<'_> {
             if open >= bound(limits.grants_max) {
                 return Ok(Proposed::TooMany);
             }
-            insert(connection, &Grant::of(proposal))?;
-            Ok(Proposed::Stored)
+            let mut effect_id = proposal.effect_id.clone();
+            if !proposal.says_unknown {
+                let (conversation, wish) = (&proposal.conversation_id, &proposal.fingerprint);
+                if let Some(begun) = super::ledger::find_open(connection, conversation, wish, None)?
+                {
+                    return Ok(Proposed::Begun(Box::new(begun)));
+                }
+                effect_id = find_asked(connection, proposal)?.unwrap_or(effect_id);
+            }
+            insert(connection, &Grant::of(proposal, effect_id.clone()))?;
+            Ok(Proposed::Stored(effect_id))
         })
     }
 
@@ -132,6 +141,29 @@ pub(super) fn find(connection: &Connection, token_hash: &Hash) -> rusqlite::Resu
         .prepare_cached("SELECT * FROM grants WHERE token_hash = ?1")?
         .query_row([token_hash], read)
         .optional()
+}
+
+/// The effect of an open question about the same wish, unless it was done or begun since.
+fn find_asked(connection: &Connection, proposal: &Proposal) -> rusqlite::Result<Option<EffectId>> {
+    let asked: Option<String> = connection
+        .prepare_cached(
+            "SELECT effect_id FROM grants
+             WHERE conversation_id = ?1 AND state = 'open' AND expires_at_unix_ms > ?2 AND fingerprint = ?3
+                 AND NOT EXISTS (
+                     SELECT 1 FROM effects WHERE effects.effect_id = grants.effect_id AND effects.state <> 'failed'
+                 )
+             ORDER BY expires_at_unix_ms, token_hash LIMIT 1",
+        )?
+        .query_row(
+            params![
+                proposal.conversation_id.as_str(),
+                stored(proposal.now_unix_ms),
+                proposal.fingerprint
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(asked.map(EffectId::new))
 }
 
 pub(super) fn set_state(

@@ -4,8 +4,8 @@ use super::tables::{Tables, bound, loaded, odd, stored};
 use super::{grants, readings};
 use crate::ledger::{Found, decide, may_follow};
 use crate::{
-    ABANDONED_MAX, Effect, EffectState, GrantState, Ledger, Outcome, Recorded, Reserve, Reserved,
-    SETTLED_MAX, StoreUnavailable,
+    ABANDONED_MAX, Effect, EffectState, GrantState, Hash, Ledger, Outcome, Recorded, Reserve,
+    Reserved, SETTLED_MAX, StoreUnavailable,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
@@ -20,7 +20,12 @@ impl Ledger for Tables<'_> {
                     None => None,
                 },
                 same_effect: find(connection, &request.effect_id)?,
-                open_wish: find_open(connection, request)?,
+                open_wish: find_open(
+                    connection,
+                    &request.conversation_id,
+                    &request.fingerprint,
+                    Some(&request.effect_id),
+                )?,
                 effects: count(connection, &request.conversation_id, limits.effects_max)?,
                 is_read: match &request.read_by_none_but {
                     Some(session) => {
@@ -162,20 +167,25 @@ pub(super) fn find(
         .optional()
 }
 
-/// Another effect of the same wish that has no definite outcome.
-fn find_open(connection: &Connection, request: &Reserve) -> rusqlite::Result<Option<Effect>> {
+/// An effect of this wish that has no definite outcome, and is not this one.
+pub(super) fn find_open(
+    connection: &Connection,
+    conversation_id: &ConversationId,
+    fingerprint: &Hash,
+    but_for: Option<&EffectId>,
+) -> rusqlite::Result<Option<Effect>> {
     connection
         .prepare_cached(
             "SELECT * FROM effects
              WHERE conversation_id = ?1 AND fingerprint = ?2 AND state IN ('reserved', 'unknown')
-                 AND effect_id <> ?3
+                 AND effect_id IS NOT ?3
              LIMIT 1",
         )?
         .query_row(
             params![
-                request.conversation_id.as_str(),
-                request.fingerprint,
-                request.effect_id.as_str()
+                conversation_id.as_str(),
+                fingerprint,
+                but_for.map(EffectId::as_str)
             ],
             read,
         )

@@ -57,8 +57,17 @@ pub(crate) fn proposal(token: &str, request: &Reserve) -> Proposal {
         fingerprint: request.fingerprint,
         arguments: Sensitive("{\"title\":\"Lunch\"}".to_owned()),
         preview: Sensitive("Create Lunch".to_owned()),
+        says_unknown: false,
         expires_at_unix_ms: request.now_unix_ms + 300_000,
         now_unix_ms: request.now_unix_ms,
+    }
+}
+
+/// The same for an effect that may have happened, as the user is told.
+pub(crate) fn warned(token: &str, request: &Reserve) -> Proposal {
+    Proposal {
+        says_unknown: true,
+        ..proposal(token, request)
     }
 }
 

@@ -268,6 +268,13 @@ impl Bench {
                     outcome: outcome.map_err(ReservationRefusal::Unavailable),
                 }))
             }
+            Output::RequestConfirmation(request) if self.begun_elsewhere.is_some() => {
+                let begun = self.begun_elsewhere.take()?;
+                Some(Input::Proposed {
+                    call: request.call,
+                    outcome: Err(ReservationRefusal::Open(begun)),
+                })
+            }
             Output::RequestConfirmation(_) if self.store_is_slow => None,
             Output::RequestConfirmation(request) => {
                 self.tokens += 1;

@@ -2,7 +2,7 @@
 
 use super::check;
 use super::ledger::{record, refusal, try_reserve};
-use crate::support::{ask, hash, outcome, proposal, reserve};
+use crate::support::{ask, hash, outcome, proposal, reserve, warned};
 use std::sync::Arc;
 use windlass_store::{
     EffectState, GrantRefusal, GrantState, OutcomeState, Reserve, ReserveRefusal, Reserved,
@@ -102,7 +102,7 @@ fn a_grant_counts_for_exactly_what_was_asked_and_by_whom() {
 }
 
 #[test]
-fn a_grant_lets_an_unknown_wish_run_again_and_no_done_effect() {
+fn a_grant_lets_an_unknown_effect_run_again_and_no_done_one() {
     check(|store| {
         try_reserve(store, &reserve("first", "wish", 1_000));
         record(store, "first", OutcomeState::Unknown);
@@ -110,24 +110,52 @@ fn a_grant_lets_an_unknown_wish_run_again_and_no_done_effect() {
             grant: Some(hash("same")),
             ..reserve("first", "wish", 2_000)
         };
-        ask(store, |tables| tables.propose(&proposal("same", &same)));
+        ask(store, |tables| tables.propose(&warned("same", &same)));
         assert_eq!(try_reserve(store, &same), Reserved::Reserved);
-        let other = Reserve {
-            grant: Some(hash("other")),
-            ..reserve("second", "wish", 3_000)
-        };
-        ask(store, |tables| tables.propose(&proposal("other", &other)));
-        assert_eq!(try_reserve(store, &other), Reserved::Reserved);
-        record(store, "second", OutcomeState::Succeeded);
+        record(store, "first", OutcomeState::Succeeded);
         let done = Reserve {
             grant: Some(hash("done")),
-            ..reserve("second", "wish", 4_000)
+            ..reserve("first", "wish", 4_000)
         };
         ask(store, |tables| tables.propose(&proposal("done", &done)));
         let expected = ("done", Some(EffectState::Succeeded));
         assert_eq!(refusal(try_reserve(store, &done)), expected);
         let grant = ask(store, |tables| tables.grant(&hash("done"))).unwrap();
         assert_eq!(grant.state, GrantState::Open, "a refusal changes nothing");
+    });
+}
+
+#[test]
+fn a_grant_begins_no_second_effect_beside_one_whose_end_is_not_known() {
+    check(|store| {
+        let granted = |effect: &str, token: &str| Reserve {
+            grant: Some(hash(token)),
+            ..reserve(effect, "wish", 2_000)
+        };
+        // Each is a question about its own effect.
+        let ask_user = |request: &Reserve, token: &str| {
+            ask(store, |tables| tables.propose(&warned(token, request)));
+        };
+        // An effect that has failed may be tried again, and another session begins the same wish meanwhile.
+        try_reserve(store, &reserve("failed", "wish", 1_000));
+        record(store, "failed", OutcomeState::Failed);
+        let (text, again) = (granted("second", "text"), granted("failed", "again"));
+        ask_user(&text, "text");
+        ask_user(&again, "again");
+        try_reserve(store, &reserve("first", "wish", 1_500));
+        let failed = reserve("failed", "wish", 2_500);
+        for state in [EffectState::Reserved, EffectState::Unknown] {
+            let open = ("open", Some(state));
+            for request in [&text, &again, &failed] {
+                assert_eq!(refusal(try_reserve(store, request)), open);
+            }
+            record(store, "first", OutcomeState::Unknown);
+        }
+        let grant = ask(store, |tables| tables.grant(&hash("text"))).unwrap();
+        assert_eq!(grant.state, GrantState::Open, "a refusal changes nothing");
+        // Once it is known, the user's word counts for the effect that it was given for.
+        record(store, "first", OutcomeState::Succeeded);
+        assert_eq!(try_reserve(store, &text), Reserved::Reserved);
     });
 }
 
@@ -142,7 +170,7 @@ fn a_question_that_was_asked_before_another_try_counts_for_nothing_after_it() {
         };
         let ask_user = |token: &str| {
             let request = granted(token, 2_000);
-            ask(store, |tables| tables.propose(&proposal(token, &request)));
+            ask(store, |tables| tables.propose(&warned(token, &request)));
         };
         ask_user("voice");
         ask_user("text");
@@ -152,8 +180,9 @@ fn a_question_that_was_asked_before_another_try_counts_for_nothing_after_it() {
         );
         // How it ended is as little known as before, and the user was not asked about this try.
         record(store, "effect", OutcomeState::Unknown);
+        let unknown = ("open", Some(EffectState::Unknown));
         let text = granted("text", 4_000);
-        assert_eq!(refusal(try_reserve(store, &text)).0, "unknown grant");
+        assert_eq!(refusal(try_reserve(store, &text)), unknown);
         ask_user("later");
         record(store, "effect", OutcomeState::Failed);
         assert_eq!(
@@ -162,7 +191,7 @@ fn a_question_that_was_asked_before_another_try_counts_for_nothing_after_it() {
         );
         record(store, "effect", OutcomeState::Unknown);
         let later = granted("later", 6_000);
-        assert_eq!(refusal(try_reserve(store, &later)).0, "unknown grant");
+        assert_eq!(refusal(try_reserve(store, &later)), unknown);
         // Whoever approves what was done meanwhile hears that it was.
         record(store, "effect", OutcomeState::Succeeded);
         let done = ("done", Some(EffectState::Succeeded));
@@ -191,7 +220,7 @@ fn what_a_killed_process_had_reserved_begins_again_with_a_grant_alone() {
             grant: Some(hash("again")),
             ..plain
         };
-        ask(store, |tables| tables.propose(&proposal("again", &granted)));
+        ask(store, |tables| tables.propose(&warned("again", &granted)));
         assert_eq!(try_reserve(store, &granted), Reserved::Reserved);
         let used = ("consumed", Some(EffectState::Reserved));
         assert_eq!(refusal(try_reserve(store, &granted)), used);

@@ -1,11 +1,13 @@
 //! Rules of grants: what the user is asked, and what an answer does.
 
+use super::ledger::{record, refusal, try_reserve};
 use super::{check, check_with};
-use crate::support::{ask, hash, proposal, reserve};
+use crate::support::{ask, hash, proposal, reserve, warned};
 use windlass_store::{
-    Decline, Declined, Grant, GrantRefusal, GrantState, Proposed, Renewal, Store, StoreLimits,
+    Decline, Declined, EffectState, Grant, GrantRefusal, GrantState, OutcomeState, Proposed,
+    Renewal, Reserve, Reserved, Store, StoreLimits,
 };
-use windlass_tool::id::{ConversationId, UserId};
+use windlass_tool::id::{ConversationId, EffectId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// Five minutes, and two seconds for the time at which the tests ask.
@@ -14,6 +16,10 @@ const END_MS: u64 = 302_000;
 fn propose(store: &dyn Store, token: &str) -> Proposed {
     let proposal = proposal(token, &reserve(token, token, 2_000));
     ask(store, |tables| tables.propose(&proposal))
+}
+
+fn stored(effect: &str) -> Proposed {
+    Proposed::Stored(EffectId::new(effect))
 }
 
 fn decline(token: &str) -> Decline {
@@ -37,7 +43,7 @@ fn a_question_is_kept_as_it_was_shown_until_it_runs_out() {
         let proposal = proposal("token", &reserve("effect-1", "wish", 2_000));
         assert_eq!(
             ask(store, |tables| tables.propose(&proposal)),
-            Proposed::Stored
+            Proposed::Stored(proposal.effect_id.clone())
         );
         let grant = ask(store, |tables| tables.grant(&hash("token"))).unwrap();
         assert_eq!(grant.effect_id, proposal.effect_id);
@@ -61,19 +67,98 @@ fn questions_are_bounded_in_number_and_length_and_a_token_is_given_once() {
         ..StoreLimits::default()
     };
     check_with(limits, |store| {
-        assert_eq!(propose(store, "one"), Proposed::Stored);
+        assert_eq!(propose(store, "one"), stored("one"));
         assert_eq!(propose(store, "one"), Proposed::TokenTaken);
-        assert_eq!(propose(store, "two"), Proposed::Stored);
+        assert_eq!(propose(store, "two"), stored("two"));
         assert_eq!(propose(store, "three"), Proposed::TooMany);
         ask(store, |tables| tables.decline(&decline("one")));
         assert_eq!(propose(store, "one"), Proposed::TokenTaken);
-        assert_eq!(propose(store, "three"), Proposed::Stored);
+        assert_eq!(propose(store, "three"), stored("three"));
         let mut long = proposal("long", &reserve("long", "long", 2_000));
         long.preview = Sensitive("x".repeat(101));
         assert_eq!(
             ask(store, |tables| tables.propose(&long)),
             Proposed::TooLong
         );
+    });
+}
+
+#[test]
+fn two_questions_about_one_wish_are_about_one_effect() {
+    check(|store| {
+        let wish = |effect: &str, now_unix_ms| Reserve {
+            grant: Some(hash(effect)),
+            ..reserve(effect, "wish", now_unix_ms)
+        };
+        let ask_user = |effect: &str, now_unix_ms| {
+            let proposal = proposal(effect, &wish(effect, now_unix_ms));
+            ask(store, |tables| tables.propose(&proposal))
+        };
+        assert_eq!(ask_user("voice", 2_000), stored("voice"));
+        assert_eq!(ask_user("text", 3_000), stored("voice"));
+        let text = ask(store, |tables| tables.grant(&hash("text"))).unwrap();
+        assert_eq!(text.effect_id, EffectId::new("voice"));
+        // Another wish has an effect of its own, and so has one that is said in another conversation.
+        assert_eq!(propose(store, "other"), stored("other"));
+        let mut elsewhere = proposal("elsewhere", &wish("elsewhere", 3_000));
+        elsewhere.conversation_id = ConversationId::new("another");
+        let asked = ask(store, |tables| tables.propose(&elsewhere));
+        assert_eq!(asked, stored("elsewhere"));
+        // Whichever is approved begins it, and whoever approves the other hears what came of it.
+        let by_text = Reserve {
+            grant: Some(hash("text")),
+            ..wish("voice", 4_000)
+        };
+        let by_voice = wish("voice", 5_000);
+        assert_eq!(try_reserve(store, &by_text), Reserved::Reserved);
+        let running = ("open", Some(EffectState::Reserved));
+        assert_eq!(refusal(try_reserve(store, &by_voice)), running);
+        record(store, "voice", OutcomeState::Succeeded);
+        let done = ("done", Some(EffectState::Succeeded));
+        assert_eq!(refusal(try_reserve(store, &by_voice)), done);
+        assert_eq!(ask_user("once more", 6_000), stored("once more"));
+    });
+}
+
+#[test]
+fn a_question_that_has_run_out_or_whose_effect_is_done_lends_its_effect_to_none() {
+    check(|store| {
+        let ask_user = |effect: &str, now_unix_ms| {
+            let proposal = proposal(effect, &reserve(effect, "wish", now_unix_ms));
+            ask(store, |tables| tables.propose(&proposal))
+        };
+        assert_eq!(ask_user("first", 2_000), stored("first"));
+        assert_eq!(ask_user("second", END_MS), stored("second"));
+        // A late result has settled what the user is asked about.
+        let again = reserve("third", "another wish", 2_000);
+        try_reserve(store, &again);
+        record(store, "third", OutcomeState::Unknown);
+        ask(store, |tables| tables.propose(&warned("third", &again)));
+        record(store, "third", OutcomeState::Succeeded);
+        let later = proposal("later", &reserve("later", "another wish", 3_000));
+        let asked = ask(store, |tables| tables.propose(&later));
+        assert_eq!(asked, stored("later"));
+    });
+}
+
+#[test]
+fn nobody_is_asked_without_a_warning_about_what_was_begun_and_has_no_known_end() {
+    check(|store| {
+        let begun = reserve("begun", "wish", 1_000);
+        try_reserve(store, &begun);
+        let unwarned = proposal("token", &reserve("second", "wish", 2_000));
+        for state in [EffectState::Reserved, EffectState::Unknown] {
+            let Proposed::Begun(effect) = ask(store, |tables| tables.propose(&unwarned)) else {
+                panic!("the user would approve it without knowing of the first");
+            };
+            assert_eq!(effect.effect_id, begun.effect_id);
+            assert_eq!(effect.state, state);
+            record(store, "begun", OutcomeState::Unknown);
+        }
+        assert_eq!(ask(store, |tables| tables.grant(&hash("token"))), None);
+        let warned = warned("token", &begun);
+        let asked = ask(store, |tables| tables.propose(&warned));
+        assert_eq!(asked, stored("begun"));
     });
 }
 
@@ -108,7 +193,7 @@ fn a_no_is_taken_from_the_one_who_was_asked_while_the_question_is_open() {
         approved.grant = Some(hash("token"));
         let reserved = ask(store, |tables| tables.reserve(&approved));
         let expected = windlass_store::ReserveRefusal::Grant(GrantRefusal::Declined);
-        assert_eq!(reserved, windlass_store::Reserved::Refused(expected));
+        assert_eq!(reserved, Reserved::Refused(expected));
         assert_eq!(open(store, 2_000), []);
     });
 }
