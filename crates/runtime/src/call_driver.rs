@@ -1,12 +1,13 @@
 //! The outputs of the core that concern calls and events, obeyed the same way for every session, with or without sockets.
 //! Owns the executor; knows no client and no provider.
 
+mod company;
+
 use crate::effects::{self, Answer, Beside, EffectStore};
 use crate::executor::{Executor, Report};
 use crate::journal::Journal;
 use crate::pump::AudioCounts;
 use crate::rate::RateLimiter;
-use crate::store_thread::Reading;
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -17,6 +18,7 @@ use windlass_session::io::{
     ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, Output, Reservation,
     ReservationRefusal, ReserveRequest, Spared, TokenHash,
 };
+use windlass_session::news::Membership;
 use windlass_session::under_way::Claim;
 use windlass_store::StoreUnavailable;
 use windlass_tool::handler::World;
@@ -79,8 +81,8 @@ pub(crate) struct CallDriver {
     pub(crate) executor: Executor,
     world: Arc<dyn World>,
     shared: Shared,
-    /// No other session is of its conversation, or will be.
-    is_alone: bool,
+    /// `None` where no other session is of its conversation, or will be.
+    membership: Option<Membership>,
     asked: Vec<Asked>,
     /// This session's effects, from the wish to reserve each until its outcome is stored.
     claims: HashMap<EffectId, Claim>,
@@ -99,24 +101,19 @@ impl CallDriver {
         world: Arc<dyn World>,
         shared: Shared,
     ) -> Self {
+        let membership = shared.store.under_way().join(&identity.conversation_id);
         Self {
             executor: Executor::new(identity.clone(), registry_version, world.clone()),
             identity,
             world,
             shared,
-            is_alone: false,
+            membership: Some(membership),
             asked: Vec::new(),
             claims: HashMap::new(),
             told_of: Vec::new(),
             tokens: VecDeque::new(),
             left_behind: VecDeque::new(),
         }
-    }
-
-    /// No other session is of the conversation, or will be: nobody has to be told what is read in it.
-    pub(crate) fn alone(mut self) -> Self {
-        self.is_alone = true;
-        self
     }
 
     fn read_ledger(&mut self, inputs: &mut VecDeque<Input>) {
@@ -313,6 +310,7 @@ impl CallDriver {
                     }));
                 };
                 let answer = self.shared.store.reserve(reserve);
+                self.tell_others();
                 let heard = move |answer| {
                     Heard::Reserved(effects::reserved(call, effect_id, answer), claim)
                 };
@@ -331,6 +329,7 @@ impl CallDriver {
         });
         let outcome = effects::outcome(record, self.now_unix_ms());
         let answer = self.shared.store.record(outcome);
+        self.tell_others();
         // An effect that the store does not know, or knows better, has nothing left to be stored.
         let heard = move |answer: Result<_, _>| Heard::Recorded {
             effect_id,
@@ -338,19 +337,6 @@ impl CallDriver {
             claim,
         };
         self.hear(answer, Purpose::Any, heard, inputs);
-    }
-
-    fn note_reading(&mut self, inputs: &mut VecDeque<Input>) {
-        if self.is_alone {
-            return;
-        }
-        let answer = self.shared.store.note_reading(Reading {
-            conversation_id: self.identity.conversation_id.clone(),
-            session_id: self.identity.session_id.clone(),
-            now_unix_ms: self.now_unix_ms(),
-        });
-        let become_input = told("that a conversation holds what others wrote could not be stored");
-        self.expect(answer, |answer| become_input(answer.map(|()| None)), inputs);
     }
 
     fn claim(&self, effect_id: &EffectId) -> Option<Claim> {

@@ -30,6 +30,9 @@ pub enum Input {
     Client(ClientEvent),
     /// The answer to [`Output::ReadLedger`]. Until it has come no change starts.
     Ledger(Result<Remembered, ReservationError>),
+    /// Another session of the conversation has changed something since the ledger was last read for this one, which has to be
+    /// done again; until then no further change starts.
+    ChangedElsewhere,
     /// What an earlier session of the conversation left open. Given once, after the ledger and before the client is heard.
     Continued(Continued),
     /// What the session before this one left, whose process has ended; it holds the ledger's entries, too. Given once,

@@ -28,6 +28,7 @@ pub mod io;
 pub mod journal;
 pub mod limits;
 pub mod model;
+pub mod news;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;
 mod policy;

@@ -14,6 +14,7 @@ mod late_results;
 mod ledger;
 mod lookup;
 mod model_input;
+mod neighbours;
 mod notice;
 mod remembered;
 mod reopened;
@@ -163,7 +164,7 @@ impl Session {
             confirmations: Confirmations::default(),
             sought: Vec::new(),
             unheard_refusals: Vec::new(),
-            unsettled: ledger::Unsettled::default(),
+            unsettled: ledger::Unsettled::of_new_session(),
             notices: notice::Notices::default(),
             external_in_context: false,
             is_reading_noted: false,
@@ -198,6 +199,7 @@ impl Session {
                 }
             }
             Input::Ledger(ledger) => self.on_ledger(ledger, out),
+            Input::ChangedElsewhere => self.on_changed_elsewhere(out),
             Input::Continued(continued) => self.on_continued(continued, out),
             Input::Restored(restored) => self.on_restored(*restored, out),
             Input::Proposed { call, outcome } => self.on_proposed(call, outcome, out),
@@ -319,7 +321,7 @@ impl Session {
                 Deadline::Retry(call) => self.on_retry_due(call, out),
                 Deadline::Store(call) => self.on_store_timeout(call, out),
                 Deadline::RecordAgain => self.record_again(out),
-                Deadline::LedgerAgain => out.push(Output::ReadLedger),
+                Deadline::LedgerAgain => self.read_ledger(out),
                 Deadline::Confirmation(call) => self.on_confirmation_expired(call, out),
                 Deadline::ProviderSilence => self.on_provider_silence(out),
                 Deadline::ResultSilence => {

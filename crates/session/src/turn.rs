@@ -102,6 +102,8 @@ pub(crate) struct Turns {
     last_number: u64,
     /// Counts what the user certainly said; a second wish is told from a repeat by it.
     inputs: u64,
+    /// When that was last.
+    input_at: Timestamp,
     /// The message that the last of it was, by the client's id of it.
     message: Option<MessageKey>,
     /// The user may have said what the provider does not write down, or not in time.
@@ -176,6 +178,11 @@ impl Turns {
         self.inputs
     }
 
+    /// How many of them came before this moment, as far as that is known.
+    pub(crate) fn inputs_before(&self, at: Timestamp) -> u64 {
+        self.inputs - u64::from(self.inputs > 0 && self.input_at >= at)
+    }
+
     /// What the user has said so far, as far as wishes are told apart by it.
     pub(crate) fn wish(&self) -> Wish {
         Wish {
@@ -192,7 +199,7 @@ impl Turns {
 
     /// The user certainly said something. Returns the turn that this begins, if it begins one now.
     pub(crate) fn certain_input(&mut self, now: Timestamp) -> Option<u64> {
-        self.count_input();
+        self.count_input(now);
         self.input_suspected = None;
         self.may_repeat = false;
         self.continues = None;
@@ -258,7 +265,7 @@ impl Turns {
             None
         } else {
             if self.is_microphone_open && !self.may_repeat && !is_ours {
-                self.count_input();
+                self.count_input(now);
             }
             Some(self.begin(now))
         };
@@ -354,8 +361,9 @@ impl Turns {
         self.past.remove(index)
     }
 
-    fn count_input(&mut self) {
+    fn count_input(&mut self, now: Timestamp) {
         self.inputs += 1;
+        self.input_at = now;
         self.message = None;
     }
 
@@ -396,7 +404,7 @@ impl Turns {
         let suspected = std::mem::take(&mut self.input_suspected);
         let proved_from = suspected.filter(|_| interrupted);
         if proved_from.is_some() {
-            self.count_input();
+            self.count_input(now);
         }
         let waits = std::mem::take(&mut self.input_waits) || proved_from.is_some();
         (waits && self.current.is_none()).then(|| Waited {

@@ -1,17 +1,19 @@
 //! Which session of a process is at which effect, so that no two are at one: the ledger alone cannot tell a change that is
 //! still being made from one whose process has ended. Knows no store and no handler.
 
+use crate::news::{Conversations, Membership};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use windlass_tool::id::{EffectId, SessionId};
+use windlass_tool::id::{ConversationId, EffectId, SessionId};
 
 /// The effects that sessions of this process are at: from the wish to reserve one until its outcome is stored and no attempt
 /// at it runs any more, and while a handler is asked what became of it. Whoever shares a store shares this.
 #[derive(Clone, Debug, Default)]
 pub struct UnderWay {
     held: Arc<Mutex<BTreeMap<EffectId, Holder>>>,
+    conversations: Conversations,
     #[cfg(feature = "planted-bugs")]
     bug: Option<crate::planted::PlantedBug>,
 }
@@ -68,6 +70,11 @@ impl UnderWay {
 
     pub fn is_free(&self, effect_id: &EffectId) -> bool {
         !self.lock().contains_key(effect_id)
+    }
+
+    /// From now on a session is of this conversation, and hears that another one has changed something.
+    pub fn join(&self, conversation_id: &ConversationId) -> Membership {
+        self.conversations.join(conversation_id)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<EffectId, Holder>> {

@@ -120,6 +120,7 @@ counted!(
         LookedUpUnknown,
         LookupUnderWay,
         LookupSettled,
+        ChangedElsewhere,
         AnsweredAfterTakenBack,
         AwaitedElsewhere,
         HeardFromElsewhere,

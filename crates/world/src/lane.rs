@@ -7,9 +7,10 @@ use crate::rules::{Heard, Telling};
 use crate::tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use windlass_session::io::TokenHash;
+use windlass_session::io::{Input, TokenHash};
 use windlass_session::limits::Limits;
-use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
+use windlass_session::model::{AnswerBatching, CallSupport, ModelEvent, ModelProfile};
+use windlass_session::news::Membership;
 use windlass_session::session::Session;
 use windlass_session::snapshot::Snapshot;
 use windlass_session::under_way::Claim;
@@ -255,6 +256,8 @@ pub(crate) struct Lane {
     pub(crate) ended: Option<Ended>,
     /// Of the present session, where the world is compared.
     pub(crate) journal: Option<Journal>,
+    /// That the present session is of the conversation.
+    pub(crate) membership: Option<Membership>,
     pub(crate) watch: Watch,
 }
 
@@ -308,6 +311,20 @@ impl Lane {
         }
         self.claims.entry(effect_id.clone()).or_insert(claim);
         None
+    }
+
+    /// The store has been told of something that other sessions of the conversation do not know.
+    pub(crate) fn tell_others(&mut self) {
+        if let Some(membership) = &mut self.membership {
+            membership.tell_others();
+        }
+    }
+
+    /// Whether the driver has something to tell before this, because it may make the session change something.
+    pub(crate) fn hears_news_before(&mut self, input: &Input) -> bool {
+        let may_change = matches!(input, Input::Model(ModelEvent::Calls(_)));
+        let membership = self.membership.as_mut().filter(|_| may_change);
+        membership.is_some_and(Membership::take_news)
     }
 
     /// No effect is its own any more.
@@ -364,6 +381,7 @@ impl Lane {
             saved: None,
             ended: None,
             journal: None,
+            membership: None,
             watch: Watch::default(),
         }
     }
@@ -401,6 +419,7 @@ impl Lane {
             saved: None,
             ended: None,
             journal: None,
+            membership: None,
             watch: Watch::default(),
         }
     }

@@ -304,38 +304,14 @@ impl World {
         {
             old.is_replaced = true;
         }
-        let outcome = match stored {
-            Ok(windlass_store::Proposed::Stored(effect_id)) => Ok(Proposed {
-                effect_id,
-                token_hash,
-                expires_at_unix_ms,
-            }),
-            Ok(windlass_store::Proposed::Begun(begun)) => {
-                Err(ReservationRefusal::Open(begun.effect_id))
-            }
-            Ok(
-                windlass_store::Proposed::TooLong
-                | windlass_store::Proposed::TooMany
-                | windlass_store::Proposed::TokenTaken,
-            ) => Err(ReservationRefusal::TooManyQuestions),
-            Err(error) => Err(ReservationRefusal::Unavailable(error)),
-        };
-        let asked = outcome.as_ref().ok();
-        let question = Question {
-            lane: self.lanes[index].home,
-            effect_id: asked.map_or(effect_id, |asked| asked.effect_id.clone()),
-            fingerprint: request.fingerprint,
-            arguments: arguments.to_string(),
+        let outcome = stored.map_err(ReservationRefusal::Unavailable);
+        let outcome = outcome.and_then(asked).map(|effect_id| Proposed {
+            effect_id,
+            token_hash,
             expires_at_unix_ms,
-            asked_us: self.now_us,
-            valid_until_us: self.now_us + request.valid_for.as_secs() * 1_000_000,
-            is_warned: false,
-            is_approved: false,
-            is_used: false,
-            is_replaced: false,
-            is_left_behind: false,
-            refusal: None,
-        };
+        });
+        let put = outcome.as_ref().map(|put| put.effect_id.clone());
+        let question = self.question(index, &request, put.unwrap_or(effect_id));
         self.questions.insert(token_hash, question);
         self.answer_of_store(
             index,
@@ -344,6 +320,29 @@ impl World {
                 outcome,
             },
         );
+    }
+
+    fn question(
+        &self,
+        index: usize,
+        request: &ConfirmationRequest,
+        effect_id: EffectId,
+    ) -> Question {
+        Question {
+            lane: self.lanes[index].home,
+            effect_id,
+            fingerprint: request.fingerprint,
+            arguments: request.arguments.expose().to_value().to_string(),
+            expires_at_unix_ms: self.unix_ms() + request.valid_for.as_secs() * 1_000,
+            asked_us: self.now_us,
+            valid_until_us: self.now_us + request.valid_for.as_secs() * 1_000_000,
+            is_warned: false,
+            is_approved: false,
+            is_used: false,
+            is_replaced: false,
+            is_left_behind: false,
+            refusal: None,
+        }
     }
 
     fn reserve(&mut self, index: usize, request: ReserveRequest) {
@@ -371,6 +370,7 @@ impl World {
             now_unix_ms: self.unix_ms(),
         };
         self.record_again();
+        self.lanes[index].tell_others();
         let outcome = match self.ask_store(|transaction| transaction.reserve(&reserve)) {
             Err(error) => Err(ReservationRefusal::Unavailable(error)),
             Ok(Reserved::Refused(refusal)) => {
@@ -424,6 +424,7 @@ impl World {
         let effect_id = record.effect_id.clone();
         self.note_recorded(index, &record);
         let stored = self.store_outcome(index, &record);
+        self.lanes[index].tell_others();
         let lane = &mut self.lanes[index];
         let claim = lane.claims.remove(&effect_id);
         lane.recording.push((effect_id.clone(), claim));
@@ -461,5 +462,16 @@ impl World {
             let reason = Spared::Settled(Box::new(entry));
             self.answer_of_store(index, Input::LookupSpared { call, reason });
         }
+    }
+}
+
+/// The effect that the user is asked about, or why nobody is asked.
+fn asked(answer: windlass_store::Proposed) -> Result<EffectId, ReservationRefusal> {
+    match answer {
+        windlass_store::Proposed::Stored(effect_id) => Ok(effect_id),
+        windlass_store::Proposed::Begun(begun) => Err(ReservationRefusal::Open(begun.effect_id)),
+        windlass_store::Proposed::TooLong
+        | windlass_store::Proposed::TooMany
+        | windlass_store::Proposed::TokenTaken => Err(ReservationRefusal::TooManyQuestions),
     }
 }

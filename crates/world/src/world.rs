@@ -2,7 +2,7 @@
 //! those who do it; what must hold is in `rules`.
 
 use crate::agenda::Agenda;
-use crate::count::{Counts, Fault};
+use crate::count::{Counts, Fault, State};
 use crate::lane::{Lane, Watch};
 use crate::outside::Outside;
 use crate::prove::{Digest, Journal};
@@ -302,6 +302,7 @@ impl World {
         };
         let mut outputs = Vec::new();
         let journaled = self.digest.is_some().then(|| config.clone());
+        lane.membership = Some(self.under_way.join(&lane.conversation));
         lane.session = Some(Session::new(config, &mut outputs));
         lane.journal = journaled.map(|config| Journal::begin(&config, &outputs));
         self.trace(|| format!("lane {index} begins session {number}"));
@@ -391,6 +392,10 @@ impl World {
         let now = Timestamp(self.now_us.saturating_sub(self.lanes[index].started_us));
         if self.lanes[index].session.is_none() || self.is_broken() {
             return;
+        }
+        if self.lanes[index].hears_news_before(&input) {
+            self.report.counts.state(State::ChangedElsewhere);
+            self.feed(index, Input::ChangedElsewhere);
         }
         self.trace(|| format!("lane {index} < {input:?}"));
         self.before_input(index, &input);

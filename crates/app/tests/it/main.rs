@@ -39,5 +39,6 @@ mod terminal;
 mod terminal_chat;
 mod turns_again;
 mod turns_taken_up;
+mod two_sessions;
 mod voice;
 mod warnings;

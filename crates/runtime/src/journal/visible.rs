@@ -72,6 +72,7 @@ impl Visible {
             | Input::Client(_)
             | Input::Recorded { .. }
             | Input::RateChecked { .. }
+            | Input::ChangedElsewhere
             | Input::Shutdown
             | Input::Tick => return None,
             Input::Ledger(_)

@@ -39,6 +39,10 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) {
+        if self.calls.take_news() {
+            self.awaits_past = true;
+            self.feed(Input::ChangedElsewhere, sink);
+        }
         let longest = Duration::from_millis(self.core.config().limits.reserve_timeout_ms);
         let mut patience = Patience {
             cancelled: patience.cancelled.as_mut(),

@@ -264,6 +264,7 @@ impl TextSession {
         let mut outputs = std::mem::take(&mut self.outputs);
         inputs.push_back(input);
         while let Some(input) = inputs.pop_front() {
+            let input = self.calls.news_before(input, &mut inputs);
             self.awaits_past &= !matches!(input, Input::Ledger(_));
             let at = Timestamp::default() + self.started.elapsed();
             self.core.handle(at, input, &mut outputs);

@@ -145,6 +145,7 @@ impl Running {
     fn feed(&mut self, mut inputs: VecDeque<Input>, client: &mut ClientSide, now: Instant) {
         let at = self.timestamp(now);
         while let Some(input) = inputs.pop_front() {
+            let input = self.calls.news_before(input, &mut inputs);
             let mut outputs = Vec::new();
             let is_typed = brings_words(&input);
             self.core.handle(at, input, &mut outputs);

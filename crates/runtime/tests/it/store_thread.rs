@@ -338,11 +338,8 @@ fn what_was_declined_while_the_disk_was_full_is_known_before_anything_is_reserve
         expires_at_unix_ms: 300_000,
         now_unix_ms: 1_000,
     };
-    let proposed = handle.ask(move |tables| tables.propose(&asked));
-    assert_eq!(
-        proposed.wait(),
-        Ok(Proposed::Stored(granted.effect_id.clone()))
-    );
+    let proposed = handle.ask(move |tables| tables.propose(&asked)).wait();
+    assert!(matches!(proposed, Ok(Proposed::Stored(_))));
     bench.disk.is_full.store(true, Ordering::SeqCst);
     let no = Decline {
         token_hash: [7; 32],

@@ -35,6 +35,10 @@ pub(super) struct Unsettled {
     late: VecDeque<Started>,
     /// It is known what earlier sessions of the conversation did.
     pub(super) is_ledger_read: bool,
+    /// Another session has changed something since.
+    pub(super) is_ledger_old: bool,
+    /// How often it was asked for and has not come.
+    pub(super) readings: u32,
     /// What earlier sessions did and no model has heard of, until this one's can.
     pub(super) untold: Vec<LedgerEntry>,
     /// Calls under which it is awaited what becomes of changes that other sessions are at.
@@ -240,10 +244,6 @@ impl Session {
         self.settle(call, failure(error, None), out);
     }
 
-    pub(crate) fn is_ledger_read(&self) -> bool {
-        self.unsettled.is_ledger_read
-    }
-
     /// Keeps a change back until it is known what was done before.
     pub(crate) fn await_ledger(&mut self, mut call: Box<Call>) {
         call.phase = Phase::Remembering;
@@ -339,8 +339,10 @@ impl Session {
         ];
         for phase in waits {
             if let Some(call) = self.calls.take_in(number, phase) {
-                if phase == Phase::Proposing {
-                    self.close_replaced(&call, out);
+                match phase {
+                    Phase::Proposing => self.close_replaced(&call, out),
+                    Phase::Remembering => self.give_up_reading(),
+                    _ => {}
                 }
                 self.refuse_without_store(call, out);
             }

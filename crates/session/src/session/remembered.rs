@@ -15,7 +15,7 @@ use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::kind::Reach;
 
 /// How often a store is asked again that could not say what the conversation has changed.
-const LEDGER_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LEDGER_AGAIN: Duration = Duration::from_secs(1);
 
 impl Session {
     /// What earlier sessions of the conversation left in the ledger. What this one's user says comes after all of it, however
@@ -25,6 +25,8 @@ impl Session {
         ledger: Result<Remembered, ReservationError>,
         out: &mut Vec<Output>,
     ) {
+        let readings = &mut self.unsettled.readings;
+        *readings = readings.saturating_sub(1);
         let Ok(remembered) = ledger else {
             let again = self.now + LEDGER_AGAIN;
             self.deadlines.set(Deadline::LedgerAgain, again);
@@ -36,6 +38,9 @@ impl Session {
         self.external_in_context |= remembered.has_read;
         let mut entries = remembered.effects;
         put_in_order(&mut entries);
+        if self.unsettled.is_ledger_read && self.unsettled.is_ledger_old {
+            return self.merge_ledger(entries, out);
+        }
         for entry in &mut entries {
             entry.wish.input = 0;
         }
@@ -133,18 +138,27 @@ impl Session {
         // What the user had said until then goes on only.
         entries.sort_by_key(|entry| entry.wish.input);
         for entry in entries {
-            let effect = Effect {
-                state: self.state_in_ledger(&entry),
-                effect_id: Some(entry.effect_id),
-                wish: Wish {
-                    input: entry.wish.input.min(self.turns.inputs()),
-                    ..entry.wish
-                },
-            };
-            self.deliveries.remember_effect(entry.fingerprint, effect);
+            self.remember_entry(entry);
         }
         // Before it is asked for: what is asked for is not told besides.
         self.tell_untold(out);
+        self.recall_remembering(out);
+    }
+
+    pub(super) fn remember_entry(&mut self, entry: LedgerEntry) {
+        let effect = Effect {
+            state: self.state_in_ledger(&entry),
+            effect_id: Some(entry.effect_id),
+            wish: Wish {
+                input: entry.wish.input.min(self.turns.inputs()),
+                ..entry.wish
+            },
+        };
+        self.deliveries.remember_effect(entry.fingerprint, effect);
+    }
+
+    /// The changes that waited to learn what was done before go on.
+    pub(super) fn recall_remembering(&mut self, out: &mut Vec<Output>) {
         while let Some(call) = self.take_remembering() {
             self.recall(call, out);
         }

@@ -16,6 +16,7 @@ mod journal;
 mod late_results;
 mod ledger;
 mod left_behind;
+mod neighbours;
 mod non_blocking;
 mod pipeline;
 mod provider_loss;

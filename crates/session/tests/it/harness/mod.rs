@@ -46,6 +46,8 @@ pub(crate) struct Bench {
     finding: Option<Finding>,
     /// What another session has reserved of the next wish.
     begun_elsewhere: Option<EffectId>,
+    /// What the ledger has when it is read again.
+    changed_elsewhere: Remembered,
     /// The model of another session has read what others wrote.
     is_read_elsewhere: bool,
     /// How often the store was told that the model has.
@@ -101,6 +103,7 @@ impl Bench {
             recording: Recording::Works,
             finding: Some(Finding::Unknown),
             begun_elsewhere: None,
+            changed_elsewhere: Remembered::default(),
             is_read_elsewhere: false,
             readings: 0,
             approval: None,
@@ -138,6 +141,9 @@ impl Bench {
         if let Some(effect) = line.strip_prefix("begun elsewhere ") {
             self.begun_elsewhere = Some(EffectId::new(effect));
             return String::new();
+        }
+        if let Some(change) = line.strip_prefix("changed elsewhere ") {
+            return self.change_elsewhere(change);
         }
         if line == "read elsewhere" {
             self.is_read_elsewhere = true;
@@ -179,6 +185,19 @@ impl Bench {
         }
         let input = parse(line);
         self.step(input)
+    }
+
+    /// Another session of the conversation has changed something, so many milliseconds ago: `MS STATE EFFECT TOOL ARGUMENTS`.
+    fn change_elsewhere(&mut self, change: &str) -> String {
+        let (ago_ms, entry) = change.split_once(' ').unwrap();
+        let Input::Ledger(Ok(mut ledger)) = parse(&format!("ledger {entry}")) else {
+            panic!("no change: {change}");
+        };
+        for effect in &mut ledger.effects {
+            effect.reserved_at_unix_ms = self.now_unix_ms() - ago_ms.parse::<u64>().unwrap();
+        }
+        self.changed_elsewhere = ledger;
+        self.step(Input::ChangedElsewhere)
     }
 
     /// The process ends, and another session goes on with what was saved, at the same time.
@@ -236,9 +255,10 @@ impl Bench {
                 self.starts.push(start);
                 None
             }
+            Output::ReadLedger if self.store_is_slow => None,
             Output::ReadLedger => Some(Input::Ledger(match self.store_is_down {
                 true => Err(disk_full()),
-                false => Ok(Remembered::default()),
+                false => Ok(self.changed_elsewhere.clone()),
             })),
             Output::NoteReading => {
                 self.readings += 1;
