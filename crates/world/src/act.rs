@@ -3,10 +3,13 @@
 use crate::agenda::Due;
 use crate::count::Fault;
 use crate::rules::Rule;
+use crate::tools;
 use crate::world::{StoreMood, World};
+use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::io::Input;
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
+use windlass_tool::registry::Registry;
 
 const HOUR_MS: i64 = 3_600_000;
 /// A connection that held so long is a good one.
@@ -65,6 +68,14 @@ impl World {
             }
             _ => self.client_begins_anew(index),
         }
+    }
+
+    /// The tools that a session begins with. A reload counts where one begins after it.
+    pub(crate) fn tools_of_now(&mut self) -> Arc<Registry> {
+        if self.is_reloaded {
+            self.fault(Fault::RegistryReloaded);
+        }
+        tools::registry(self.is_reloaded)
     }
 
     /// It counts where somebody meets it.

@@ -8,7 +8,6 @@ use crate::outside::Outside;
 use crate::prove::{Digest, Journal};
 use crate::random::Random;
 use crate::rules::Rule;
-use crate::tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
@@ -266,10 +265,7 @@ impl World {
         }
         self.a_replay_gives_the_same_outputs(index);
         let (now_us, unix_ms) = (self.now_us, self.unix_ms());
-        let registry = tools::registry(self.is_reloaded);
-        if self.is_reloaded {
-            self.fault(Fault::RegistryReloaded);
-        }
+        let registry = self.tools_of_now();
         let lane = &mut self.lanes[index];
         lane.number += 1;
         lane.started_us = now_us;

@@ -3,7 +3,7 @@
 use crate::chat::{approval, chat, echo, question, words};
 use crate::support::config;
 use crate::support::model_server::Says;
-use crate::support::program::{Running, command, folders, run};
+use crate::support::program::{Run, Running, command, folders, run};
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
 use std::fs;
@@ -217,4 +217,52 @@ fn what_a_journal_says_moves_nothing_on_a_terminal() {
         assert!(said.contains("\\u{1b}[2J"), "{said}");
         assert!(!said.contains('\u{1b}'), "{said}");
     }
+}
+
+#[test]
+fn a_recorded_call_is_replayed_and_printed_and_a_changed_journal_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let recorded = run(command(path)
+        .env("WINDLASS_JOURNAL_ENABLED", "true")
+        .args(["call", "kb_search", "{\"query\": \"Fram\"}"])
+        .args(folders(&path.join("data"))));
+    assert_eq!(recorded.code, 0, "{:?}", recorded.problems);
+    let journals: Vec<_> = fs::read_dir(path.join("data/journal")).unwrap().collect();
+    assert_eq!(journals.len(), 1);
+    let journal = journals[0].as_ref().unwrap().path();
+    let name = journal.to_str().unwrap();
+    let same = replay(path, name);
+    assert_eq!(same.code, 0, "{:?}", same.problems);
+    assert!(same.output.starts_with("same: "), "{}", same.output);
+    let printed = run(command(path).args(["replay", name, "--print"]));
+    assert!(
+        printed.output.contains(" < {\"model\":{\"calls\":"),
+        "{}",
+        printed.output
+    );
+    let text = fs::read_to_string(&journal).unwrap();
+    let (header, inputs) = text.split_once('\n').unwrap();
+    let changed = inputs.replacen("kb_search", "kb_get", 1);
+    fs::write(&journal, format!("{header}\n{changed}")).unwrap();
+    let other = replay(path, name);
+    assert_eq!((other.code, other.output.as_str()), (1, ""));
+    assert!(
+        other.problems[0].contains(" differs: it was "),
+        "{:?}",
+        other.problems
+    );
+    fs::write(&journal, "{}\n").unwrap();
+    let none = replay(path, name);
+    assert!(
+        none.problems[0].contains(", line 1: is no line of a journal: "),
+        "{:?}",
+        none.problems
+    );
+}
+
+fn replay(path: &Path, journal: &str) -> Run {
+    run(command(path)
+        .args(["replay", journal])
+        .args(folders(&path.join("data"))))
 }
