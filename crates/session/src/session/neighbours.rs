@@ -102,8 +102,12 @@ impl Session {
                     }
             }
             EffectState::Failed => is_own || (is_same && entry.state == OutcomeState::Failed),
-            EffectState::Declined { settled, .. } => {
-                is_own || entry.reserved_at_unix_ms <= settled.response.meta.timestamp
+            // The no was said to a question that named what was known to be done before it, and nothing else.
+            EffectState::Declined { earlier, .. } => {
+                let named = earlier
+                    .as_ref()
+                    .and_then(|earlier| earlier.effect_id.as_ref());
+                is_own || entry.state == OutcomeState::Failed || named == Some(&entry.effect_id)
             }
             EffectState::Settled { settled, .. } if is_same => {
                 let is_unknown = settled.response.error_type() == Some(ErrorType::OutcomeUnknown);
@@ -132,7 +136,10 @@ impl Session {
         let state = match entry.state {
             OutcomeState::Succeeded | OutcomeState::Failed => {
                 let response = self.answer_in_ledger(entry);
-                tell_client(number, response.clone(), out);
+                // A chat's client has no place for it but the answer to a click.
+                if self.config.mode == Mode::Voice {
+                    tell_client(number, response.clone(), out);
+                }
                 ConfirmationState::Resolved(response)
             }
             OutcomeState::Unknown => ConfirmationState::Elsewhere {

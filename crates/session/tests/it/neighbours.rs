@@ -232,7 +232,6 @@ fn a_question_about_what_was_approved_elsewhere_is_answered_with_what_came_of_it
             > changed elsewhere 0 succeeded effect-1 pay {"text":"10"}
             read ledger
             call-1 Withdrawn
-            client: confirmation result call-1 ok
             > confirm token-1
             client: confirmation result call-1 ok
             > text pay it again
@@ -245,6 +244,32 @@ fn a_question_about_what_was_approved_elsewhere_is_answered_with_what_came_of_it
             to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-2 "Pay 10" warned "The same was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
+        "#]],
+    );
+}
+
+#[test]
+fn the_client_of_a_voice_session_is_not_asked_any_more_what_was_approved_elsewhere() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay it
+            turn 1 started
+            to model: text "pay it"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > wait 1000
+            > changed elsewhere 0 succeeded effect-1 pay {"text":"10"}
+            read ledger
+            call-1 Withdrawn
+            client: confirmation result call-1 ok
+            > confirm token-1
+            client: confirmation result call-1 ok
         "#]],
     );
 }
@@ -278,6 +303,72 @@ fn a_question_about_what_was_approved_elsewhere_and_runs_waits_for_it() {
             await effect-1 for call-2
             > confirm token-1
             await effect-1 for call-1
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_holds_against_what_its_question_named_and_not_against_what_was_done_elsewhere_since() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay it
+            turn 1 started
+            to model: text "pay it"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says You are asked.
+            client: Assistant piece "You are asked."
+            > generated
+            > done
+            client: Assistant said "You are asked."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > wait 1000
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > wait 1000
+            > changed elsewhere 1500 succeeded effect-1 pay {"text":"10"}
+            read ledger
+            > text pay it after all
+            turn 2 started
+            to model: text "pay it after all"
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-2 pay
+            call-2 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Pay 10" warned "The same was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
+            > says You are asked.
+            client: Assistant piece "You are asked."
+            > generated
+            > done
+            client: Assistant said "You are asked."
+            turn 2 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 2 }
+            > decline token-2
+            declined token-2
+            call-2 Declined
+            call-2 rejected ConfirmationDeclined
+            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > changed elsewhere 1500 succeeded effect-1 pay {"text":"10"}
+            read ledger
+            > calls function-call-3 pay {"text":"10"}
+            client: ModelGenerating
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-3 CONFIRMATION_DECLINED the user was asked and said no
+            client: ToolsComplete { tool_count: 1 }
         "#]],
     );
 }
