@@ -138,9 +138,17 @@ impl Confirmations {
 
     /// The question that waits for the user about the same wish.
     pub(crate) fn open_like(&self, fingerprint: &[u8; 32]) -> Option<&Question> {
+        self.like(fingerprint).map(|(entry, _)| &entry.question)
+    }
+
+    /// The call that such a question is about.
+    pub(crate) fn call_like(&self, fingerprint: &[u8; 32]) -> Option<&Call> {
+        self.like(fingerprint).map(|(_, call)| call)
+    }
+
+    fn like(&self, fingerprint: &[u8; 32]) -> Option<(&Confirmation, &Call)> {
         let mut open = self.iter_open();
-        let like = open.find(|(_, call)| call.fingerprint.as_ref() == Some(fingerprint));
-        like.map(|(entry, _)| &entry.question)
+        open.find(|(_, call)| call.fingerprint.as_ref() == Some(fingerprint))
     }
 
     /// The questions whose approval waits for another session's change.

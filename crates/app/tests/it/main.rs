@@ -4,6 +4,7 @@
 
 mod answers_anywhere;
 mod approvals_together;
+mod asked_again;
 mod blocks;
 mod bodies;
 mod calls_shown;

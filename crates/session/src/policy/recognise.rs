@@ -1,7 +1,8 @@
 //! What a delivery, or the wish behind it, has come to before: rules D1 to D6 at the gates. Knows no store; the ledger's
 //! part of the rules is told to it.
 
-use super::idempotency::{Delivery, DeliveryState, Effect, EffectState};
+use super::confirm;
+use super::idempotency::{Delivery, DeliveryState, Effect, EffectState, Settled};
 use crate::calls::{Call, Earlier};
 use crate::event::DuplicateRule;
 use crate::facts::{Delivered, Slot};
@@ -9,6 +10,7 @@ use crate::io::Output;
 use crate::session::Session;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
+use windlass_tool::kind::Mode;
 
 impl Session {
     /// Notes that a call waits or runs.
@@ -122,6 +124,10 @@ impl Session {
             }
             EffectState::Asked(settled) => {
                 let settled = settled.clone();
+                if self.is_to_be_put_again(&mut call, &settled) {
+                    call.kept_effect = effect_id;
+                    return Some(call);
+                }
                 self.replay(
                     &call.slot(),
                     &settled,
@@ -161,6 +167,27 @@ impl Session {
                 self.recognise_settled(call, earlier, was_answered, out)
             }
         }
+    }
+
+    /// Whether a question that waits is put once more, in place of the one before: by text each turn is a message of its own,
+    /// and a client may have no other than the last.
+    fn is_to_be_put_again(&self, call: &mut Call, asked: &Settled) -> bool {
+        let waiting = call
+            .fingerprint
+            .and_then(|fingerprint| self.confirmations.call_like(&fingerprint));
+        let Some(waiting) = waiting else {
+            return false;
+        };
+        if self.config.mode != Mode::Text || asked.turn == call.turn() {
+            return false;
+        }
+        let earlier = waiting.earlier.clone();
+        let external = self.external_in_context;
+        let is_asked_for = confirm::demand(call.tool(), external, earlier.as_deref()).is_some();
+        if is_asked_for {
+            call.earlier = earlier;
+        }
+        is_asked_for
     }
 
     /// Rules D4 to D6: what becomes of a wish that came to an end before.

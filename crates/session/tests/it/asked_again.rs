@@ -326,3 +326,59 @@ fn what_proves_done_while_the_store_takes_the_approval_is_not_done_again() {
         "#]],
     );
 }
+
+#[test]
+fn a_question_that_waits_is_put_again_in_a_later_turn_by_text() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > calls function-call-2 pay {"text":"10"}
+            call-2 is a repeat: SameEffectAsked
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 1
+            client: TurnComplete { turn: 1 }
+            > text and now
+            turn 2 started
+            to model: text "and now"
+            > calls function-call-3 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-3 pay in place of token-1
+            call-1 Withdrawn
+            call-3 rejected ConfirmationRequired
+            to model: function-call-3 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 "Pay 10"
+            > calls function-call-4 pay {"text":"10"}
+            call-4 is a repeat: SameEffectAsked
+            to model: function-call-4 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            > confirm token-1
+            find token-1
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+            > confirm token-2
+            call-3 Approved
+            reserve call-3 pay as effect-1 with token-2
+            start call-3 pay (effect-1) {"text":"10"}
+            > returns 3 {"paid":10}
+            record effect-1 Succeeded
+            call-3 finished
+            client: confirmation result call-3 ok
+        "#]],
+    );
+}

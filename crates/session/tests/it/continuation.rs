@@ -73,9 +73,9 @@ fn what_others_wrote_in_an_earlier_session_asks_for_consent_in_this_one() {
 }
 
 #[test]
-fn a_model_that_asks_again_gets_no_second_question() {
+fn a_model_that_asks_again_by_voice_gets_no_second_question() {
     check(
-        Mode::Text,
+        Mode::Voice,
         expect![[r#"
             > continued 3 7 60 effect-9 pay 1.0.0 {"text":"10"}
             > text pay
@@ -91,6 +91,36 @@ fn a_model_that_asks_again_gets_no_second_question() {
             call-3 Declined
             call-3 rejected ConfirmationDeclined
             client: confirmation result call-3 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_that_asks_again_by_text_has_the_question_put_in_place_of_the_earlier_one() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > continued 3 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-5 pay in place of token-7
+            call-3 Withdrawn
+            call-5 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-5 "Pay 10"
+            > decline token-7
+            find token-7
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+            > decline token-1
+            declined token-1
+            call-5 Declined
+            call-5 rejected ConfirmationDeclined
+            client: confirmation result call-5 CONFIRMATION_DECLINED the user was asked and said no
         "#]],
     );
 }
