@@ -151,16 +151,14 @@ impl Calls {
         }
     }
 
-    /// Servers that count their pieces say a call's id once more behind its end: without arguments that is no other call.
+    /// A server that says a call's id once more, without arguments as behind its end or with the same, asks for one call.
     fn forget_echoes(&mut self) {
-        let mut said = Vec::new();
-        self.slots.retain(|slot| {
-            let is_echo = slot.arguments.trim().is_empty() && said.contains(&slot.id);
-            if !slot.id.is_empty() {
-                said.push(slot.id.clone());
+        for at in (1..self.slots.len()).rev() {
+            let (earlier, later) = self.slots.split_at(at);
+            if earlier.iter().any(|slot| later[0].echoes(slot)) {
+                self.slots.remove(at);
             }
-            !is_echo
-        });
+        }
     }
 
     /// The calls for the log and for the core, each with an id.
@@ -187,6 +185,12 @@ fn text(value: Value) -> Option<String> {
 }
 
 impl Slot {
+    fn echoes(&self, earlier: &Self) -> bool {
+        let (said, before) = (self.arguments.trim(), earlier.arguments.trim());
+        let is_same = self.id == earlier.id && self.name == earlier.name;
+        !self.id.is_empty() && is_same && (said.is_empty() || said == before)
+    }
+
     fn is_whole(&self) -> bool {
         serde_json::from_str::<serde::de::IgnoredAny>(&self.arguments).is_ok()
     }

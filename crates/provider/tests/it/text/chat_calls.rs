@@ -246,6 +246,14 @@ fn calls_are_put_together_from_whatever_pieces_a_server_sends() {
             ],
         ),
         (
+            "one call that is said twice",
+            vec![calls(json!([
+                whole(json!("call_1"), json!(0), "Paris"),
+                whole(json!("call_1"), json!(1), "Paris")
+            ]))],
+            one.to_vec(),
+        ),
+        (
             "one call whose pieces are counted, with all that is known of it in each",
             vec![
                 calls(
