@@ -86,10 +86,14 @@ pub enum PlantedBug {
     ForgetsUnreadNotices,
     /// Begins a turn, and with it a budget, for what the model makes of a result.
     BeginsATurnPerResult,
+    /// Takes a provider that refuses a handle for one that cannot be reached.
+    KeepsRefusedHandles,
+    /// Leaves connections at once that are announced to end, however many of them.
+    LeavesWithoutCounting,
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -130,6 +134,8 @@ impl PlantedBug {
         Self::TakesEndsForReactions,
         Self::ForgetsUnreadNotices,
         Self::BeginsATurnPerResult,
+        Self::KeepsRefusedHandles,
+        Self::LeavesWithoutCounting,
     ];
 }
 

@@ -12,8 +12,6 @@ use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_tool::registry::Registry;
 
 const HOUR_MS: i64 = 3_600_000;
-/// A connection that held so long is a good one.
-const GOOD_AFTER_US: u64 = 10_000_000;
 
 impl World {
     pub(crate) fn step(&mut self) {
@@ -136,6 +134,18 @@ impl World {
         self.feed(index, Input::Model(ModelEvent::GoAway { time_left }));
     }
 
+    /// A provider that is shut down announces the end of each connection as it begins.
+    pub(crate) fn is_sent_away(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
+        if lane.sent_away == 0 || self.is_calm {
+            return;
+        }
+        lane.sent_away -= 1;
+        self.fault(Fault::ConnectionSentAway);
+        let time_left = Some(Duration::from_secs(self.random.below(5)));
+        self.feed(index, Input::Model(ModelEvent::GoAway { time_left }));
+    }
+
     pub(crate) fn provider_closes(&mut self, index: usize, generation: u64, is_early: bool) {
         let lane = &self.lanes[index];
         let is_on_it = lane.generation == generation && lane.is_connected;
@@ -144,7 +154,7 @@ impl World {
             return;
         }
         // One that has shown nothing yet may be kept for as long as a pause between two connections lasts.
-        let is_young = self.now_us < lane.connected_us + GOOD_AFTER_US;
+        let is_young = !self.has_held(index);
         if !is_early && !is_young {
             let what = format!("connection {generation} is in use until the provider closes it");
             return self.broken(Rule::AGoAwayIsHeeded, what);

@@ -25,6 +25,10 @@ counted!(
         SocketLostMidFrame,
         /// The provider closes a connection whose end it has announced, while the session is still on it.
         GoAwayIgnored,
+        /// The provider announces the end of connections as they begin, and goes on with them.
+        ConnectionSentAway,
+        /// The provider takes a connection, and cuts it before it is set up.
+        ConnectionDropped,
         ResumeRefused,
         RotatedUnderCalls,
         ReplayedSameId,

@@ -181,6 +181,14 @@ pub(crate) struct Watch {
     pub(crate) asked: BTreeSet<TokenHash>,
     pub(crate) stages: BTreeMap<EffectId, Stage>,
     pub(crate) refused: Option<Past>,
+    /// The newest connection was to take up where an earlier one was left.
+    pub(crate) is_resuming: bool,
+    /// How many of those in a row came to nothing, once the provider had taken them.
+    pub(crate) refused_resumes: u32,
+    /// Connections that were asked for since the last that held or brought an answer.
+    pub(crate) connections: u32,
+    /// The provider has ended a turn on the newest connection.
+    pub(crate) is_proved: bool,
     /// The number of the last call that the session before this one had when it was saved.
     pub(crate) calls_before: u64,
 }
@@ -224,8 +232,10 @@ pub(crate) struct Lane {
     pub(crate) started_us: u64,
     pub(crate) generation: u64,
     pub(crate) is_connected: bool,
-    /// When the connection came about.
-    pub(crate) connected_us: u64,
+    /// When the newest connection came about.
+    pub(crate) connected_us: Option<u64>,
+    /// Further connections whose end is announced as they begin.
+    pub(crate) sent_away: u64,
     /// The newest connection that was asked for.
     pub(crate) opening: u64,
     /// When the provider closes the connection, by its own last word.
@@ -363,7 +373,8 @@ impl Lane {
             started_us: 0,
             generation: 0,
             is_connected: false,
-            connected_us: 0,
+            connected_us: None,
+            sent_away: 0,
             opening: 0,
             closes_us: None,
             promised: None,
@@ -401,7 +412,8 @@ impl Lane {
             started_us: 0,
             generation: 0,
             is_connected: false,
-            connected_us: 0,
+            connected_us: None,
+            sent_away: 0,
             opening: 0,
             closes_us: None,
             promised: None,

@@ -134,14 +134,28 @@ impl World {
         if !self.lanes[index].running.is_empty() {
             self.fault(Fault::RotatedUnderCalls);
         }
+        self.a_refused_handle_is_thrown_away(index, resumes);
+        self.connections_are_bounded(index);
+        if !self.is_calm && self.lanes[index].sent_away == 0 && self.random.one_in(12) {
+            self.lanes[index].sent_away = 4 + self.random.below(12);
+        }
         let outcome = match self.random.below(6) {
             0 | 1 if !self.is_calm => {
                 if resumes {
                     self.fault(Fault::ResumeRefused);
                 }
-                Err(match self.random.below(3) {
+                Err(match self.random.below(5) {
                     0 => LostReason::Refused { status: 503 },
                     1 => LostReason::SetupTimeout,
+                    2 => LostReason::Network {
+                        problem: "unreachable".to_owned(),
+                    },
+                    3 => {
+                        self.fault(Fault::ConnectionDropped);
+                        LostReason::Dropped {
+                            problem: "cut".to_owned(),
+                        }
+                    }
                     _ => LostReason::Closed {
                         code: 1008,
                         reason: "refused".to_owned(),

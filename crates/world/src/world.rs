@@ -271,6 +271,7 @@ impl World {
         lane.started_us = now_us;
         lane.generation = 0;
         lane.is_connected = false;
+        lane.connected_us = None;
         lane.watch = watch;
         lane.minted.clear();
         lane.is_client_here = true;
@@ -341,7 +342,8 @@ impl World {
                 let lane = &mut self.lanes[index];
                 lane.generation = generation;
                 lane.is_connected = true;
-                lane.connected_us = self.now_us;
+                lane.connected_us = Some(self.now_us);
+                lane.watch.refused_resumes = 0;
                 let connected = ConnectionEvent::Connected {
                     generation,
                     resumed,
@@ -351,8 +353,10 @@ impl World {
                     provider_session_id: None,
                 };
                 self.feed(index, Input::Model(ready));
+                self.is_sent_away(index);
             }
             Err(reason) => {
+                self.note_refused(index, &reason);
                 let lost = ConnectionEvent::Lost { generation, reason };
                 self.feed(index, Input::Connection(lost));
             }

@@ -41,7 +41,13 @@ impl Session {
 
     fn on_lost(&mut self, generation: u64, reason: LostReason, out: &mut Vec<Output>) {
         let limits = self.config.limits.clone();
-        let verdict = self.connection.plan.lost(&reason, self.now, &limits);
+        let verdict = if has_bug!(self, KeepsRefusedHandles) {
+            let problem = String::new();
+            let taken_for = LostReason::Network { problem };
+            self.connection.plan.lost(&taken_for, self.now, &limits)
+        } else {
+            self.connection.plan.lost(&reason, self.now, &limits)
+        };
         let (code, message) = describe_loss(&reason);
         out.push(Output::Event(SessionEvent::ProviderLost {
             generation,
@@ -114,7 +120,9 @@ impl Session {
 
     /// Leaves the connection for the next one, whatever is under way.
     pub(super) fn rotate(&mut self, out: &mut Vec<Output>) {
-        self.connection.plan.left(self.now);
+        if !has_bug!(self, LeavesWithoutCounting) {
+            self.connection.plan.left(self.now);
+        }
         self.leave_connection(out);
         self.reconnect(out);
     }

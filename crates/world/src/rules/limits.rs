@@ -6,7 +6,7 @@ use crate::tools;
 use crate::world::World;
 use windlass_session::event::CallRecord;
 use windlass_session::io::{AdmittedCall, Input};
-use windlass_session::model::{CallSupport, ModelEvent, ModelToolResponse};
+use windlass_session::model::{CallSupport, LostReason, ModelEvent, ModelToolResponse};
 use windlass_session::session::held::Held;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
@@ -14,6 +14,8 @@ use windlass_tool::kind::{Category, Scheduling};
 
 /// Outputs of one input. A message has at most 40 calls here, and each causes a handful.
 const OUTPUTS_MAX: usize = 2_000;
+/// A connection that held so long is a good one.
+const GOOD_AFTER_US: u64 = 10_000_000;
 
 impl World {
     pub(crate) fn budgets_are_kept(&mut self, index: usize, call: &AdmittedCall) {
@@ -155,6 +157,57 @@ impl World {
         }
     }
 
+    /// A handle with which two connections in a row came to nothing is not tried a third time.
+    pub(crate) fn a_refused_handle_is_thrown_away(&mut self, index: usize, resumes: bool) {
+        let watch = &mut self.lanes[index].watch;
+        watch.is_resuming = resumes;
+        let refused = watch.refused_resumes;
+        if !resumes {
+            watch.refused_resumes = 0;
+        } else if refused >= 2 {
+            let what = format!("a handle is tried again that was refused {refused} times");
+            self.broken(Rule::ARefusedHandleIsThrownAway, what);
+        }
+    }
+
+    /// Only who has taken a connection can have refused its handle.
+    pub(crate) fn note_refused(&mut self, index: usize, reason: &LostReason) {
+        let watch = &mut self.lanes[index].watch;
+        let is_refused = match reason {
+            LostReason::Closed { .. } | LostReason::Dropped { .. } | LostReason::SetupTimeout => {
+                true
+            }
+            LostReason::Network { .. } | LostReason::Unauthorized | LostReason::Refused { .. } => {
+                false
+            }
+        };
+        watch.refused_resumes += u32::from(is_refused && watch.is_resuming);
+    }
+
+    /// A provider is not called on and on that gives no connection that holds or brings an answer.
+    pub(crate) fn connections_are_bounded(&mut self, index: usize) {
+        let has_held = self.has_held(index);
+        let lane = &mut self.lanes[index];
+        lane.connected_us = None;
+        let is_proved = std::mem::take(&mut lane.watch.is_proved);
+        if has_held || is_proved {
+            lane.watch.connections = 0;
+        }
+        lane.watch.connections += 1;
+        let connections = lane.watch.connections;
+        // The first is not one that is tried again.
+        if connections > lane.limits.reconnect_attempts_max + 1 {
+            let what = format!("{connections} connections, none of which was a good one");
+            self.broken(Rule::ConnectionsAreBounded, what);
+        }
+    }
+
+    /// Whether the newest connection came about so long ago that it is a good one.
+    pub(crate) fn has_held(&self, index: usize) -> bool {
+        let since_us = self.lanes[index].connected_us;
+        since_us.is_some_and(|since_us| self.now_us >= since_us + GOOD_AFTER_US)
+    }
+
     /// A deadline that stays due would keep the driver spinning.
     pub(crate) fn a_tick_makes_progress(&mut self, index: usize, due_us: u64) {
         if let Some(next_us) = self.deadline_us(index)
@@ -170,6 +223,7 @@ impl World {
 impl Watch {
     /// What the model says next is about what it was given, once it has finished what it was saying.
     pub(crate) fn note_reaction(&mut self, input: &Input) {
+        self.is_proved |= matches!(input, Input::Model(ModelEvent::TurnComplete { .. }));
         match input {
             Input::Model(
                 ModelEvent::Calls(_)

@@ -51,6 +51,8 @@ fn rule_of(bug: PlantedBug) -> Rule {
             Rule::WhatIsMarkedWasHeard
         }
         PlantedBug::InterruptsForResults => Rule::AnAnswerIsSpokenOfWhenItsToolHasIt,
+        PlantedBug::KeepsRefusedHandles => Rule::ARefusedHandleIsThrownAway,
+        PlantedBug::LeavesWithoutCounting => Rule::ConnectionsAreBounded,
         PlantedBug::ClaimsByChance => Rule::SameSeedSameOutputs,
     }
 }
