@@ -144,7 +144,6 @@ pub(crate) struct World {
     /// Which sessions have read what others wrote, by home and number; and of which of them the store does not know yet.
     pub(crate) readers: BTreeSet<(usize, u32)>,
     pub(crate) unnoted: BTreeSet<(usize, u32)>,
-    /// What the user has declined, of which home.
     pub(crate) undeclined: Vec<(usize, Decline)>,
     /// Answers as the store keeps them, read back.
     pub(crate) responses: BTreeMap<EffectId, Arc<ToolResponse>>,
