@@ -179,8 +179,9 @@ impl Session {
     /// it is wished again.
     fn refuse_begun(&mut self, call: Box<Call>, effect_id: EffectId, out: &mut Vec<Output>) {
         let error = outcome_unknown(call.tool());
-        let (tool, fingerprint) = (call.tool().clone(), call.fingerprint);
+        let (number, tool, fingerprint) = (call.number(), call.tool().clone(), call.fingerprint);
         self.settle(call, failure(error, None), out);
+        self.leave_question_elsewhere(number, &effect_id, &tool.id);
         let Some(fingerprint) = fingerprint else {
             return;
         };

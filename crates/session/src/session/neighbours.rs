@@ -14,6 +14,7 @@ use crate::time::Timestamp;
 use std::collections::HashSet;
 use std::time::Duration;
 use windlass_tool::error::ErrorType;
+use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::kind::Mode;
 
 impl Unsettled {
@@ -114,6 +115,21 @@ impl Session {
                 !is_unknown || entry.state == OutcomeState::Unknown
             }
             EffectState::Settled { .. } => is_own,
+        }
+    }
+
+    /// The user has approved what was approved in another session before: who approves it once more hears what came of that.
+    pub(super) fn leave_question_elsewhere(
+        &mut self,
+        number: CallNumber,
+        effect_id: &EffectId,
+        tool: &ToolId,
+    ) {
+        if let Some(entry) = self.confirmations.by_call(number)
+            && entry.question.effect_id == *effect_id
+        {
+            let (tool, askers) = (tool.clone(), 0);
+            entry.state = ConfirmationState::Elsewhere { tool, askers };
         }
     }
 

@@ -308,6 +308,38 @@ fn a_question_about_what_was_approved_elsewhere_and_runs_waits_for_it() {
 }
 
 #[test]
+fn a_yes_to_what_is_under_way_elsewhere_says_so_and_the_next_one_waits_for_it() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay it
+            turn 1 started
+            to model: text "pay it"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > begun elsewhere effect-1
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            call-1 finished OutcomeUnknown
+            withdraw token-1
+            client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > confirm token-1
+            await effect-1 for call-1
+            > awaited 1 succeeded effect-1 pay {"text":"10"}
+            client: confirmation result call-1 ok
+            > confirm token-1
+            client: confirmation result call-1 ok
+        "#]],
+    );
+}
+
+#[test]
 fn a_no_holds_against_what_its_question_named_and_not_against_what_was_done_elsewhere_since() {
     check(
         Mode::Text,
