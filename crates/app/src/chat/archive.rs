@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_runtime::effects::{Beside, Ended, inherited};
 use windlass_runtime::store_thread::StoreHandle;
-use windlass_runtime::text::ui_stream;
-use windlass_session::io::Input;
+use windlass_runtime::text::{Past, ui_stream};
 use windlass_session::model::HistoryEntry;
 use windlass_store::{Appended, NewEntry, Opened, StoreUnavailable, Transaction};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, UserId};
@@ -132,14 +131,16 @@ impl Archive {
         id: &ConversationId,
         user: &UserId,
         ended: Ended,
-    ) -> Result<Vec<Input>, StoreUnavailable> {
+    ) -> Result<Past, StoreUnavailable> {
+        let membership = self.store.under_way().join(id);
         let (id, user, now) = (id.clone(), user.clone(), clock::now_unix_ms());
         let under_way = self.store.under_way().clone();
         let request = move |transaction: &mut dyn Transaction| {
             inherited(transaction, &id, &user, &ended, &under_way, now)
         };
         let asked = self.store.ask(request.clone()).await;
-        self.or_as_written_last(asked, request)
+        let inputs = self.or_as_written_last(asked, request)?;
+        Ok(Past::Inherited { inputs, membership })
     }
 
     /// Where nothing can be written now, as while another process writes, a conversation goes on all the same; what would

@@ -362,8 +362,8 @@ impl ChatHost {
                 .map_err(|error| broken(&error));
         };
         let archive = self.conversations.archive();
-        let inherited = match archive.inherited(&id, &user_id, ended.clone()).await {
-            Ok(inherited) => inherited,
+        let past = match archive.inherited(&id, &user_id, ended.clone()).await {
+            Ok(past) => past,
             Err(error) => {
                 conversation.put_back_ended((user_id, ended));
                 return Err(unavailable(error));
@@ -375,7 +375,7 @@ impl ChatHost {
             client_id: maker.client_id,
             user_id,
         };
-        self.session(maker, id, toolbox, history, Past::Inherited(inherited))
+        self.session(maker, id, toolbox, history, past)
             .map_err(|error| broken(&error))
     }
 

@@ -5,11 +5,18 @@ use crate::store_thread::Reading;
 use std::collections::VecDeque;
 use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
+use windlass_session::news::Membership;
 
 impl CallDriver {
     /// No other session is of the conversation, or will be: nobody has to be told what is read or changed in it.
     pub(crate) fn alone(mut self) -> Self {
         self.membership = None;
+        self
+    }
+
+    /// The session has been of its conversation for longer than it has been begun.
+    pub(crate) fn member(mut self, membership: Membership) -> Self {
+        self.membership = Some(membership);
         self
     }
 
@@ -23,7 +30,7 @@ impl CallDriver {
     /// Whether another session has changed something since this was asked last.
     pub(crate) fn take_news(&mut self) -> bool {
         let membership = self.membership.as_mut();
-        membership.is_some_and(windlass_session::news::Membership::take_news)
+        membership.is_some_and(Membership::take_news)
     }
 
     /// What the core is to hear now: before calls come to it, that others have changed something.

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_session::io::{Input, Output};
+use windlass_session::news::Membership;
 
 /// What is known of the conversation's earlier sessions when one begins.
 pub enum Past {
@@ -17,7 +18,11 @@ pub enum Past {
     /// The store is asked what the conversation has changed.
     Unknown,
     /// What [`crate::effects::inherited`] has of them, the ledger among it.
-    Inherited(Vec<Input>),
+    Inherited {
+        inputs: Vec<Input>,
+        /// Since before they were read, so that what others change meanwhile is news.
+        membership: Membership,
+    },
 }
 
 impl TextSession {

@@ -126,9 +126,13 @@ impl TextSession {
         let journal = request.shared.journal.as_deref();
         let core = RecordedSession::begin(session, journal, &mut outputs);
         let calls = CallDriver::new(identity, version, request.world.clone(), request.shared);
-        let calls = match request.past {
-            Past::Alone => calls.alone(),
-            Past::None | Past::Unknown | Past::Inherited(_) => calls,
+        let awaits_past = matches!(request.past, Past::Unknown);
+        let none = || Some(vec![Input::Ledger(Ok(Remembered::default()))]);
+        let (calls, known) = match request.past {
+            Past::None => (calls, none()),
+            Past::Alone => (calls.alone(), none()),
+            Past::Unknown => (calls, None),
+            Past::Inherited { inputs, membership } => (calls.member(membership), Some(inputs)),
         };
         let mut text = Self {
             core,
@@ -141,18 +145,13 @@ impl TextSession {
             world: request.world,
             pictures_due: Vec::new(),
             answered: Vec::new(),
-            awaits_past: matches!(request.past, Past::Unknown),
+            awaits_past,
             unfinished: None,
             broken_off: None,
             started: Instant::now(),
             generation: 0,
             outputs: Vec::new(),
             inputs: VecDeque::new(),
-        };
-        let known = match request.past {
-            Past::None | Past::Alone => Some(vec![Input::Ledger(Ok(Remembered::default()))]),
-            Past::Unknown => None,
-            Past::Inherited(inputs) => Some(inputs),
         };
         let mut asked = VecDeque::new();
         for output in outputs {

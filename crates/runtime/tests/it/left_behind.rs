@@ -3,13 +3,14 @@
 
 use crate::support::NOW_UNIX_MS;
 use crate::support::peers::{Peer, Setting, Stage, call};
-use crate::support::text_server::{Chat, TextServer, calls, model, text};
+use crate::support::text_server::{Chat, TextServer, calls, model, refusal, text};
 use crate::support::tools::{ready, tool};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
-use windlass_runtime::effects::{DirectStore, EffectStore, inherited};
+use windlass_runtime::effects::{DirectStore, EffectStore, Ended, inherited};
+use windlass_runtime::text::Past;
 use windlass_store::{MemoryStore, Store};
 use windlass_tool::handler::{
     Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
@@ -178,6 +179,58 @@ async fn a_conversation_that_moves_to_voice_does_not_repeat_what_its_last_turn_b
     learns_what_came_of_it(&mut provider, &shop).await;
 }
 
+/// What the next chat is told of the conversation.
+fn taken_up(memory: &dyn Store, store: &dyn EffectStore, ended: &Ended) -> Past {
+    let (conversation, user) = (ConversationId::new("c-1"), UserId::new("ada"));
+    let under_way = store.under_way();
+    let membership = under_way.join(&conversation);
+    let inputs = memory.ask(|transaction| {
+        inherited(
+            transaction,
+            &conversation,
+            &user,
+            ended,
+            under_way,
+            NOW_UNIX_MS,
+        )
+    });
+    Past::Inherited {
+        inputs: inputs.unwrap(),
+        membership,
+    }
+}
+
+#[tokio::test]
+async fn what_another_session_changes_while_a_chat_is_taken_up_is_news_to_it() {
+    let shop = Shop::shut();
+    shop.opens.add_permits(1);
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(memory.clone()));
+    let wish = |id| calls(&[(id, "order", json!({ "text": "tea" }))]);
+    let replies = vec![
+        text("Hello."),
+        wish("call_one_00001"),
+        // No model says that it is.
+        refusal(401, ""),
+        wish("call_two_00001"),
+        text("It is ordered."),
+    ];
+    let server = TextServer::start(replies).await;
+    let models = || vec![model(&server.url, "fake")];
+    let tools = || vec![shop.tool()];
+    let mut first = Chat::over(store.clone(), models(), tools());
+    first.say("Hello.").await;
+    let ended = first.session.ended();
+    first.session.suspend().await;
+
+    let past = taken_up(memory.as_ref(), store.as_ref(), &ended);
+    let mut beside = Chat::over(store.clone(), models(), tools());
+    beside.say("Order tea.").await;
+    let mut next = Chat::going_on(store, models(), tools(), past);
+    next.say("Is it ordered?").await;
+    assert_eq!(shop.begun.load(Ordering::SeqCst), 1);
+}
+
 #[tokio::test]
 async fn a_second_click_waits_for_the_change_that_another_session_still_makes() {
     let shop = Shop::shut();
@@ -204,19 +257,8 @@ async fn a_second_click_waits_for_the_change_that_another_session_still_makes() 
     let ended = first.session.ended();
     let left = tokio::spawn(first.session.suspend());
 
-    let (conversation, user) = (ConversationId::new("c-1"), UserId::new("ada"));
-    let taken = memory.ask(|transaction| {
-        let under_way = store.under_way();
-        inherited(
-            transaction,
-            &conversation,
-            &user,
-            &ended,
-            under_way,
-            NOW_UNIX_MS,
-        )
-    });
-    let mut next = Chat::going_on(store, models(), tools(), taken.unwrap());
+    let past = taken_up(memory.as_ref(), store.as_ref(), &ended);
+    let mut next = Chat::going_on(store, models(), tools(), past);
     let (clicked, ()) = tokio::join!(next.approve(&token), async {
         shop.opens.add_permits(1);
     });
@@ -259,19 +301,8 @@ async fn whoever_has_read_what_others_wrote_asks_first_in_the_next_session_too()
     first.session.suspend().await;
 
     let ended = serde_json::from_str(&ended).unwrap();
-    let (conversation, user) = (ConversationId::new("c-1"), UserId::new("ada"));
-    let taken = memory.ask(|transaction| {
-        let under_way = store.under_way();
-        inherited(
-            transaction,
-            &conversation,
-            &user,
-            &ended,
-            under_way,
-            NOW_UNIX_MS,
-        )
-    });
-    let mut next = Chat::going_on(store, models(), tools(), taken.unwrap());
+    let past = taken_up(memory.as_ref(), store.as_ref(), &ended);
+    let mut next = Chat::going_on(store, models(), tools(), past);
     let asked = next.say("Go on.").await;
     assert_eq!(
         asked.of_type("tool-approval-request").count(),

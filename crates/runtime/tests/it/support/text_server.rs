@@ -18,7 +18,6 @@ use windlass_runtime::text::{
     TextSettings, TextTools, TurnEnd, TurnInput, UserInput,
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
-use windlass_session::io::Input;
 use windlass_session::limits::Limits;
 use windlass_session::session::SessionConfig;
 use windlass_tool::handler::World;
@@ -334,14 +333,13 @@ impl Chat {
         store: Arc<dyn EffectStore>,
         models: Vec<Arc<TextModel>>,
         tools: Vec<Tool>,
-        inherited: Vec<Input>,
+        past: Past,
     ) -> Self {
         let settings = TextSettings {
             models,
             summary_model: None,
             limits: limits(),
         };
-        let past = Past::Inherited(inherited);
         let place = Place::usual(shared_over(store, Vec::new()));
         Self::begin_as("s-2", settings, tools, past, place)
     }
