@@ -77,22 +77,3 @@ async fn each_answer_in_which_the_model_asks_again_holds_the_question() {
         scene.chat.close().await;
     }
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn whoever_left_before_the_question_came_is_asked_when_the_message_comes_again() {
-    let scene = scene().await;
-    let wish = message("a", "Change it.");
-    // The client reads of the call, leaves, and sends the same once it may.
-    drop(scene.chat.read_until(&wish, "start-step"));
-    let answer = loop {
-        let answer = scene.chat.ask(&wish);
-        if answer.status != 409 {
-            break answer;
-        }
-        tokio::task::yield_now().await;
-    };
-    let done = scene.approve(&question(&answer));
-    assert_eq!(words(&done), "That is done.");
-    assert_eq!(scene.changes.made(), ["one"]);
-    scene.chat.close().await;
-}
