@@ -2,7 +2,8 @@
 //! where it does not. Knows no turn; what becomes of the answer is decided there.
 
 use super::model::{Question, TextModel, no_answer, unreachable};
-use super::session::{Patience, TextSession, Wake};
+use super::patience::Patience;
+use super::session::{TextSession, Wake};
 use super::{TextLimits, TurnSink};
 use crate::ids;
 use crate::transport::http::{Answer as HttpAnswer, AnswerBody};

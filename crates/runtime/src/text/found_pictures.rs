@@ -2,7 +2,8 @@
 //! Those that lie elsewhere are fetched by the model's provider. Knows no folder and no protocol.
 
 use super::TurnSink;
-use super::session::{Patience, TextSession, Wake};
+use super::patience::Patience;
+use super::session::{TextSession, Wake};
 use std::sync::Arc;
 use windlass_provider::log::{Entry, Image};
 use windlass_session::model::ModelToolResponse;

@@ -7,6 +7,7 @@ pub mod completions;
 mod found_pictures;
 mod model;
 mod past;
+mod patience;
 mod session;
 mod summary;
 mod turn;

@@ -2,7 +2,8 @@
 //! count as answered for whoever goes on.
 
 use super::TurnSink;
-use super::session::{Patience, TextSession, Wake};
+use super::patience::Patience;
+use super::session::{TextSession, Wake};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -49,16 +50,15 @@ impl TextSession {
             self.feed(Input::ChangedElsewhere, sink);
         }
         let longest = Duration::from_millis(self.core.config().limits.reserve_timeout_ms);
-        let mut patience = Patience {
-            cancelled: patience.cancelled.as_mut(),
-            until: patience.until.min(Instant::now() + longest),
-        };
+        let until = patience.until;
+        patience.until = until.min(Instant::now() + longest);
         while self.awaits_past {
             let nothing = std::future::pending::<()>();
-            match self.wait(nothing, &mut patience, sink).await {
+            match self.wait(nothing, patience, sink).await {
                 Wake::Model(()) | Wake::Core => {}
-                Wake::Cancelled | Wake::Late => return,
+                Wake::Cancelled | Wake::Late => break,
             }
         }
+        patience.until = until;
     }
 }

@@ -4,6 +4,7 @@
 use super::found_pictures::Due;
 use super::model::TextTools;
 use super::past::Past;
+use super::patience::Patience;
 use super::summary::Summaries;
 use super::{TextSettings, TurnSink};
 use crate::call_driver::{CallDriver, Shared};
@@ -13,7 +14,6 @@ use crate::subscriber::SessionIdentity;
 use crate::transport::http::AnswerBody;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -103,12 +103,6 @@ enum Sight<T> {
     Cancelled,
     Input(Input),
     Model(T),
-}
-
-/// What a turn is given up for.
-pub(super) struct Patience<'a> {
-    pub(super) cancelled: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
-    pub(super) until: Instant,
 }
 
 /// Said to a model in the place of a message that it has read and whose answer was broken off.
@@ -221,10 +215,7 @@ impl TextSession {
     pub async fn work(&mut self) {
         let mut never = std::pin::pin!(std::future::pending());
         let until = Instant::now() + Duration::from_secs(60);
-        let mut patience = Patience {
-            cancelled: never.as_mut(),
-            until,
-        };
+        let mut patience = Patience::new(never.as_mut(), until);
         let pending = std::pin::pin!(std::future::pending::<()>());
         self.wait(pending, &mut patience, &mut Nobody).await;
     }
@@ -427,9 +418,10 @@ impl TextSession {
         sink: &mut dyn TurnSink,
     ) -> Wake<T> {
         let mut model = std::pin::pin!(model);
+        let until = patience.until;
         let calls = &mut self.calls;
         let mut look = |context: &mut Context<'_>| {
-            if patience.cancelled.as_mut().poll(context).is_ready() {
+            if patience.poll_cancelled(context) {
                 return Poll::Ready(Sight::Cancelled);
             }
             if let Poll::Ready(input) = calls.poll_input(context) {
@@ -448,12 +440,12 @@ impl TextSession {
                     .core
                     .next_deadline()
                     .map(|at| self.started + Duration::from_micros(at.0));
-                let earliest = due.map_or(patience.until, |due| due.min(patience.until));
+                let earliest = due.map_or(until, |due| due.min(until));
                 tokio::select! {
                     biased;
                     sight = poll_fn(look) => sight,
                     () = tokio::time::sleep_until(earliest) => {
-                        if earliest == patience.until {
+                        if earliest == until {
                             return Wake::Late;
                         }
                         Sight::Input(Input::Tick)

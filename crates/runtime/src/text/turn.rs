@@ -3,7 +3,8 @@
 
 use super::ask::Asked;
 use super::model::TextModel;
-use super::session::{Flow, Patience, TextSession, Wake};
+use super::patience::Patience;
+use super::session::{Flow, TextSession, Wake};
 use super::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use std::future::Future;
 use std::pin::Pin;
@@ -60,10 +61,8 @@ impl TextSession {
         sink: &mut dyn TurnSink,
         cancelled: Pin<&mut (dyn Future<Output = ()> + Send)>,
     ) -> TurnEnd {
-        let mut patience = Patience {
-            cancelled,
-            until: Instant::now() + self.settings.limits.turn_timeout,
-        };
+        let until = Instant::now() + self.settings.limits.turn_timeout;
+        let mut patience = Patience::new(cancelled, until);
         self.flow = Flow::default();
         self.summaries.take_finished();
         self.await_past(&mut patience, sink).await;
@@ -182,10 +181,8 @@ impl TextSession {
         self.feed(Input::Client(event), sink);
         let begun = Instant::now();
         let mut never = std::pin::pin!(std::future::pending());
-        let mut steadfast = Patience {
-            cancelled: never.as_mut(),
-            until: patience.until.max(begun + APPROVED_PATIENCE),
-        };
+        let until = patience.until.max(begun + APPROVED_PATIENCE);
+        let mut steadfast = Patience::new(never.as_mut(), until);
         while !self.flow.is_confirmed {
             let nothing = std::future::pending::<()>();
             if let Wake::Late = self.wait(nothing, &mut steadfast, sink).await {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 use windlass_runtime::effects::{DirectStore, EffectStore, Ended, inherited};
-use windlass_runtime::text::Past;
+use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
+use windlass_runtime::text::{FinishReason, Past};
 use windlass_store::{MemoryStore, Store};
 use windlass_tool::handler::{
     Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
@@ -335,4 +336,28 @@ async fn a_stopped_session_says_so_last_when_its_changes_are_made() {
     assert_eq!(kinds, ["tool_call_finished", "tools_complete", "stopped"]);
     stage.served.await.unwrap();
     assert_eq!(shop.orders(), 1);
+}
+
+#[tokio::test]
+async fn whoever_leaves_while_it_is_read_what_a_conversation_has_changed_ends_the_turn() {
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let surroundings = Surroundings {
+        now_unix_ms: Box::new(|| NOW_UNIX_MS),
+        abandoned: Box::new(|_| {}),
+        admits_effects: Arc::new(|| Ok(())),
+    };
+    let thread = StoreThread::start(memory, StoreSettings::default(), surroundings).unwrap();
+    // Nobody waits for the answer; the store does nothing else for as long.
+    let (_busy, released) = std::sync::mpsc::channel::<()>();
+    drop(thread.handle().ask(move |_| {
+        let _ = released.recv();
+        Ok(())
+    }));
+    let server = TextServer::start(Vec::new()).await;
+    let store: Arc<dyn EffectStore> = Arc::new(thread.handle());
+    let mut chat = Chat::over(store, vec![model(&server.url, "fake")], Vec::new());
+    // It cannot be polled any more once it has ended.
+    let mut left = std::pin::pin!(async {});
+    let written = chat.say_until("Hello.", left.as_mut()).await;
+    assert_eq!(written.end.reason, FinishReason::Cancelled);
 }
