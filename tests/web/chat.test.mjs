@@ -45,6 +45,26 @@ test("a typed question is answered in writing, with its calls and sources", asyn
   });
 });
 
+test("a question that is typed before the page knows its server is answered in writing, too", async () => {
+  let answer;
+  const typed = new Promise((resolve) => {
+    answer = resolve;
+  });
+  const prepare = (page) =>
+    page.route("**/api/info", async (route) => {
+      await typed;
+      await route.continue();
+    });
+  await visit(browser, server.url, { prepare }, async (page) => {
+    await ask(page, "Who designed the Fram?");
+    assert.equal(await page.getByLabel("Message").inputValue(), "");
+    answer();
+    await untilAnswered(page);
+    assert.equal((await state(page)).phase, "idle", "no voice session was needed");
+    assert.equal(await page.locator(".line.user").count(), 1);
+  });
+});
+
 test("an answer that is stopped stays stopped", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, "Tell me slowly");

@@ -11,8 +11,11 @@ import { Transcript } from "./transcript.js";
 const byId = (id) => document.getElementById(id);
 const SUGGESTIONS_MAX = 8;
 const MESSAGE_HEIGHT_MAX_PX = 160;
+const ASKED_EARLY_MAX = 8;
 
 let lastAsked = "";
+/** What is asked before it is known how the server answers, and whether a session is to be taken up; null from then on. */
+let asked = [];
 let stopBlockClock = () => {};
 const info = { name: "Windlass", provider: "", model: "", demo: false, suggestions: [] };
 const notices = new Notices(byId("notices"));
@@ -155,6 +158,11 @@ function ended({ title, text }) {
 
 function ask(text) {
   session.unlock();
+  if (asked !== null) {
+    if (asked.length >= ASKED_EARLY_MAX) return false;
+    asked.push(text);
+    return true;
+  }
   if (session.state.phase === "ended") {
     session.forget();
     transcript.clear();
@@ -281,3 +289,6 @@ if (kept) {
   session.begin(kept);
 }
 render();
+const early = asked;
+asked = null;
+early.forEach(ask);

@@ -447,6 +447,9 @@ impl Session {
         if is_open_again {
             self.wait_again(call, out);
         }
+        // What the model was to hear meanwhile, on another connection, is not so any more.
+        let late = &mut self.connection.late;
+        late.retain(|late| late.slot.number != call.number() || late.settled.is_outcome);
         if call.attached.is_empty() {
             self.notify_approved(call, settled, out);
         }

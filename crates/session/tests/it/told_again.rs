@@ -1,6 +1,6 @@
 //! What a model asks for that may not have read yet what came of it: no second wish before its turn with that is over.
 
-use crate::harness::check;
+use crate::harness::{check, check_from_the_beginning};
 use expect_test::expect;
 use windlass_tool::kind::Mode;
 
@@ -320,6 +320,56 @@ fn a_question_that_is_put_again_after_a_kill_wishes_for_nothing_anew() {
             client: ModelGenerating
             reserve call-3 write
             start call-3 write (effect-2) {"text":"a"}
+        "#]],
+    );
+}
+
+#[test]
+fn what_the_model_was_to_hear_before_an_approval_is_not_told_behind_what_came_of_it() {
+    check_from_the_beginning(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unknown effect-7 write {"text":"a"}
+            > connected 1
+            > ready
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > lookup finds no answer
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            look up effect-7 of write
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "write it"
+            > wait 5000
+            abort call-1
+            propose call-1 write
+            call-1 rejected OutcomeUnknown
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Run write" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 write as effect-7 with token-1
+            start call-1 write (effect-7) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-7 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            > says Done.
+            client: ModelGenerating
+            client: Assistant piece "Done."
+            > generated
+            > done
+            client: Assistant said "Done."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: notice "(A message of the system, not of the user.) The user approved the call of write, and it has run. Its result: {\"data\":{\"x\":1},\"status\":\"success\"}"
+            > wait 1000
         "#]],
     );
 }

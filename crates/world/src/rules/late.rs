@@ -93,7 +93,9 @@ impl World {
             .reservation
             .as_ref()
             .and_then(|reservation| reservation.grant);
-        if is_here || is_taken_back || grant.is_some() || lane.watch.is_draining {
+        // What was approved is told in a notice, also where it had been done already and nothing was reserved for it.
+        let is_approved = grant.is_some() || facts.questions > 0;
+        if is_here || is_taken_back || is_approved || lane.watch.is_draining {
             return;
         }
         if facts.is_superseded {
