@@ -2,7 +2,7 @@
 //! sockets. Owns what is printed; knows no model.
 
 use super::question::details;
-use super::signals::Terminate;
+use super::signals::{Interrupt, Terminate};
 use super::{ChatArguments, flags, load_config};
 use crate::chat::ChatHost;
 use crate::chat::held::HeldSession;
@@ -87,6 +87,7 @@ async fn talk(
     let mut session = begun.map_err(Failure::of)?;
     let mut person = Person {
         lines: lines(),
+        interrupt: Interrupt::new()?,
         ending,
     };
     let outcome = match message {
@@ -107,7 +108,9 @@ async fn talk(
 async fn converse(session: &mut HeldSession, person: &mut Person) -> Result<(), Failure> {
     let is_terminal = std::io::stdin().is_terminal();
     if is_terminal {
-        Printer.result("Type a message; an empty line or Ctrl-D ends. Ctrl-C stops an answer.");
+        Printer.result(
+            "Type a message; an empty line, Ctrl-C or Ctrl-D ends. Ctrl-C stops an answer.",
+        );
     }
     loop {
         if is_terminal {
@@ -126,6 +129,7 @@ async fn converse(session: &mut HeldSession, person: &mut Person) -> Result<(), 
 /// Who types, for as long as nobody ends the program.
 struct Person {
     lines: mpsc::Receiver<String>,
+    interrupt: Interrupt,
     /// Whether the program is to end.
     ending: watch::Receiver<bool>,
 }
@@ -136,6 +140,7 @@ impl Person {
         tokio::select! {
             biased;
             () = ends(&mut self.ending) => None,
+            () = self.interrupt.next() => None,
             line = self.lines.recv() => line,
         }
     }
@@ -145,12 +150,10 @@ impl Person {
     }
 
     /// Waits until an answer is to stop, because of Ctrl-C or because the program ends.
-    async fn stops(&self) {
-        let mut ending = self.ending.clone();
+    async fn stops(&mut self) {
         tokio::select! {
-            // Where the signal cannot be heard, the answer just goes on.
-            Ok(()) = tokio::signal::ctrl_c() => {}
-            () = ends(&mut ending) => {}
+            () = self.interrupt.next() => {}
+            () = ends(&mut self.ending) => {}
         }
     }
 }
@@ -215,7 +218,7 @@ async fn exchange(session: &mut HeldSession, message: &str, person: &mut Person)
 async fn run_turn(
     session: &mut HeldSession,
     input: TurnInput,
-    person: &Person,
+    person: &mut Person,
 ) -> (FinishReason, Vec<Question>) {
     let mut stopped = std::pin::pin!(person.stops());
     let mut sink = Terminal::default();

@@ -7,34 +7,47 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Those that end a server.
 pub(super) struct Signals {
     terminate: Terminate,
-    #[cfg(unix)]
-    interrupt: Signal,
+    interrupt: Interrupt,
 }
 
 impl Signals {
     pub(super) fn new() -> Result<Self, Failure> {
         Ok(Self {
             terminate: Terminate::new()?,
+            interrupt: Interrupt::new()?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            () = self.terminate.next() => {}
+            () = self.interrupt.next() => {}
+        }
+    }
+}
+
+/// The one that Ctrl-C sends. One that comes while nobody waits is heard by whoever waits next.
+pub(super) struct Interrupt {
+    #[cfg(unix)]
+    interrupt: Signal,
+}
+
+impl Interrupt {
+    pub(super) fn new() -> Result<Self, Failure> {
+        Ok(Self {
             #[cfg(unix)]
             interrupt: listen(SignalKind::interrupt())?,
         })
     }
 
-    #[cfg(unix)]
     pub(super) async fn next(&mut self) {
-        tokio::select! {
-            () = self.terminate.next() => {}
-            _ = self.interrupt.recv() => {}
+        #[cfg(unix)]
+        {
+            let _ = self.interrupt.recv().await;
         }
-    }
-
-    #[cfg(not(unix))]
-    pub(super) async fn next(&mut self) {
-        tokio::select! {
-            () = self.terminate.next() => {}
-            heard = tokio::signal::ctrl_c() => if heard.is_err() {
-                std::future::pending::<()>().await;
-            }
+        #[cfg(not(unix))]
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -108,13 +108,17 @@ fn a_signal_ends_the_program_where_nobody_types() {
         _ => Says::Words("Very well."),
     });
     // Where it waits for the next message, and where it waits for a yes.
-    for (message, last_line) in [("Hello.", "Very well."), ("Search.", "kb_search {")] {
+    for (message, last_line, signal) in [
+        ("Hello.", "Very well.", "-TERM"),
+        ("Search.", "kb_search {", "-TERM"),
+        ("Hello.", "Very well.", "-INT"),
+    ] {
         let mut command = chat(folder.path(), &model, &[]);
         let mut program = Running::start(command.stdin(Stdio::piped()));
         program.say(message);
         while !program.line().contains(last_line) {}
         let requests = model.seen().len();
-        program.signal("-TERM");
+        program.signal(signal);
         let (code, log) = program.end();
         assert_eq!(code, Some(0), "{message} {log}");
         assert_eq!(model.seen().len(), requests, "it answers nothing any more");
