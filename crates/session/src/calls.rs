@@ -145,6 +145,11 @@ impl Call {
         waiting
     }
 
+    /// Whether an earlier approval of it was charged to the shared limits, and the store then did not take it.
+    pub(crate) fn has_paid_rate(&self) -> bool {
+        self.grant.is_some() && self.approved_in_vain.contains(&ErrorType::Transient)
+    }
+
     pub(crate) fn delivered(&self) -> &Delivered {
         &self.facts.delivered
     }

@@ -132,7 +132,8 @@ impl Session {
         charge: RateCharge,
         out: &mut Vec<Output>,
     ) {
-        let Some(limit) = call.tool().rate_limit else {
+        let limit = call.tool().rate_limit.filter(|_| !call.has_paid_rate());
+        let Some(limit) = limit else {
             return self.pass_rate(call, out);
         };
         call.phase = Phase::CheckingRate;

@@ -457,23 +457,20 @@ fn an_approval_that_comes_to_nothing_once_more_is_a_record_of_its_own_for_anothe
             > rate 5000
             > confirm token-1
             call-1 Approved
-            check rate call-1 limited_pay
-            call-1 finished RateLimit again
-            client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
-            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was called too often by this user\",\"suggestion\":\"Too many calls just now. Tell the user to wait a little.\",\"type\":\"RATE_LIMIT\"}}"
-            > rate none
-            > confirm token-1
-            call-1 Approved
-            check rate call-1 limited_pay
             reserve call-1 limited_pay as effect-1 with token-1
             call-1 problem: the store does not answer: disk full
             call-1 finished Transient again
             client: confirmation result call-1 TRANSIENT limited_pay was not started: the store does not answer
-            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
+            > rate none
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 limited_pay as effect-1 with token-1
+            call-1 problem: the store does not answer: disk full
+            call-1 finished Transient again
+            client: confirmation result call-1 TRANSIENT limited_pay was not started: the store does not answer
             > store up
             > confirm token-1
             call-1 Approved
-            check rate call-1 limited_pay
             reserve call-1 limited_pay as effect-1 with token-1
             start call-1 limited_pay (effect-1) {"text":"10"}
             > returns 1 {"paid":10}
