@@ -183,7 +183,12 @@ impl Session {
                 ran_at_lookup: false,
             }),
             EffectState::Declined { earlier, .. } => earlier.as_deref().cloned(),
-            EffectState::Open(_) | EffectState::Asked(_) | EffectState::Failed => None,
+            // Two questions about one wish say the same of what was before.
+            EffectState::Asked(_) => {
+                let asked = self.confirmations.call_like(fingerprint)?;
+                asked.earlier.as_deref().cloned()
+            }
+            EffectState::Open(_) | EffectState::Failed => None,
         }
     }
 

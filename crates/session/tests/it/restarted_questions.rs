@@ -1,6 +1,6 @@
 //! Questions to the user that outlive the process of their session, and what came of those that were answered.
 
-use crate::harness::check;
+use crate::harness::{check, check_from_the_beginning};
 use expect_test::expect;
 use windlass_tool::kind::Mode;
 
@@ -408,6 +408,24 @@ fn what_was_asked_when_the_server_shut_down_waits_on() {
             call-1 finished
             client: confirmation result call-1 ok
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+        "#]],
+    );
+}
+
+#[test]
+fn each_of_two_questions_about_one_effect_says_that_it_may_have_happened() {
+    check_from_the_beginning(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unknown effect-7 write {"text":"a"}
+            > continued 3 7 60 effect-7 write 1.0.0 {"text":"a"}
+            > continued 5 8 60 effect-7 write 1.0.0 {"text":"a"}
+            > gone
+            > back
+            propose call-3 write in place of token-7
+            propose call-5 write in place of token-8
+            client: confirm call-3 "Run write" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+            client: confirm call-5 "Run write" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
         "#]],
     );
 }
