@@ -216,6 +216,7 @@ impl<'a> Conversation<'a> {
                 // What the server's store makes durable is kept by nobody here.
                 Output::RecordOutcome(record) => self.inputs.push_back(Input::Recorded {
                     effect_id: record.effect_id,
+                    state: record.state,
                     stored: true,
                 }),
                 Output::Lookup(lookup) => self.inputs.push_back(Input::LookedUp {

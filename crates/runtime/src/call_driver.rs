@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{
-    ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, Output, Reservation,
-    ReservationRefusal, ReserveRequest, Spared, TokenHash,
+    ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, OutcomeState, Output,
+    Reservation, ReservationRefusal, ReserveRequest, Spared, TokenHash,
 };
 use windlass_session::news::Membership;
 use windlass_session::under_way::Claim;
@@ -64,6 +64,7 @@ enum Heard {
     /// An outcome was stored, or was not.
     Recorded {
         effect_id: EffectId,
+        state: OutcomeState,
         stored: bool,
         claim: Option<Claim>,
     },
@@ -169,6 +170,7 @@ impl CallDriver {
             }
             Heard::Recorded {
                 effect_id,
+                state,
                 stored,
                 claim,
             } => {
@@ -176,7 +178,11 @@ impl CallDriver {
                 if let Some(claim) = claim.filter(|_| !stored) {
                     self.claims.entry(effect_id.clone()).or_insert(claim);
                 }
-                Some(Input::Recorded { effect_id, stored })
+                Some(Input::Recorded {
+                    effect_id,
+                    state,
+                    stored,
+                })
             }
             Heard::LookUp(lookup, claim) => {
                 let (finding, claim) = self.executor.look_up(&lookup, claim)?;
@@ -320,7 +326,7 @@ impl CallDriver {
     }
 
     fn record(&mut self, record: &OutcomeRecord, inputs: &mut VecDeque<Input>) {
-        let effect_id = record.effect_id.clone();
+        let (effect_id, state) = (record.effect_id.clone(), record.state);
         let claim = self.claims.remove(&effect_id).or_else(|| {
             let mut told_of = self.told_of.iter();
             told_of
@@ -333,6 +339,7 @@ impl CallDriver {
         // An effect that the store does not know, or knows better, has nothing left to be stored.
         let heard = move |answer: Result<_, _>| Heard::Recorded {
             effect_id,
+            state,
             stored: answer.is_ok(),
             claim,
         };

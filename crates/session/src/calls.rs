@@ -5,7 +5,7 @@ use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
 use crate::io::{OutcomeState, TokenHash, Wish};
 use crate::model::ModelToolResponse;
-use crate::policy::{Settled, state_of};
+use crate::policy::{EffectState, Settled, state_of};
 use crate::time::Timestamp;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
@@ -181,6 +181,23 @@ impl Call {
         follows_unknown && state_of(response) == OutcomeState::Failed
     }
 
+    /// What came of its effect, where an earlier run proved to have done it while this one was under way.
+    pub(crate) fn done_meanwhile(&self) -> Option<Arc<ToolResponse>> {
+        let earlier = self.earlier.as_deref();
+        let its = earlier
+            .filter(|earlier| earlier.effect_id.is_some() && earlier.effect_id == self.effect_id)?;
+        let response = &its.settled.response;
+        response.is_ok().then(|| response.clone())
+    }
+
+    /// What the ledger is told that this makes of its effect.
+    pub(crate) fn outcome_state(&self, response: &ToolResponse) -> OutcomeState {
+        match self.leaves_doubt(response) {
+            true => OutcomeState::Unknown,
+            false => state_of(response),
+        }
+    }
+
     pub(crate) fn call_ref(&self) -> CallRef {
         CallRef {
             call: self.number(),
@@ -258,6 +275,15 @@ impl Calls {
         self.open.iter().map(Box::as_ref)
     }
 
+    /// Whether a call runs for this effect, or is about to.
+    pub(crate) fn are_at(&self, effect_id: &EffectId) -> bool {
+        self.iter().any(|call| {
+            let reserving = (call.phase == Phase::Reserving).then_some(&call.kept_effect);
+            let effect = reserving.unwrap_or(&call.effect_id);
+            effect.as_ref() == Some(effect_id)
+        })
+    }
+
     /// How many questions to the user are being stored.
     pub(crate) fn proposing(&self) -> usize {
         let proposing = |call: &&Call| call.phase == Phase::Proposing;
@@ -267,6 +293,15 @@ impl Calls {
     pub(crate) fn get_mut(&mut self, number: CallNumber) -> Option<&mut Call> {
         let mut open = self.open.iter_mut().map(Box::as_mut);
         open.find(|call| call.number() == number)
+    }
+
+    /// What became of the earlier run that a call makes once more.
+    pub(crate) fn note_known(&mut self, number: CallNumber, state: EffectState) {
+        let call = self.get_mut(number);
+        let earlier = call.and_then(|call| call.earlier.as_mut());
+        if let (Some(earlier), EffectState::Settled { settled, .. }) = (earlier, state) {
+            earlier.settled = settled;
+        }
     }
 
     pub(crate) fn take(&mut self, number: CallNumber) -> Option<Box<Call>> {
@@ -315,10 +350,17 @@ impl Calls {
         self.iter().filter(waits).map(Call::number).collect()
     }
 
-    /// The call whose outcome is being stored.
-    pub(crate) fn take_recording(&mut self, effect: &EffectId) -> Option<Box<Call>> {
+    /// The call whose outcome is being stored, which is this one.
+    pub(crate) fn take_recording(
+        &mut self,
+        effect: &EffectId,
+        state: OutcomeState,
+    ) -> Option<Box<Call>> {
         let index = self.open.iter().position(|call| {
-            call.phase == Phase::Recording && call.effect_id.as_ref() == Some(effect)
+            let concluded = call.concluded.as_deref();
+            call.phase == Phase::Recording
+                && call.effect_id.as_ref() == Some(effect)
+                && concluded.is_some_and(|end| call.outcome_state(&end.response) == state)
         })?;
         Some(self.open.remove(index))
     }

@@ -145,6 +145,18 @@ impl Late {
         settled.effect_id.is_some() && self.settled.effect_id == settled.effect_id
     }
 
+    /// Whether it is what came of the call, so that nobody who asked for the same is owed more.
+    pub(crate) fn answers_whoever_asked(&self) -> bool {
+        self.settled.is_outcome || self.settled.response.meta.idempotent_cache_hit
+    }
+
+    /// Whether a model that is told this has nothing to learn from the other. Of several calls that one run answers, the model
+    /// may hear on one connection what another did not carry.
+    pub(crate) fn stands_for(&self, other: &Self) -> bool {
+        let is_same = other.is_like(&self.slot) || other.is_of_effect(&self.settled);
+        (is_same && self.answers_whoever_asked()) || other.is_of(&self.settled.response)
+    }
+
     /// Whether this call asks for the same thing.
     pub(crate) fn is_like(&self, slot: &Slot) -> bool {
         self.slot.is_like(slot)

@@ -38,16 +38,19 @@ pub enum Input {
     /// What the session before this one left, whose process has ended; it holds the ledger's entries, too. Given once,
     /// before anything else.
     Restored(Box<Restored>),
-    /// The answer to [`Output::RequestConfirmation`].
+    /// The answer to [`Output::RequestConfirmation`]. This and the other answers of the store come in the order in which it was
+    /// asked, however late.
     Proposed {
         call: CallNumber,
         outcome: Result<Proposed, ReservationRefusal>,
     },
     /// The answer to [`Output::Reserve`].
     Reserved(Reservation),
-    /// The answer to [`Output::RecordOutcome`]: whether it is durable.
+    /// The answer to [`Output::RecordOutcome`]: whether it is durable. An effect may have had several outcomes to be stored, so
+    /// that the answer names the one that it is about.
     Recorded {
         effect_id: EffectId,
+        state: OutcomeState,
         stored: bool,
     },
     /// The answer to [`Output::Lookup`]: what the handler found.

@@ -21,6 +21,7 @@ mod reopened;
 mod restored;
 mod settlement;
 mod unrecorded;
+mod unsettled;
 
 use crate::calls::Calls;
 use crate::client::{ClientUpdate, ErrorCode};
@@ -85,7 +86,7 @@ pub struct Session {
     sought: Vec<(TokenHash, bool)>,
     /// Questions of others to which the user said no while the store could not say anything of them.
     unheard_refusals: Vec<TokenHash>,
-    unsettled: ledger::Unsettled,
+    unsettled: unsettled::Unsettled,
     notices: notice::Notices,
     /// The model has read text that others wrote, here or in another session of the conversation.
     pub(crate) external_in_context: bool,
@@ -164,7 +165,7 @@ impl Session {
             confirmations: Confirmations::default(),
             sought: Vec::new(),
             unheard_refusals: Vec::new(),
-            unsettled: ledger::Unsettled::of_new_session(),
+            unsettled: unsettled::Unsettled::of_new_session(),
             notices: notice::Notices::default(),
             external_in_context: false,
             is_reading_noted: false,
@@ -204,7 +205,11 @@ impl Session {
             Input::Restored(restored) => self.on_restored(*restored, out),
             Input::Proposed { call, outcome } => self.on_proposed(call, outcome, out),
             Input::Reserved(reservation) => self.on_reserved(reservation, out),
-            Input::Recorded { effect_id, stored } => self.on_recorded(&effect_id, stored, out),
+            Input::Recorded {
+                effect_id,
+                state,
+                stored,
+            } => self.on_recorded(&effect_id, state, stored, out),
             Input::LookedUp { call, finding } => self.on_looked_up(call, finding, out),
             Input::LookupSpared { call, reason } => self.on_lookup_spared(call, reason, out),
             Input::EffectAwaited { call, entry } => {

@@ -238,6 +238,8 @@ pub(crate) struct Lane {
     pub(crate) sent_away: u64,
     /// The newest connection that was asked for.
     pub(crate) opening: u64,
+    /// When the store has answered what it was asked so far.
+    pub(crate) answers_until_us: u64,
     /// When the provider closes the connection, by its own last word.
     pub(crate) closes_us: Option<u64>,
     /// An id that the provider took back before its call came.
@@ -374,6 +376,7 @@ impl Lane {
             generation: 0,
             is_connected: false,
             connected_us: None,
+            answers_until_us: 0,
             sent_away: 0,
             opening: 0,
             closes_us: None,
@@ -413,6 +416,7 @@ impl Lane {
             generation: 0,
             is_connected: false,
             connected_us: None,
+            answers_until_us: 0,
             sent_away: 0,
             opening: 0,
             closes_us: None,

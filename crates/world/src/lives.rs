@@ -32,7 +32,9 @@ impl World {
         let lane = &mut self.lanes[slot];
         let asked = match &input {
             Input::LookedUp { call, .. } => lane.lookups.remove(call),
-            Input::Recorded { effect_id, stored } => lane.recorded(effect_id, *stored),
+            Input::Recorded {
+                effect_id, stored, ..
+            } => lane.recorded(effect_id, *stored),
             _ => None,
         };
         self.feed(slot, input);

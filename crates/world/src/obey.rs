@@ -240,7 +240,11 @@ impl World {
                 20_000_000
             }
         };
-        self.answer(index, after_us, input);
+        // It answers in the order in which it is asked.
+        let lane = &mut self.lanes[index];
+        let at_us = (self.now_us + after_us).max(lane.answers_until_us);
+        lane.answers_until_us = at_us;
+        self.answer(index, at_us - self.now_us, input);
         true
     }
 
@@ -435,7 +439,7 @@ impl World {
     }
 
     fn record(&mut self, index: usize, record: OutcomeRecord) {
-        let effect_id = record.effect_id.clone();
+        let (effect_id, state) = (record.effect_id.clone(), record.state);
         self.note_recorded(index, &record);
         let stored = self.store_outcome(index, &record);
         self.lanes[index].tell_others();
@@ -449,6 +453,7 @@ impl World {
         }
         let answer = Input::Recorded {
             effect_id: effect_id.clone(),
+            state,
             stored,
         };
         if !self.answer_of_store(index, answer) {

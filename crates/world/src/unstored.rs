@@ -70,10 +70,12 @@ impl World {
             now_unix_ms: self.unix_ms(),
         };
         let recorded = self.ask_store(|transaction| transaction.record(&outcome));
+        if recorded.is_ok() {
+            let watch = &mut self.lanes[index].watch;
+            watch.note_recorded(&record.effect_id);
+        }
         if recorded == Ok(Recorded::Stored) {
             self.the_ledger_tells_the_truth(record);
-            let lane = &mut self.lanes[index];
-            lane.watch.note_recorded(&record.effect_id);
             if let Some(response) = response.filter(|_| text.is_some()) {
                 self.responses
                     .insert(record.effect_id.clone(), response.clone());

@@ -13,7 +13,6 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, UserId};
 use windlass_tool::json;
 use windlass_tool::registry::Tool;
@@ -108,6 +107,13 @@ pub(crate) struct Effect {
     /// What it was asked for with.
     pub(crate) wish: Wish,
     pub(crate) state: EffectState,
+}
+
+impl Effect {
+    /// Whether this call waits or runs for it.
+    pub(crate) fn is_open_as(&self, number: CallNumber) -> bool {
+        matches!(self.state, EffectState::Open(open) if open == number)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -221,33 +227,35 @@ impl Deliveries {
             .collect()
     }
 
-    /// Whether the model has an answer that says this of the effect.
-    pub(crate) fn has_answered(&self, effect_id: &EffectId, state: &EffectState) -> bool {
+    /// What is known of how an effect ended.
+    pub(crate) fn end_of(&self, effect_id: &EffectId) -> Option<Arc<ToolResponse>> {
+        let mut effects = self.effects.iter().map(|(_, effect)| effect);
+        let effect = effects.find(|effect| effect.effect_id.as_ref() == Some(effect_id))?;
+        match &effect.state {
+            EffectState::Settled { settled, .. } => Some(settled.response.clone()),
+            EffectState::Open(_)
+            | EffectState::Asked(_)
+            | EffectState::Failed
+            | EffectState::Declined { .. } => None,
+        }
+    }
+
+    /// Whether the model has an answer that says this of the effect, which it may just have been told.
+    pub(crate) fn has_answered(
+        &self,
+        effect_id: &EffectId,
+        state: &EffectState,
+        is_just_told: bool,
+    ) -> bool {
         self.effects.iter().any(|(_, effect)| match &effect.state {
             EffectState::Settled {
                 settled,
                 answer_reached_model,
-            } => *answer_reached_model && settled.says_the_same(effect_id, state),
+            } => (*answer_reached_model || is_just_told) && settled.says_the_same(effect_id, state),
             EffectState::Open(_)
             | EffectState::Asked(_)
             | EffectState::Failed
             | EffectState::Declined { .. } => false,
-        })
-    }
-
-    /// Whether nobody knows what became of an effect.
-    pub(crate) fn is_unknown(&self, effect_id: &EffectId) -> bool {
-        self.effects.iter().any(|(_, effect)| {
-            effect.effect_id.as_ref() == Some(effect_id)
-                && match &effect.state {
-                    EffectState::Settled { settled, .. } => {
-                        settled.response.error_type() == Some(ErrorType::OutcomeUnknown)
-                    }
-                    EffectState::Open(_)
-                    | EffectState::Asked(_)
-                    | EffectState::Failed
-                    | EffectState::Declined { .. } => false,
-                }
         })
     }
 

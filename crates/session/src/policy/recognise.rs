@@ -27,8 +27,29 @@ impl Session {
         }
     }
 
-    /// A call that did not run: what was known of its effect before holds again.
+    /// A call that did not run: what was known of its effect before holds again, unless something else is known by now, or the
+    /// call had come no further than to wait for what was.
     pub(crate) fn restore_effect(&mut self, call: &Call) {
+        let known = call
+            .fingerprint
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+        if known.is_none_or(|effect| effect.is_open_as(call.number())) {
+            self.put_effect_back(call);
+        }
+    }
+
+    /// The same of a call that the user was asked about.
+    pub(crate) fn restore_asked_effect(&mut self, call: &Call) {
+        let known = call
+            .fingerprint
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+        let is_asked = |effect: &mut Effect| matches!(effect.state, EffectState::Asked(_));
+        if known.is_none_or(|effect| effect.is_open_as(call.number()) || is_asked(effect)) {
+            self.put_effect_back(call);
+        }
+    }
+
+    fn put_effect_back(&mut self, call: &Call) {
         let Some(fingerprint) = call.fingerprint else {
             return;
         };

@@ -112,12 +112,17 @@ impl Session {
             drop: !open.tool().writes(),
         });
         let error = timed_out(open.tool());
-        self.expect_late_result(&open);
+        if open.done_meanwhile().is_none() {
+            self.expect_late_result(&open);
+        }
         self.settle_or_retry(open, failure(error, None), out);
     }
 
     /// A failed attempt is repeated where that is safe and worth while.
     fn settle_or_retry(&mut self, mut call: Box<Call>, judged: Judged, out: &mut Vec<Output>) {
+        if let (Outcome::Failure(_), Some(done)) = (&judged.outcome, call.done_meanwhile()) {
+            return self.adopt(call, done, out);
+        }
         let Some(delay) = self.delay_before_retry(&call, &judged) else {
             return self.settle(call, judged, out);
         };
@@ -160,8 +165,12 @@ impl Session {
     }
 
     pub(super) fn on_retry_due(&mut self, number: CallNumber, out: &mut Vec<Output>) {
-        if let Some(call) = self.calls.take_in(number, Phase::BackingOff) {
-            self.start(call, out);
+        let Some(call) = self.calls.take_in(number, Phase::BackingOff) else {
+            return;
+        };
+        match call.done_meanwhile() {
+            Some(done) => self.adopt(call, done, out),
+            None => self.start(call, out),
         }
     }
 

@@ -206,6 +206,10 @@ impl Session {
         };
         let call = entry.question.call;
         if now >= entry.question.expires_at {
+            if !approved && !matches!(entry.state, ConfirmationState::Running { .. }) {
+                // The time of another session's clock, to which the same token may come, need not be up.
+                out.push(Output::DeclineConfirmation { token_hash });
+            }
             return self.refuse_token(Some(call), out);
         }
         match &entry.state {
@@ -365,7 +369,7 @@ impl Session {
             .fingerprint
             .filter(|_| why == Resolution::Declined && !is_unknown)
         else {
-            return self.restore_effect(call);
+            return self.restore_asked_effect(call);
         };
         // A model that asks again although the user has just said no gets the same answer, and the user no question.
         let settled = Settled {

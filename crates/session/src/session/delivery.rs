@@ -212,6 +212,13 @@ impl Session {
     ) {
         self.count_repeat(slot.turn);
         self.deduplicated(slot, rule, out);
+        // What was unknown when it was recorded may be known since.
+        let effect_id = settled.effect_id.as_ref();
+        let known = effect_id.and_then(|effect_id| self.deliveries.end_of(effect_id));
+        let settled = &Settled {
+            response: known.unwrap_or_else(|| settled.response.clone()),
+            ..settled.clone()
+        };
         let mut response = (*settled.response).clone();
         response.meta.idempotent_cache_hit = true;
         response.meta.original_turn = Some(settled.turn);
@@ -227,10 +234,7 @@ impl Session {
         let state = DeliveryState::Settled(recorded);
         self.deliveries.remember(slot.clone(), state);
         let scheduling = self.scheduling_of_answer(slot, settled.response.is_ok());
-        let is_heard = self.answer(slot.clone(), replayed, scheduling, is_owed, true, out);
-        if is_heard {
-            self.supersede(slot, &settled.response);
-        }
+        self.answer(slot.clone(), replayed, scheduling, is_owed, true, out);
         self.wind_up(slot.turn, out);
     }
 
@@ -251,7 +255,7 @@ impl Session {
         }));
     }
 
-    /// Gives one delivery its answer, or nothing where nobody is to hear of it; whether it has one.
+    /// Gives one delivery its answer, or nothing where nobody is to hear of it.
     pub(super) fn answer(
         &mut self,
         slot: Slot,
@@ -260,7 +264,7 @@ impl Session {
         is_spoken: bool,
         blocks: bool,
         out: &mut Vec<Output>,
-    ) -> bool {
+    ) {
         let is_here = self.is_here(&slot);
         if is_spoken && !is_here {
             self.keep_late(&slot, &settled, scheduling, out);
@@ -274,15 +278,6 @@ impl Session {
             });
         if is_heard {
             self.note_reading(&settled, out);
-        }
-        match is_heard {
-            true if settled.is_outcome => self.supersede(&slot, &settled.response),
-            // Of several calls that one run answers, the model hears here what another's connection did not carry.
-            true => {
-                let late = &mut self.connection.late;
-                late.retain(|late| !late.is_of(&settled.response));
-            }
-            false => {}
         }
         let answer = is_heard.then(|| ModelToolResponse {
             id: slot.provider_id().cloned(),
@@ -302,7 +297,6 @@ impl Session {
                 scheduling,
             });
         }
-        is_heard
     }
 
     /// Settles one delivery of its message and sends what that releases.

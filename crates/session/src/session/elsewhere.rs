@@ -98,8 +98,13 @@ impl Session {
         if let Some(own) = own.map(|own| own.call) {
             self.withdraw(own, out);
         }
+        let token_hash = question.token_hash;
         let call = self.calls.next_number();
         self.take_up(OpenQuestion { call, ..question }, out);
+        if is_no && self.confirmations.call_of(&token_hash).is_none() {
+            // Its time is up by this session's clock. By that of a later one it may not be.
+            out.push(Output::DeclineConfirmation { token_hash });
+        }
     }
 
     fn decline_found(&mut self, question: OpenQuestion, out: &mut Vec<Output>) {

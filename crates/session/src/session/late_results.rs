@@ -8,8 +8,8 @@ use crate::facts::{Delivered, Slot};
 use crate::io::Output;
 use crate::model::{CallSupport, ModelCommand, ModelToolResponse};
 use crate::policy::Settled;
-use std::sync::Arc;
-use windlass_tool::envelope::{self, ToolResponse};
+use std::collections::VecDeque;
+use windlass_tool::envelope;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Scheduling;
@@ -66,9 +66,9 @@ impl Session {
             }
             if let Some(effect_id) = &late.settled.effect_id {
                 self.deliveries.note_reach(effect_id, false);
-                let just_told = &mut self.unsettled.just_told;
-                just_told.retain(|told| told != effect_id);
+                self.unsettled.forget_telling(effect_id);
             }
+            self.connection.late.retain(|older| !late.stands_for(older));
             self.keep_late(&late.slot, &late.settled, late.scheduling, out);
         }
     }
@@ -92,6 +92,9 @@ impl Session {
     /// An answer went out, or waits for others of its message: it counts as heard once the model reacts to it.
     pub(super) fn await_reaction(&mut self, late: Late) {
         let is_held = self.calls.holds(late.slot.batch, late.slot.number);
+        if !is_held {
+            self.supersede(&late);
+        }
         let heard_from = (!is_held).then(|| self.heard_from(&late.slot));
         let unconfirmed = &mut self.connection.unconfirmed;
         // A delivery that came again has been answered again; what it brought is not to be told twice.
@@ -101,7 +104,10 @@ impl Session {
             unconfirmed.retain(|answer| !answer.late.is_like(&late.slot));
         }
         if unconfirmed.len() >= self.config.limits.open_calls_max.max(1) {
-            unconfirmed.remove(0);
+            // Refusals make room for what was done.
+            let mut known = unconfirmed.iter();
+            let refusal = known.position(|answer| !answer.late.settled.is_outcome);
+            unconfirmed.remove(refusal.unwrap_or(0));
         }
         unconfirmed.push(Unconfirmed { late, heard_from });
     }
@@ -119,6 +125,7 @@ impl Session {
                 && answer.heard_from.is_none()
                 && !self.calls.holds(batch, number)
             {
+                self.supersede(&answer.late);
                 answer.heard_from = Some(self.heard_from(&answer.late.slot));
             }
         }
@@ -166,11 +173,11 @@ impl Session {
     }
 
     /// The model asked again and has its answer: what was asked on an earlier connection is not spoken of any more.
-    pub(super) fn supersede(&mut self, slot: &Slot, response: &Arc<ToolResponse>) {
-        self.connection
-            .late
-            .retain(|late| !late.is_of(response) && !late.is_like(slot));
-        self.calls.silence_like(slot);
+    fn supersede(&mut self, told: &Late) {
+        self.connection.late.retain(|late| !told.stands_for(late));
+        if told.answers_whoever_asked() {
+            self.calls.silence_like(&told.slot);
+        }
     }
 
     /// Tells the model what came too late for its connection, once neither side speaks.
@@ -181,7 +188,20 @@ impl Session {
         if self.connection.late.is_empty() || !is_silent {
             return;
         }
+        let unconfirmed = &self.connection.unconfirmed;
+        // What an answer says that waits for others of its message is told with those, or not at all.
+        let is_held = |late: &Late| {
+            let mut held = unconfirmed
+                .iter()
+                .filter(|answer| answer.heard_from.is_none());
+            held.any(|answer| answer.late.stands_for(late))
+        };
         let late = std::mem::take(&mut self.connection.late);
+        let (kept, late): (VecDeque<Late>, VecDeque<Late>) = late.into_iter().partition(is_held);
+        self.connection.late = kept;
+        if late.is_empty() {
+            return;
+        }
         let characters_max = self.config.limits.projection_characters_max;
         let heard_from = self.connection.messages.next(false);
         let mut responses = Vec::with_capacity(late.len());

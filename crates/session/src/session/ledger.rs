@@ -3,6 +3,7 @@
 
 use super::Session;
 use super::call_input::failure;
+use super::unsettled::{Started, Unsettled};
 use crate::calls::{Call, Concluded, Earlier, Phase};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
@@ -12,7 +13,6 @@ use crate::io::{
 use crate::policy::{
     DeliveryState, Effect, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
 };
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{Meta, ToolResponse};
@@ -20,76 +20,13 @@ use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::HandlerResult;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::kind::Reach;
-use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
-
-/// Attempts whose late result is waited for; the oldest make room, and stay unknown.
-const LATE_MAX: usize = 32;
-/// Effects of which the last word is not said or not stored.
-#[derive(Debug, Default)]
-pub(super) struct Unsettled {
-    /// Outcomes that could not be stored. As long as there is one, no change starts.
-    pub(super) unrecorded: Vec<OutcomeRecord>,
-    /// How many of them the store has been told once more and has not answered.
-    pub(super) recording_again: usize,
-    late: VecDeque<Started>,
-    /// It is known what earlier sessions of the conversation did.
-    pub(super) is_ledger_read: bool,
-    /// Another session has changed something since.
-    pub(super) is_ledger_old: bool,
-    /// How often it was asked for and has not come.
-    pub(super) readings: u32,
-    /// What earlier sessions did and no model has heard of, until this one's can.
-    pub(super) untold: Vec<LedgerEntry>,
-    /// Calls under which it is awaited what becomes of changes that other sessions are at.
-    pub(super) awaited: Vec<CallNumber>,
-    /// Effects of earlier sessions of which the model has been told, until it has had a turn to make something of it.
-    pub(super) just_told: Vec<EffectId>,
-}
-
-impl Unsettled {
-    /// What has yet to be stored, once more.
-    pub(super) fn records(&self) -> impl Iterator<Item = Output> {
-        let records = self.unrecorded.iter().cloned();
-        records.map(Output::RecordOutcome)
-    }
-}
-
-/// A change that was started, and how it ended is not known.
-#[derive(Debug)]
-pub(super) struct Started {
-    pub(super) attempt: CallRef,
-    pub(super) tool: Arc<Tool>,
-    pub(super) turn: u64,
-    pub(super) fingerprint: Option<[u8; 32]>,
-    pub(super) effect_id: EffectId,
-    /// Another run of the same effect may have done it, or may do it yet, whatever becomes of this one.
-    pub(super) is_one_of_several: bool,
-}
 
 impl Session {
     pub(super) fn on_reserved(&mut self, reservation: Reservation, out: &mut Vec<Output>) {
         let number = reservation.call;
         let Some(mut call) = self.calls.take_in(number, Phase::Reserving) else {
-            // It came too late for its call, which has been answered: nothing will run under it.
-            if let Ok(effect_id) = reservation.outcome {
-                let was_unknown = self.deliveries.is_unknown(&effect_id);
-                out.push(Output::RecordOutcome(OutcomeRecord {
-                    effect_id,
-                    state: match was_unknown {
-                        true => OutcomeState::Unknown,
-                        false => OutcomeState::Failed,
-                    },
-                    response: None,
-                }));
-                // It has used up the approval, which was said to count once more.
-                let error = CallError::new(
-                    ErrorType::ConfirmationExpired,
-                    "the store took this approval when it was too late to begin; ask for it again",
-                );
-                self.close_question(number, error, Resolution::Withdrawn, out);
-            }
-            return;
+            return self.on_reserved_late(reservation, out);
         };
         self.deadlines.clear(Deadline::Store(number));
         match reservation.outcome {
@@ -121,6 +58,32 @@ impl Session {
             }
             Err(refusal) => self.on_reservation_refused(call, refusal, out),
         }
+    }
+
+    /// The store's answer came too late for its call, which has been answered: nothing will run under it.
+    fn on_reserved_late(&mut self, reservation: Reservation, out: &mut Vec<Output>) {
+        let number = reservation.call;
+        let was_first = self.unsettled.take_given_up(number);
+        let Ok(effect_id) = reservation.outcome else {
+            return;
+        };
+        // What nobody knows of an effect that is begun once more, that run will tell.
+        if was_first || !self.calls.are_at(&effect_id) {
+            out.push(Output::RecordOutcome(OutcomeRecord {
+                effect_id,
+                state: match was_first {
+                    true => OutcomeState::Failed,
+                    false => OutcomeState::Unknown,
+                },
+                response: None,
+            }));
+        }
+        // It has used up the approval, which was said to count once more.
+        let error = CallError::new(
+            ErrorType::ConfirmationExpired,
+            "the store took this approval when it was too late to begin; ask for it again",
+        );
+        self.close_question(number, error, Resolution::Withdrawn, out);
     }
 
     pub(super) fn on_reservation_refused(
@@ -205,7 +168,12 @@ impl Session {
     }
 
     /// The answer that the effect had before is the answer of this call, too. What it asked of the session was done then.
-    fn adopt(&mut self, call: Box<Call>, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
+    pub(super) fn adopt(
+        &mut self,
+        call: Box<Call>,
+        response: Arc<ToolResponse>,
+        out: &mut Vec<Output>,
+    ) {
         let mut response = (*response).clone();
         response.meta.idempotent_cache_hit = true;
         response.intents.clear();
@@ -284,10 +252,11 @@ impl Session {
     pub(super) fn on_recorded(
         &mut self,
         effect_id: &EffectId,
+        state: OutcomeState,
         stored: bool,
         out: &mut Vec<Output>,
     ) {
-        if let Some(call) = self.calls.take_recording(effect_id) {
+        if let Some(call) = self.calls.take_recording(effect_id, state) {
             self.deadlines.clear(Deadline::Store(call.number()));
             return self.recorded(call, stored, out);
         }
@@ -296,7 +265,9 @@ impl Session {
             recording_again,
             ..
         } = &mut self.unsettled;
-        if !unrecorded.iter().any(|known| known.effect_id == *effect_id) {
+        let is_meant =
+            |known: &OutcomeRecord| known.effect_id == *effect_id && known.state == state;
+        if !unrecorded.iter().any(is_meant) {
             return;
         }
         *recording_again = recording_again.saturating_sub(1);
@@ -307,7 +278,7 @@ impl Session {
             }
             return;
         }
-        unrecorded.retain(|record| record.effect_id != *effect_id);
+        unrecorded.retain(|record| !is_meant(record));
         if unrecorded.is_empty() {
             *recording_again = 0;
             self.deadlines.clear(Deadline::RecordAgain);
@@ -343,6 +314,7 @@ impl Session {
                 match phase {
                     Phase::Proposing => self.close_replaced(&call, out),
                     Phase::Remembering => self.give_up_reading(),
+                    Phase::Reserving => self.unsettled.give_up(&call),
                     _ => {}
                 }
                 self.refuse_without_store(call, out);
@@ -361,11 +333,7 @@ impl Session {
         let Some(effect_id) = call.effect_id.clone().filter(|_| call.tool().writes()) else {
             return;
         };
-        let late = &mut self.unsettled.late;
-        if late.len() >= LATE_MAX {
-            late.pop_front();
-        }
-        late.push_back(Started {
+        self.unsettled.expect_late(Started {
             attempt: call.call_ref(),
             tool: call.tool().clone(),
             turn: call.turn(),
@@ -409,7 +377,8 @@ impl Session {
             self.settle_effect(late, response, out);
             let effect = fingerprint.and_then(|fingerprint| self.deliveries.effect(&fingerprint));
             if let (Some(effect), Some(number)) = (effect, run) {
-                effect.state = EffectState::Open(number);
+                let known = std::mem::replace(&mut effect.state, EffectState::Open(number));
+                self.calls.note_known(number, known);
             }
         }
     }
@@ -480,10 +449,7 @@ pub(super) fn outcome_of(call: &Call, effect_id: EffectId, concluded: &Concluded
     let response = (!leaves_doubt).then(|| Sensitive(concluded.response.clone()));
     OutcomeRecord {
         effect_id,
-        state: match leaves_doubt {
-            true => OutcomeState::Unknown,
-            false => state_of(&concluded.response),
-        },
+        state: call.outcome_state(&concluded.response),
         response,
     }
 }

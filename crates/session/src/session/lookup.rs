@@ -2,7 +2,7 @@
 //! the driver asks the one and sees the other.
 
 use super::Session;
-use super::ledger::Started;
+use super::unsettled::Started;
 use crate::calls::{Call, Phase};
 use crate::deadlines::Deadline;
 use crate::event::{DuplicateRule, SessionEvent};

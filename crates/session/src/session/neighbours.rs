@@ -2,7 +2,6 @@
 //! it is remembered. Knows no store and no other session; the driver sees both.
 
 use super::Session;
-use super::ledger::Unsettled;
 use super::remembered::{LEDGER_AGAIN, is_untold};
 use super::restored::tell_client;
 use crate::confirmations::{Confirmation, ConfirmationState};
@@ -16,15 +15,6 @@ use std::time::Duration;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::kind::Mode;
-
-impl Unsettled {
-    /// A session begins by having the ledger read.
-    pub(super) fn of_new_session() -> Self {
-        let mut unsettled = Self::default();
-        unsettled.readings = 1;
-        unsettled
-    }
-}
 
 impl Session {
     /// Whether it is known what the conversation has changed, in whatever session.

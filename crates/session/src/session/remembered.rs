@@ -102,7 +102,8 @@ impl Session {
         let unconfirmed = self.connection.unconfirmed.iter();
         let mut told = unconfirmed.map(|answer| &answer.late.settled);
         let is_unconfirmed = told.any(|told| told.says_the_same(effect_id, state));
-        is_unconfirmed || self.deliveries.has_answered(effect_id, state)
+        let is_just_told = self.unsettled.just_told.contains(effect_id);
+        is_unconfirmed || self.deliveries.has_answered(effect_id, state, is_just_told)
     }
 
     /// The model is told what became of an effect. Until it has had a turn with that, nothing that it asks for is a second wish:
@@ -116,15 +117,20 @@ impl Session {
 
     /// A question is put to a model again that may know nothing of what came of it so far.
     pub(super) fn put_again(&mut self, effects: Vec<EffectId>) {
+        let put_again = &mut self.unsettled.put_again;
         for effect_id in effects {
             self.deliveries.note_reach(&effect_id, false);
-            self.tell_in_this_turn(effect_id);
+            if !put_again.contains(&effect_id) {
+                put_again.push(effect_id);
+            }
         }
     }
 
     /// The model has had a turn since it was told: what it asks for from here on, it asks for in the knowledge of that.
     pub(super) fn has_had_a_turn(&mut self) {
-        for effect_id in std::mem::take(&mut self.unsettled.just_told) {
+        let told = std::mem::take(&mut self.unsettled.just_told);
+        let put_again = std::mem::take(&mut self.unsettled.put_again);
+        for effect_id in told.into_iter().chain(put_again) {
             self.deliveries.note_reach(&effect_id, true);
         }
     }

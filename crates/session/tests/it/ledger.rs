@@ -24,7 +24,7 @@ fn a_change_is_stored_before_anybody_hears_that_it_was_made() {
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
             record effect-1 Succeeded
-            > recorded effect-1
+            > recorded effect-1 as succeeded
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }

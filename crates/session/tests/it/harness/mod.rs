@@ -320,6 +320,7 @@ impl Bench {
             Output::RecordOutcome(record) => {
                 (self.recording != Recording::Hangs).then(|| Input::Recorded {
                     effect_id: record.effect_id.clone(),
+                    state: record.state,
                     stored: self.recording == Recording::Works,
                 })
             }

@@ -142,10 +142,14 @@ fn parse_other(word: &str, rest: &str) -> Input {
                 outcome: Ok(EffectId::new(effect_id)),
             })
         }
-        "recorded" => Input::Recorded {
-            effect_id: EffectId::new(rest),
-            stored: true,
-        },
+        "recorded" => {
+            let (effect_id, state) = rest.split_once(" as ").unwrap();
+            Input::Recorded {
+                effect_id: EffectId::new(effect_id),
+                state: parse_state(state).0,
+                stored: true,
+            }
+        }
         "found" => {
             let (call, finding) = rest.split_once(' ').unwrap();
             Input::LookedUp {
@@ -248,14 +252,7 @@ fn ledger_entry(text: &str) -> LedgerEntry {
     };
     let is_kept = matches!(state, "succeeded" | "unheard");
     let is_under_way = state == "running";
-    let (state, is_answered) = match state {
-        "succeeded" => (OutcomeState::Succeeded, true),
-        "unheard" | "unkept" => (OutcomeState::Succeeded, false),
-        "failed" => (OutcomeState::Failed, true),
-        "unknown" => (OutcomeState::Unknown, true),
-        "doubtful" | "running" => (OutcomeState::Unknown, false),
-        other => panic!("no such state: {other}"),
-    };
+    let (state, is_answered) = parse_state(state);
     let fingerprint = fingerprint(tool, &arguments);
     let response = is_kept.then(|| kept_response(tool));
     LedgerEntry {
@@ -439,4 +436,16 @@ fn parse_scheduling(word: &str) -> Option<Scheduling> {
         "Silent" => Scheduling::Silent,
         other => panic!("nobody speaks {other}"),
     })
+}
+
+/// How an effect ended, and whether a model was told.
+fn parse_state(word: &str) -> (OutcomeState, bool) {
+    match word {
+        "succeeded" => (OutcomeState::Succeeded, true),
+        "unheard" | "unkept" => (OutcomeState::Succeeded, false),
+        "failed" => (OutcomeState::Failed, true),
+        "unknown" => (OutcomeState::Unknown, true),
+        "doubtful" | "running" => (OutcomeState::Unknown, false),
+        other => panic!("no such state: {other}"),
+    }
 }

@@ -1,0 +1,98 @@
+//! What a session knows of effects whose last word is not said or not stored. Knows no call's way through the gates.
+
+use crate::calls::{Call, Earlier};
+use crate::io::{LedgerEntry, OutcomeRecord, Output};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::registry::Tool;
+
+/// Attempts whose late result is waited for; the oldest make room, and stay unknown.
+const LATE_MAX: usize = 32;
+/// Reservations that are remembered although nobody waits for them any more. Each has its answer from the store sooner or later.
+const GIVEN_UP_MAX: usize = 32;
+
+/// Effects of which the last word is not said or not stored.
+#[derive(Debug, Default)]
+pub(super) struct Unsettled {
+    /// Calls for which the store took too long to reserve anything, and whose effect no earlier call may have begun.
+    given_up: VecDeque<CallNumber>,
+    /// Outcomes that could not be stored. As long as there is one, no change starts.
+    pub(super) unrecorded: Vec<OutcomeRecord>,
+    /// How many of them the store has been told once more and has not answered.
+    pub(super) recording_again: usize,
+    pub(super) late: VecDeque<Started>,
+    /// It is known what earlier sessions of the conversation did.
+    pub(super) is_ledger_read: bool,
+    /// Another session has changed something since.
+    pub(super) is_ledger_old: bool,
+    /// How often it was asked for and has not come.
+    pub(super) readings: u32,
+    /// What earlier sessions did and no model has heard of, until this one's can.
+    pub(super) untold: Vec<LedgerEntry>,
+    /// Calls under which it is awaited what becomes of changes that other sessions are at.
+    pub(super) awaited: Vec<CallNumber>,
+    /// Effects of which the model has been told, until it has had a turn to make something of it.
+    pub(super) just_told: Vec<EffectId>,
+    /// The same of a question that was put again: what came of it so far the model may not know.
+    pub(super) put_again: Vec<EffectId>,
+}
+
+impl Unsettled {
+    /// What has yet to be stored, once more.
+    pub(super) fn records(&self) -> impl Iterator<Item = Output> {
+        let records = self.unrecorded.iter().cloned();
+        records.map(Output::RecordOutcome)
+    }
+
+    /// A session begins by having the ledger read.
+    pub(super) fn of_new_session() -> Self {
+        let mut unsettled = Self::default();
+        unsettled.readings = 1;
+        unsettled
+    }
+
+    /// Nobody knows whether the model has been told of this effect.
+    pub(super) fn forget_telling(&mut self, effect_id: &EffectId) {
+        self.just_told.retain(|told| told != effect_id);
+        self.put_again.retain(|told| told != effect_id);
+    }
+
+    /// An attempt that was given up may still end.
+    pub(super) fn expect_late(&mut self, started: Started) {
+        if self.late.len() >= LATE_MAX {
+            self.late.pop_front();
+        }
+        self.late.push_back(started);
+    }
+
+    /// Nobody waits any more for what the store says of this call's reservation.
+    pub(super) fn give_up(&mut self, call: &Call) {
+        if call.earlier.as_deref().is_some_and(Earlier::is_unknown) {
+            return;
+        }
+        if self.given_up.len() >= GIVEN_UP_MAX {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(call.number());
+    }
+
+    /// Whether that reservation, which came too late, was the first of its effect for all that is known.
+    pub(super) fn take_given_up(&mut self, number: CallNumber) -> bool {
+        let before = self.given_up.len();
+        self.given_up.retain(|given_up| *given_up != number);
+        self.given_up.len() < before
+    }
+}
+
+/// A change that was started, and how it ended is not known.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) attempt: CallRef,
+    pub(super) tool: Arc<Tool>,
+    pub(super) turn: u64,
+    pub(super) fingerprint: Option<[u8; 32]>,
+    pub(super) effect_id: EffectId,
+    /// Another run of the same effect may have done it, or may do it yet, whatever becomes of this one.
+    pub(super) is_one_of_several: bool,
+}
