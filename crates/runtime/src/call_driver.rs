@@ -8,6 +8,7 @@ use crate::executor::{Executor, Report};
 use crate::journal::Journal;
 use crate::pump::AudioCounts;
 use crate::rate::RateLimiter;
+use crate::store_thread::Closing;
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -211,14 +212,10 @@ impl CallDriver {
             Output::ReadLedger => self.read_ledger(inputs),
             Output::RequestConfirmation(request) => self.propose(&request, |_| None, inputs),
             Output::DeclineConfirmation { token_hash } => {
-                let declined = effects::declined(&self.identity, token_hash);
-                let answer = self.shared.store.decline(declined);
-                let become_input = told("a refusal could not be stored");
-                self.expect(answer, |answer| become_input(answer.map(|()| None)), inputs);
+                self.close_question(effects::declined(&self.identity, token_hash), inputs);
             }
             Output::WithdrawConfirmation { token_hash } => {
-                let answer = self.shared.store.ask(effects::withdraw(token_hash));
-                self.expect(answer, told("a question could not be withdrawn"), inputs);
+                self.close_question(Closing::Withdrawn(token_hash), inputs);
             }
             Output::MarkAnswered { effect_id } => {
                 let answer = self.shared.store.ask(effects::mark_answered(effect_id));
@@ -323,6 +320,12 @@ impl CallDriver {
                 self.hear(answer, Purpose::Any, heard, inputs);
             }
         }
+    }
+
+    fn close_question(&mut self, closing: Closing, inputs: &mut VecDeque<Input>) {
+        let answer = self.shared.store.close_question(closing);
+        let become_input = told("that a question may not be approved any more is not stored yet");
+        self.expect(answer, |answer| become_input(answer.map(|()| None)), inputs);
     }
 
     fn record(&mut self, record: &OutcomeRecord, inputs: &mut VecDeque<Input>) {

@@ -6,7 +6,7 @@ mod questions;
 mod snapshots;
 
 use crate::ids::{self, NoRandomness};
-use crate::store_thread::{Pending, Reading, StoreHandle};
+use crate::store_thread::{Closing, Pending, Reading, StoreHandle};
 use crate::subscriber::SessionIdentity;
 pub use inherited::{Ended, inherited};
 pub(crate) use inherited::{approval, unsought};
@@ -50,8 +50,8 @@ pub trait EffectStore: SnapshotStore {
     fn record(&self, outcome: Outcome) -> Answer<Recorded>;
     /// Notes that a model of this conversation has read what others wrote, before whatever is asked later.
     fn note_reading(&self, reading: Reading) -> Answer<()>;
-    /// Notes that the user has declined a question, before whatever is asked later.
-    fn decline(&self, decline: Decline) -> Answer<()>;
+    /// Notes that nobody may approve a question any more, before whatever is asked later.
+    fn close_question(&self, closing: Closing) -> Answer<()>;
 }
 
 /// An answer of the store: at hand already, or to be awaited.
@@ -94,8 +94,8 @@ impl EffectStore for StoreHandle {
         Answer::Pending(StoreHandle::note_reading(self, reading))
     }
 
-    fn decline(&self, decline: Decline) -> Answer<()> {
-        Answer::Pending(StoreHandle::decline(self, decline))
+    fn close_question(&self, closing: Closing) -> Answer<()> {
+        Answer::Pending(StoreHandle::close_question(self, closing))
     }
 }
 
@@ -152,9 +152,8 @@ impl EffectStore for DirectStore {
         })
     }
 
-    fn decline(&self, decline: Decline) -> Answer<()> {
-        let declined = self.store.ask(|transaction| transaction.decline(&decline));
-        Answer::Ready(declined.map(drop))
+    fn close_question(&self, closing: Closing) -> Answer<()> {
+        Answer::Ready(self.store.ask(|transaction| closing.note(transaction)))
     }
 }
 
@@ -245,16 +244,12 @@ fn response_of(effect: &Effect) -> Option<Arc<ToolResponse>> {
     serde_json::from_str(text).ok().map(Arc::new)
 }
 
-pub(crate) fn declined(session: &SessionIdentity, token_hash: [u8; 32]) -> Decline {
-    Decline {
+pub(crate) fn declined(session: &SessionIdentity, token_hash: [u8; 32]) -> Closing {
+    Closing::Declined(Decline {
         token_hash,
         conversation_id: session.conversation_id.clone(),
         user_id: session.user_id.clone(),
-    }
-}
-
-pub(crate) fn withdraw(token_hash: [u8; 32]) -> Work {
-    Box::new(move |transaction| transaction.revoke(&token_hash).map(|_| None))
+    })
 }
 
 pub(crate) fn mark_answered(effect_id: EffectId) -> Work {

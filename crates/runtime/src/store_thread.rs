@@ -6,7 +6,7 @@ mod queue;
 mod request;
 mod unrecorded;
 
-pub use request::{Pending, Reading};
+pub use request::{Closing, Pending, Reading};
 
 use crate::audit::Audit;
 use queue::{Place, Queue};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use unrecorded::Unrecorded;
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
-    Decline, Effect, Outcome, Recorded, Reserve, Reserved, Store, StoreUnavailable, Transaction,
+    Effect, Outcome, Recorded, Reserve, Reserved, Store, StoreUnavailable, Transaction,
 };
 
 /// How the thread works.
@@ -226,12 +226,12 @@ impl StoreHandle {
         pending
     }
 
-    /// Notes that the user has declined a question. Where the disk does not take it, it is kept as an outcome is.
-    pub fn decline(&self, decline: Decline) -> Pending<()> {
-        let declined = decline.clone();
+    /// Notes that nobody may approve a question any more. Where the disk does not take it, it is kept as an outcome is.
+    pub fn close_question(&self, closing: Closing) -> Pending<()> {
+        let closed = closing.clone();
         let (job, pending) = Request::new(
-            move |transaction: &mut dyn Transaction| transaction.decline(&declined).map(drop),
-            Kind::Lasting(Lasting::Decline(decline)),
+            move |transaction: &mut dyn Transaction| closed.note(transaction),
+            Kind::Lasting(Lasting::Closing(closing)),
         );
         self.push(Box::new(job), Place::Next);
         pending

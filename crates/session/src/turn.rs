@@ -269,11 +269,19 @@ impl Turns {
             }
             Some(self.begin(now))
         };
+        let words = self.words_alone.take();
         if let Some(turn) = &mut self.current {
             turn.heard_model = true;
             turn.generation_complete = false;
+            // This may be of the message that those words began, so that what came after them is still to be spoken of.
+            if words.is_some_and(|words| words.is_more_owed) {
+                turn.owed = Some(Owed {
+                    turn: turn.number,
+                    waited: false,
+                    is_next: false,
+                });
+            }
         }
-        self.words_alone = None;
         begun
     }
 
@@ -352,12 +360,12 @@ impl Turns {
     /// up, since a model must not earn a fresh budget by going on and on. The newest stands for one that is forgotten.
     fn revivable(&mut self) -> Option<Turn> {
         let continues = self.continues.take();
-        let index = self.past.iter().position(|turn| {
-            Some(turn.number) == continues
-                || (turn.summary.wound_up && turn.number == self.last_number)
-        });
-        let newest = self.past.len().checked_sub(1);
-        let index = index.or_else(|| newest.filter(|_| continues.is_some()))?;
+        let newest = self.past.len().checked_sub(1)?;
+        let mut past = self.past.iter();
+        let continued = past.position(|turn| Some(turn.number) == continues);
+        // The one that ended last may be an older one that went on.
+        let goes_on = continues.is_some() || self.past[newest].summary.wound_up;
+        let index = continued.or_else(|| goes_on.then_some(newest))?;
         self.past.remove(index)
     }
 

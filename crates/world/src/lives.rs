@@ -132,7 +132,7 @@ impl World {
         if self.unnoted.remove(&session) {
             self.readers.remove(&session);
         }
-        self.undeclined.retain(|(home, _)| *home != session.0);
+        self.unclosed.retain(|(home, _)| *home != session.0);
         self.trace(|| format!("lane {index} CRASHES"));
         self.a_replay_gives_the_same_outputs(index);
         let home = self.lanes[index].home;

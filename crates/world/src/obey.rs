@@ -37,9 +37,7 @@ impl World {
                 self.decline(self.lanes[index].home, answer);
             }
             Output::WithdrawConfirmation { token_hash } => {
-                let is_stored =
-                    self.tell_store(|transaction| transaction.revoke(&token_hash).map(drop));
-                self.note_refusal(&token_hash, "it was withdrawn", is_stored);
+                self.withdraw(self.lanes[index].home, token_hash);
             }
             Output::NoteReading => self.note_reading(index),
             Output::Reserve(request) => self.reserve(index, *request),

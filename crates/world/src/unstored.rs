@@ -2,12 +2,18 @@
 
 use crate::lane::session_id;
 use crate::world::{World, written};
-use windlass_session::io::{OutcomeRecord, OutcomeState};
+use windlass_session::io::{OutcomeRecord, OutcomeState, TokenHash};
 use windlass_store::{Decline, Declined, Outcome, Recorded};
 use windlass_tool::sensitive::Sensitive;
 
 /// Longer answers are not kept, as in the store's own default.
 const RESPONSE_BYTES_MAX: usize = 256 * 1024;
+
+/// Nobody may approve a question any more.
+pub(crate) enum Closing {
+    Declined(Decline),
+    Withdrawn(TokenHash),
+}
 
 impl World {
     /// The store's thread tries again by itself what a store did not take, also after the session's end.
@@ -19,8 +25,11 @@ impl World {
             }
         }
         self.note_readings();
-        for (home, answer) in std::mem::take(&mut self.undeclined) {
-            self.decline(home, answer);
+        for (home, closing) in std::mem::take(&mut self.unclosed) {
+            match closing {
+                Closing::Declined(answer) => self.decline(home, answer),
+                Closing::Withdrawn(token_hash) => self.withdraw(home, token_hash),
+            }
         }
     }
 
@@ -30,7 +39,15 @@ impl World {
         let is_stored = matches!(declined, Ok(Declined::Declined(_)));
         self.note_refusal(&answer.token_hash, "the user had declined it", is_stored);
         if declined.is_err() {
-            self.undeclined.push((home, answer));
+            self.unclosed.push((home, Closing::Declined(answer)));
+        }
+    }
+
+    pub(crate) fn withdraw(&mut self, home: usize, token_hash: TokenHash) {
+        let is_stored = self.tell_store(|transaction| transaction.revoke(&token_hash).map(drop));
+        self.note_refusal(&token_hash, "it was withdrawn", is_stored);
+        if !is_stored {
+            self.unclosed.push((home, Closing::Withdrawn(token_hash)));
         }
     }
 

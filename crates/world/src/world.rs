@@ -8,6 +8,7 @@ use crate::outside::Outside;
 use crate::prove::{Digest, Journal};
 use crate::random::Random;
 use crate::rules::Rule;
+use crate::unstored::Closing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
@@ -19,7 +20,7 @@ use windlass_session::session::{Session, SessionConfig};
 use windlass_session::snapshot::{Restored, brings_words, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_session::under_way::UnderWay;
-use windlass_store::{Decline, EffectState, MemoryStore};
+use windlass_store::{EffectState, MemoryStore};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::sensitive::Sensitive;
@@ -144,7 +145,7 @@ pub(crate) struct World {
     /// Which sessions have read what others wrote, by home and number; and of which of them the store does not know yet.
     pub(crate) readers: BTreeSet<(usize, u32)>,
     pub(crate) unnoted: BTreeSet<(usize, u32)>,
-    pub(crate) undeclined: Vec<(usize, Decline)>,
+    pub(crate) unclosed: Vec<(usize, Closing)>,
     /// Answers as the store keeps them, read back.
     pub(crate) responses: BTreeMap<EffectId, Arc<ToolResponse>>,
     pub(crate) outside: Outside,
@@ -201,7 +202,7 @@ impl World {
             unrecorded: Vec::new(),
             readers: BTreeSet::new(),
             unnoted: BTreeSet::new(),
-            undeclined: Vec::new(),
+            unclosed: Vec::new(),
             responses: BTreeMap::new(),
             outside: Outside::default(),
             questions: BTreeMap::new(),

@@ -34,7 +34,25 @@ pub(super) enum Kind {
 pub(super) enum Lasting {
     Outcome(Outcome),
     Reading(Reading),
-    Decline(Decline),
+    Closing(Closing),
+}
+
+/// Nobody may approve a question any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// The user has declined it.
+    Declined(Decline),
+    /// Its token, SHA-256, is taken back: the call was, or its session is over.
+    Withdrawn([u8; 32]),
+}
+
+impl Closing {
+    pub(crate) fn note(&self, transaction: &mut dyn Transaction) -> Result<(), StoreUnavailable> {
+        match self {
+            Self::Declined(decline) => transaction.decline(decline).map(drop),
+            Self::Withdrawn(token_hash) => transaction.revoke(token_hash).map(drop),
+        }
+    }
 }
 
 /// The model of a session has read what others wrote.

@@ -1,14 +1,14 @@
 //! What must not be lost and the disk did not take, until it does: outcomes, without which the ledger would call unknown what
-//! is known, the conversations that hold what others wrote, and what users have declined.
+//! is known, the conversations that hold what others wrote, and the questions that nobody may approve any more.
 
-use super::request::{Lasting, Reading};
+use super::request::{Closing, Lasting, Reading};
 use std::collections::VecDeque;
-use windlass_store::{Decline, Outcome, StoreUnavailable, Transaction};
+use windlass_store::{Outcome, StoreUnavailable, Transaction};
 
 pub(super) struct Unrecorded {
     outcomes: VecDeque<Outcome>,
     readings: VecDeque<Reading>,
-    declines: VecDeque<Decline>,
+    closings: VecDeque<Closing>,
     /// Of each.
     kept_max: usize,
 }
@@ -18,20 +18,20 @@ impl Unrecorded {
         Self {
             outcomes: VecDeque::new(),
             readings: VecDeque::new(),
-            declines: VecDeque::new(),
+            closings: VecDeque::new(),
             kept_max,
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.outcomes.is_empty() && self.readings.is_empty() && self.declines.is_empty()
+        self.outcomes.is_empty() && self.readings.is_empty() && self.closings.is_empty()
     }
 
     pub(super) fn keep(&mut self, lasting: Lasting) {
         match lasting {
             Lasting::Outcome(outcome) => self.keep_outcome(outcome),
             Lasting::Reading(reading) => self.keep_reading(reading),
-            Lasting::Decline(decline) => self.keep_decline(decline),
+            Lasting::Closing(closing) => self.keep_closing(closing),
         }
     }
 
@@ -61,15 +61,15 @@ impl Unrecorded {
     }
 
     /// Past the limit the oldest goes: a session that begins later finds the question open until its time is up.
-    fn keep_decline(&mut self, decline: Decline) {
-        if self.declines.contains(&decline) {
+    fn keep_closing(&mut self, closing: Closing) {
+        if self.closings.contains(&closing) {
             return;
         }
-        if self.declines.len() >= self.kept_max {
-            self.declines.pop_front();
-            tracing::error!("it is lost that a user has declined a question");
+        if self.closings.len() >= self.kept_max {
+            self.closings.pop_front();
+            tracing::error!("it is lost that a question may not be approved any more");
         }
-        self.declines.push_back(decline);
+        self.closings.push_back(closing);
     }
 
     /// Records all of them in a transaction, oldest first.
@@ -80,8 +80,8 @@ impl Unrecorded {
         for reading in &self.readings {
             reading.note(transaction)?;
         }
-        for decline in &self.declines {
-            transaction.decline(decline)?;
+        for closing in &self.closings {
+            closing.note(transaction)?;
         }
         Ok(())
     }
@@ -92,12 +92,12 @@ impl Unrecorded {
             tracing::info!(
                 outcomes = self.outcomes.len(),
                 readings = self.readings.len(),
-                declines = self.declines.len(),
+                closings = self.closings.len(),
                 "the store is back and has what waited"
             );
             self.outcomes.clear();
             self.readings.clear();
-            self.declines.clear();
+            self.closings.clear();
         }
     }
 }

@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_runtime::effects::{
     Answer, DirectStore, EffectStore, Left, SnapshotStore, TakeOver, Work,
 };
-use windlass_runtime::store_thread::Reading;
+use windlass_runtime::store_thread::{Closing, Reading};
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
-    Decline, Hash, Outcome, Recorded, Reserve, Reserved, Saved, Snapshot, SqliteStore,
-    StoreUnavailable,
+    Hash, Outcome, Recorded, Reserve, Reserved, Saved, Snapshot, SqliteStore, StoreUnavailable,
 };
 use windlass_tool::id::SessionId;
 
@@ -48,8 +47,8 @@ impl EffectStore for Slow {
         self.store.note_reading(reading)
     }
 
-    fn decline(&self, decline: Decline) -> Answer<()> {
-        self.store.decline(decline)
+    fn close_question(&self, closing: Closing) -> Answer<()> {
+        self.store.close_question(closing)
     }
 }
 

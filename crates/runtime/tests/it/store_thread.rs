@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use windlass_runtime::store_thread::{
-    Pending, Reading, StoreHandle, StoreSettings, StoreThread, Surroundings,
+    Closing, Pending, Reading, StoreHandle, StoreSettings, StoreThread, Surroundings,
 };
 use windlass_store::{
     Decline, EffectState, GrantRefusal, MemoryStore, Outcome, OutcomeState, Proposal, Proposed,
@@ -314,7 +314,19 @@ fn what_was_read_while_the_disk_was_full_is_known_before_anything_is_reserved() 
 }
 
 #[test]
-fn what_was_declined_while_the_disk_was_full_is_known_before_anything_is_reserved() {
+fn what_was_declined_or_withdrawn_while_the_disk_was_full_is_known_before_anything_is_reserved() {
+    let of_user = |granted: &Reserve| {
+        Closing::Declined(Decline {
+            token_hash: [7; 32],
+            conversation_id: granted.conversation_id.clone(),
+            user_id: granted.user_id.clone(),
+        })
+    };
+    check_closing(of_user, GrantRefusal::Declined);
+    check_closing(|_| Closing::Withdrawn([7; 32]), GrantRefusal::Unknown);
+}
+
+fn check_closing(closing: impl Fn(&Reserve) -> Closing, refusal: GrantRefusal) {
     let bench = start(StoreSettings {
         retry: Duration::from_secs(3_600),
         ..StoreSettings::default()
@@ -341,15 +353,11 @@ fn what_was_declined_while_the_disk_was_full_is_known_before_anything_is_reserve
     let proposed = handle.ask(move |tables| tables.propose(&asked)).wait();
     assert!(matches!(proposed, Ok(Proposed::Stored(_))));
     bench.disk.is_full.store(true, Ordering::SeqCst);
-    let no = Decline {
-        token_hash: [7; 32],
-        conversation_id: granted.conversation_id.clone(),
-        user_id: granted.user_id.clone(),
-    };
-    assert_eq!(handle.decline(no).wait(), Err(full()));
+    let closed = handle.close_question(closing(&granted));
+    assert_eq!(closed.wait(), Err(full()));
     bench.disk.is_full.store(false, Ordering::SeqCst);
-    let declined = Reserved::Refused(ReserveRefusal::Grant(GrantRefusal::Declined));
-    assert_eq!(handle.reserve(granted).wait(), Ok(declined));
+    let refused = Reserved::Refused(ReserveRefusal::Grant(refusal));
+    assert_eq!(handle.reserve(granted).wait(), Ok(refused));
 }
 
 fn look(handle: &StoreHandle) -> Pending<Option<EffectState>> {

@@ -121,7 +121,7 @@ impl Session {
     /// A failed attempt is repeated where that is safe and worth while.
     fn settle_or_retry(&mut self, mut call: Box<Call>, judged: Judged, out: &mut Vec<Output>) {
         if let (Outcome::Failure(_), Some(done)) = (&judged.outcome, call.done_meanwhile()) {
-            return self.adopt(call, done, out);
+            return self.settle_as_done(call, &done, out);
         }
         let Some(delay) = self.delay_before_retry(&call, &judged) else {
             return self.settle(call, judged, out);
@@ -169,7 +169,7 @@ impl Session {
             return;
         };
         match call.done_meanwhile() {
-            Some(done) => self.adopt(call, done, out),
+            Some(done) => self.settle_as_done(call, &done, out),
             None => self.start(call, out),
         }
     }

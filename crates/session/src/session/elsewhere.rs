@@ -65,6 +65,10 @@ impl Session {
         match found {
             _ if answers.is_empty() => return,
             Ok(Some(question)) => match *question {
+                // What it is about may have been begun before, which the ledger alone says.
+                FoundQuestion::Open(_) if !self.unsettled.is_ledger_read => {
+                    return self.cannot_tell(answers, out);
+                }
                 FoundQuestion::Open(question) => {
                     let is_no = answers.first().is_some_and(|(_, approved)| !approved);
                     self.take_up_found(question, is_no, out);

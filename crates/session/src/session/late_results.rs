@@ -100,8 +100,10 @@ impl Session {
         // A delivery that came again has been answered again; what it brought is not to be told twice.
         unconfirmed.retain(|answer| answer.late.slot.key != late.slot.key);
         if late.settled.effect_id.is_some() {
-            // What is known of an effect now stands for what was said of it before.
-            unconfirmed.retain(|answer| !answer.late.is_like(&late.slot));
+            // What is known of an effect now stands for what was said of it before. Of answers that wait for others, one may go
+            // out and the other not.
+            unconfirmed
+                .retain(|answer| answer.heard_from.is_none() || !answer.late.is_like(&late.slot));
         }
         if unconfirmed.len() >= self.config.limits.open_calls_max.max(1) {
             // Refusals make room for what was done.

@@ -167,22 +167,18 @@ impl Session {
         self.deliveries.remember_effect(fingerprint, effect);
     }
 
-    /// The answer that the effect had before is the answer of this call, too. What it asked of the session was done then.
-    pub(super) fn adopt(
+    fn adopt(&mut self, call: Box<Call>, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
+        self.conclude(call, adopted(&response), out);
+    }
+
+    /// A run has failed of an effect that an earlier one proved to have done meanwhile.
+    pub(super) fn settle_as_done(
         &mut self,
         call: Box<Call>,
-        response: Arc<ToolResponse>,
+        done: &ToolResponse,
         out: &mut Vec<Output>,
     ) {
-        let mut response = (*response).clone();
-        response.meta.idempotent_cache_hit = true;
-        response.intents.clear();
-        let concluded = Concluded {
-            response: Arc::new(response),
-            scheduling: None,
-            problem: None,
-        };
-        self.conclude(call, concluded, out);
+        self.record_outcome(call, adopted(done), out);
     }
 
     /// An earlier run of the effect has proved to have done it while the store was asked for another: there is nothing left to do,
@@ -440,6 +436,18 @@ impl Session {
                 answer_reached_model: false,
             };
         }
+    }
+}
+
+/// The answer that the effect had before is the answer of another call, too. What it asked of the session was done then.
+fn adopted(response: &ToolResponse) -> Concluded {
+    let mut response = response.clone();
+    response.meta.idempotent_cache_hit = true;
+    response.intents.clear();
+    Concluded {
+        response: Arc::new(response),
+        scheduling: None,
+        problem: None,
     }
 }
 
