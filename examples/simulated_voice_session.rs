@@ -18,7 +18,7 @@ use windlass_provider::gemini_live::{
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{
-    AdmittedCall, Input, Output, RateDecision, Remembered, Reservation, ReservationError,
+    AdmittedCall, Begun, Input, Output, RateDecision, Remembered, Reservation, ReservationError,
     ReservationRefusal, ReserveRequest,
 };
 use windlass_session::limits::Limits;
@@ -197,7 +197,7 @@ impl<'a> Conversation<'a> {
         let minted = EffectId::new(format!("effect-{}", self.effects));
         self.inputs.push_back(Input::Reserved(Reservation {
             call: request.call,
-            outcome: Ok(request.effect_id.unwrap_or(minted)),
+            outcome: Ok(Begun::first(request.effect_id.unwrap_or(minted))),
         }));
     }
 

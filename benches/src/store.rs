@@ -166,7 +166,7 @@ fn reserve_all(folder: &Path) -> Result<Vec<f64>, String> {
             let mut durations = Vec::new();
             for (number, due, pending) in receiver {
                 match pending.wait() {
-                    Ok(Reserved::Reserved) => {}
+                    Ok(Reserved::Reserved | Reserved::ReservedAgain) => {}
                     Ok(Reserved::Refused(refusal)) => return Err(format!("{refusal:?}")),
                     Err(error) => return Err(error.to_string()),
                 }

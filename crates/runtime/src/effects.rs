@@ -17,8 +17,8 @@ pub(crate) use snapshots::known_question;
 pub use snapshots::{Left, SnapshotStore, TakeOver};
 use std::sync::Arc;
 use windlass_session::io::{
-    Input, LedgerEntry, OutcomeRecord, OutcomeState, Remembered, Reservation, ReservationError,
-    ReservationRefusal, ReserveRequest, Spared, Wish,
+    Begun, Input, LedgerEntry, OutcomeRecord, OutcomeState, Remembered, Reservation,
+    ReservationError, ReservationRefusal, ReserveRequest, Spared, Wish,
 };
 use windlass_session::under_way::UnderWay;
 use windlass_store::{
@@ -288,7 +288,11 @@ pub(crate) fn reserved(
     answer: Result<Reserved, StoreUnavailable>,
 ) -> Reservation {
     let outcome = match answer {
-        Ok(Reserved::Reserved) => Ok(effect_id),
+        Ok(Reserved::Reserved) => Ok(Begun::first(effect_id)),
+        Ok(Reserved::ReservedAgain) => Ok(Begun {
+            effect_id,
+            may_be_done: true,
+        }),
         Ok(Reserved::Refused(refusal)) => Err(refused(refusal)),
         Err(error) => Err(ReservationRefusal::Unavailable(unavailable(&error))),
     };

@@ -26,6 +26,8 @@ pub(crate) struct Call {
     pub(crate) kept_effect: Option<EffectId>,
     /// The effect that is reserved for it.
     pub(crate) effect_id: Option<EffectId>,
+    /// That was begun before, and nobody knows how that ended.
+    pub(crate) may_be_done: bool,
     /// The consent that it runs with.
     pub(crate) grant: Option<TokenHash>,
     /// An earlier wish of the same kind that may have, or has, happened.
@@ -109,6 +111,7 @@ impl Call {
             fingerprint: None,
             kept_effect: None,
             effect_id: None,
+            may_be_done: false,
             grant: None,
             earlier: None,
             concluded: None,
@@ -177,8 +180,7 @@ impl Call {
 
     /// It has certainly failed, and nobody knows whether an earlier run of the same effect has, too.
     pub(crate) fn leaves_doubt(&self, response: &ToolResponse) -> bool {
-        let follows_unknown = self.earlier.as_deref().is_some_and(Earlier::is_unknown);
-        follows_unknown && state_of(response) == OutcomeState::Failed
+        self.may_be_done && state_of(response) == OutcomeState::Failed
     }
 
     /// What came of its effect, where an earlier run proved to have done it while this one was under way.

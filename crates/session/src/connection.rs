@@ -153,7 +153,13 @@ impl Late {
     /// Whether a model that is told this has nothing to learn from the other. Of several calls that one run answers, the model
     /// may hear on one connection what another did not carry.
     pub(crate) fn stands_for(&self, other: &Self) -> bool {
-        let is_same = other.is_like(&self.slot) || other.is_of_effect(&self.settled);
+        let is_same = match (&self.settled.effect_id, &other.settled.effect_id) {
+            // The same may have been wished twice, and done twice.
+            (Some(own), Some(others)) => own == others,
+            (Some(_), None) | (None, Some(_)) | (None, None) => {
+                other.slot.generation < self.slot.generation && other.is_like(&self.slot)
+            }
+        };
         (is_same && self.answers_whoever_asked()) || other.is_of(&self.settled.response)
     }
 

@@ -233,7 +233,25 @@ pub struct Proposed {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reservation {
     pub call: CallNumber,
-    pub outcome: Result<EffectId, ReservationRefusal>,
+    pub outcome: Result<Begun, ReservationRefusal>,
+}
+
+/// An effect that may start now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    pub effect_id: EffectId,
+    /// It was begun before, and nobody knows how that ended: a failure now does not say that it has not happened.
+    pub may_be_done: bool,
+}
+
+impl Begun {
+    /// An effect that has certainly not happened yet.
+    pub fn first(effect_id: EffectId) -> Self {
+        Self {
+            effect_id,
+            may_be_done: false,
+        }
+    }
 }
 
 /// Why an effect may not start.

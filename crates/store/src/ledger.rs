@@ -73,7 +73,18 @@ pub struct Reserve {
 pub enum Reserved {
     /// Durable once the transaction is.
     Reserved,
+    /// The same of an effect that was begun before, and of which nobody knows how that ended.
+    ReservedAgain,
     Refused(ReserveRefusal),
+}
+
+impl Reserved {
+    pub fn may_start(&self) -> bool {
+        match self {
+            Self::Reserved | Self::ReservedAgain => true,
+            Self::Refused(_) => false,
+        }
+    }
 }
 
 /// Why an effect may not start.
@@ -283,6 +294,7 @@ pub(crate) fn decide(request: &Reserve, found: Found, effects_max: usize) -> Res
         return refused(ReserveRefusal::Open(Box::new(open)));
     }
     let is_granted = request.grant.is_some();
+    let mut verdict = Reserved::Reserved;
     match found.same_effect {
         None if found.effects >= effects_max => return refused(ReserveRefusal::Full),
         None => {}
@@ -290,7 +302,9 @@ pub(crate) fn decide(request: &Reserve, found: Found, effects_max: usize) -> Res
             EffectState::Failed => {}
             // Nobody is at it any more: whoever is, the process that reserves knows. Its process was killed, and how it ended
             // is as little known as of an effect that is recorded so.
-            EffectState::Unknown | EffectState::Reserved if is_granted => {}
+            EffectState::Unknown | EffectState::Reserved if is_granted => {
+                verdict = Reserved::ReservedAgain;
+            }
             EffectState::Unknown | EffectState::Reserved => {
                 return refused(ReserveRefusal::Open(Box::new(effect)));
             }
@@ -300,7 +314,7 @@ pub(crate) fn decide(request: &Reserve, found: Found, effects_max: usize) -> Res
     if found.is_read {
         return refused(ReserveRefusal::Read);
     }
-    Reserved::Reserved
+    verdict
 }
 
 /// Whether an outcome may follow a state: a definite one stays for good.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::EndReason;
 use windlass_session::io::{
-    ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, Output, Proposed,
-    RateCharge, RateDecision, Remembered, ReservationError, ReservationRefusal, ReserveRequest,
-    Spared, TokenHash,
+    Begun, ConfirmationRequest, EffectLookup, Input, LOOKUP_ATTEMPT, OutcomeRecord, Output,
+    Proposed, RateCharge, RateDecision, Remembered, ReservationError, ReservationRefusal,
+    ReserveRequest, Spared, TokenHash,
 };
 use windlass_session::model::LostReason;
 use windlass_store::{
@@ -395,7 +395,7 @@ impl World {
                 }
                 Err(self.refusal(refusal))
             }
-            Ok(Reserved::Reserved) => {
+            Ok(reserved @ (Reserved::Reserved | Reserved::ReservedAgain)) => {
                 let is_after_anothers_reading = self.another_has_read(index);
                 let lane = &mut self.lanes[index];
                 lane.claims.insert(effect_id.clone(), claim);
@@ -407,7 +407,10 @@ impl World {
                     is_after_anothers_reading,
                 });
                 self.its_own_unexpired_grant_used_once(index, &request, &effect_id);
-                Ok(effect_id)
+                Ok(Begun {
+                    effect_id,
+                    may_be_done: reserved == Reserved::ReservedAgain,
+                })
             }
         };
         let reservation = windlass_session::io::Reservation { call, outcome };

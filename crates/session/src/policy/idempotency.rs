@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, UserId};
 use windlass_tool::json;
 use windlass_tool::registry::Tool;
@@ -227,17 +228,18 @@ impl Deliveries {
             .collect()
     }
 
-    /// What is known of how an effect ended.
+    /// How an effect ended, where that is known.
     pub(crate) fn end_of(&self, effect_id: &EffectId) -> Option<Arc<ToolResponse>> {
         let mut effects = self.effects.iter().map(|(_, effect)| effect);
         let effect = effects.find(|effect| effect.effect_id.as_ref() == Some(effect_id))?;
-        match &effect.state {
+        let end = match &effect.state {
             EffectState::Settled { settled, .. } => Some(settled.response.clone()),
             EffectState::Open(_)
             | EffectState::Asked(_)
             | EffectState::Failed
             | EffectState::Declined { .. } => None,
-        }
+        };
+        end.filter(|end| end.error_type() != Some(ErrorType::OutcomeUnknown))
     }
 
     /// Whether the model has an answer that says this of the effect, which it may just have been told.

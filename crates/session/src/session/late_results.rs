@@ -68,6 +68,7 @@ impl Session {
                 self.deliveries.note_reach(effect_id, false);
                 self.unsettled.forget_telling(effect_id);
             }
+            // One that waited for others of its message has not taken the place of any yet.
             self.connection.late.retain(|older| !late.stands_for(older));
             self.keep_late(&late.slot, &late.settled, late.scheduling, out);
         }

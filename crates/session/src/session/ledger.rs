@@ -4,11 +4,11 @@
 use super::Session;
 use super::call_input::failure;
 use super::unsettled::{Started, Unsettled};
-use crate::calls::{Call, Concluded, Earlier, Phase};
+use crate::calls::{Call, Concluded, Phase};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
 use crate::io::{
-    LedgerEntry, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
+    Begun, LedgerEntry, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
 };
 use crate::policy::{
     DeliveryState, Effect, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
@@ -30,7 +30,10 @@ impl Session {
         };
         self.deadlines.clear(Deadline::Store(number));
         match reservation.outcome {
-            Ok(effect_id) => {
+            Ok(Begun {
+                effect_id,
+                may_be_done,
+            }) => {
                 if let Some(effect) = call
                     .fingerprint
                     .and_then(|print| self.deliveries.effect(&print))
@@ -50,6 +53,7 @@ impl Session {
                 self.connection.outdate(&effect_id);
                 self.notices.outdate(&effect_id);
                 call.effect_id = Some(effect_id);
+                call.may_be_done = may_be_done;
                 if !call.is_taken_back {
                     self.start(call, out);
                 } else {
@@ -63,17 +67,16 @@ impl Session {
     /// The store's answer came too late for its call, which has been answered: nothing will run under it.
     fn on_reserved_late(&mut self, reservation: Reservation, out: &mut Vec<Output>) {
         let number = reservation.call;
-        let was_first = self.unsettled.take_given_up(number);
-        let Ok(effect_id) = reservation.outcome else {
+        let Ok(begun) = reservation.outcome else {
             return;
         };
         // What nobody knows of an effect that is begun once more, that run will tell.
-        if was_first || !self.calls.are_at(&effect_id) {
+        if !begun.may_be_done || !self.calls.are_at(&begun.effect_id) {
             out.push(Output::RecordOutcome(OutcomeRecord {
-                effect_id,
-                state: match was_first {
-                    true => OutcomeState::Failed,
-                    false => OutcomeState::Unknown,
+                effect_id: begun.effect_id,
+                state: match begun.may_be_done {
+                    true => OutcomeState::Unknown,
+                    false => OutcomeState::Failed,
                 },
                 response: None,
             }));
@@ -310,7 +313,6 @@ impl Session {
                 match phase {
                     Phase::Proposing => self.close_replaced(&call, out),
                     Phase::Remembering => self.give_up_reading(),
-                    Phase::Reserving => self.unsettled.give_up(&call),
                     _ => {}
                 }
                 self.refuse_without_store(call, out);
@@ -335,7 +337,7 @@ impl Session {
             turn: call.turn(),
             fingerprint: call.fingerprint,
             effect_id,
-            is_one_of_several: call.earlier.as_deref().is_some_and(Earlier::is_unknown),
+            is_one_of_several: call.may_be_done,
         });
     }
 
@@ -369,13 +371,7 @@ impl Session {
             OutcomeState::Unknown => false,
         };
         if is_certain {
-            let (fingerprint, run) = (late.fingerprint, self.run_of(&late));
             self.settle_effect(late, response, out);
-            let effect = fingerprint.and_then(|fingerprint| self.deliveries.effect(&fingerprint));
-            if let (Some(effect), Some(number)) = (effect, run) {
-                let known = std::mem::replace(&mut effect.state, EffectState::Open(number));
-                self.calls.note_known(number, known);
-            }
         }
     }
 
@@ -397,6 +393,7 @@ impl Session {
         response: Arc<ToolResponse>,
         out: &mut Vec<Output>,
     ) {
+        let run = self.run_of(&known);
         self.connection.outdate(&known.effect_id);
         self.notices.outdate(&known.effect_id);
         let state = state_of(&response);
@@ -435,6 +432,10 @@ impl Session {
                 },
                 answer_reached_model: false,
             };
+        }
+        if let Some(number) = run {
+            let state = std::mem::replace(&mut effect.state, EffectState::Open(number));
+            self.calls.note_known(number, state);
         }
     }
 }

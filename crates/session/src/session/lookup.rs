@@ -11,7 +11,7 @@ use crate::policy::{Effect, EffectState, Settled, judge};
 use std::sync::Arc;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::Finding;
+use windlass_tool::handler::{Finding, Success};
 use windlass_tool::id::{CallNumber, CallRef};
 
 impl Session {
@@ -26,6 +26,12 @@ impl Session {
             return;
         };
         self.deadlines.clear(Deadline::Lookup(number));
+        if let Some(other) = self.run_beside(&call) {
+            if let Finding::Happened(success) = finding {
+                self.settle_as_found(&call, *success, out);
+            }
+            return self.join_run(*call, other, out);
+        }
         let ran_meanwhile = call
             .earlier
             .as_ref()
@@ -36,23 +42,7 @@ impl Session {
             // It has not happened yet, which says nothing while an attempt may still do it.
             Finding::NotHappened if runs_still || ran_meanwhile => self.stay_unknown(call, out),
             Finding::Happened(success) => {
-                let judged = judge(
-                    call.tool(),
-                    Ok(*success),
-                    self.config.limits.result_characters_max,
-                );
-                let response = self.concluded(&call, judged).response;
-                if let Some(effect_id) = call.kept_effect.clone() {
-                    let known = Started {
-                        attempt: call.call_ref(),
-                        tool: call.tool().clone(),
-                        turn: call.turn(),
-                        fingerprint: call.fingerprint,
-                        effect_id,
-                        is_one_of_several: false,
-                    };
-                    self.settle_effect(known, response, out);
-                }
+                self.settle_as_found(&call, *success, out);
                 self.answer_repeat(call, out);
             }
             Finding::NotHappened => {
@@ -76,6 +66,45 @@ impl Session {
         }
     }
 
+    /// The handler knows that the effect has happened.
+    fn settle_as_found(&mut self, call: &Call, success: Success, out: &mut Vec<Output>) {
+        let characters_max = self.config.limits.result_characters_max;
+        let judged = judge(call.tool(), Ok(success), characters_max);
+        let response = self.concluded(call, judged).response;
+        if let Some(effect_id) = call.kept_effect.clone() {
+            let known = Started {
+                attempt: call.call_ref(),
+                tool: call.tool().clone(),
+                turn: call.turn(),
+                fingerprint: call.fingerprint,
+                effect_id,
+                is_one_of_several: false,
+            };
+            self.settle_effect(known, response, out);
+        }
+    }
+
+    /// The call that the user has approved while this one asked what had become of the same effect: whatever was found, it was
+    /// found before that.
+    fn run_beside(&mut self, call: &Call) -> Option<CallNumber> {
+        let effect = self.deliveries.effect(&call.fingerprint?)?;
+        let EffectState::Open(other) = effect.state else {
+            return None;
+        };
+        (other != call.number() && self.calls.get_mut(other).is_some()).then_some(other)
+    }
+
+    fn join_run(&mut self, call: Call, other: CallNumber, out: &mut Vec<Output>) {
+        let (key, number) = (call.delivered().key.clone(), call.number());
+        let batch = call.delivered().batch;
+        self.deliveries.forget_open(&key, number);
+        self.attach(other, call.slot(), DuplicateRule::SameEffectRunning, out);
+        for (slot, rule) in call.attached {
+            self.attach(other, slot, rule, out);
+        }
+        self.reserve_next(batch, out);
+    }
+
     /// Another session of the conversation is at the effect, or has settled it.
     pub(super) fn on_lookup_spared(
         &mut self,
@@ -87,6 +116,9 @@ impl Session {
             return;
         };
         self.deadlines.clear(Deadline::Lookup(number));
+        if let Some(other) = self.run_beside(&call) {
+            return self.join_run(*call, other, out);
+        }
         let entry = match reason {
             Spared::UnderWay => return self.stay_under_way(call, out),
             Spared::Settled(entry) => entry,

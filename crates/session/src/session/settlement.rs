@@ -2,7 +2,7 @@
 //! end here too, so that every call ends in exactly one recorded response.
 
 use super::Session;
-use crate::calls::{Call, Concluded};
+use crate::calls::{Call, Concluded, Earlier};
 use crate::client::{Citation, Image};
 use crate::event::{CallRecord, LatencyLimit, SessionEvent};
 use crate::facts::Slot;
@@ -198,6 +198,9 @@ impl Session {
         let Some(fingerprint) = &call.fingerprint else {
             return;
         };
+        if call.leaves_doubt(&settled.response) {
+            return self.remember_doubt(call, *fingerprint);
+        }
         if call.started.is_none() {
             // It never began, so what was known of an earlier wish holds.
             return match &call.effect_id {
@@ -206,9 +209,6 @@ impl Session {
                 }
                 Some(_) | None => self.restore_effect(call),
             };
-        }
-        if call.leaves_doubt(&settled.response) {
-            return self.restore_effect(call);
         }
         if !settled.is_outcome {
             return match &call.effect_id {
@@ -224,6 +224,30 @@ impl Session {
                 answer_reached_model,
             };
         }
+    }
+
+    /// Nothing came of this try, and nobody knows what had come of an earlier one.
+    fn remember_doubt(&mut self, call: &Call, fingerprint: [u8; 32]) {
+        if call.earlier.as_deref().is_some_and(Earlier::is_unknown) {
+            return self.restore_effect(call);
+        }
+        let settled = Settled {
+            response: self.lost_answer(&call.tool().id),
+            turn: call.turn(),
+            quoted: call.tool().reach == Reach::External,
+            is_outcome: true,
+            answered_on: None,
+            effect_id: call.effect_id.clone(),
+        };
+        let effect = Effect {
+            effect_id: call.effect_id.clone(),
+            wish: self.turns.wish(),
+            state: EffectState::Settled {
+                settled,
+                answer_reached_model: true,
+            },
+        };
+        self.deliveries.remember_effect(fingerprint, effect);
     }
 
     /// The same wish may try again under the same id.

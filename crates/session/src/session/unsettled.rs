@@ -1,6 +1,5 @@
 //! What a session knows of effects whose last word is not said or not stored. Knows no call's way through the gates.
 
-use crate::calls::{Call, Earlier};
 use crate::io::{LedgerEntry, OutcomeRecord, Output};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,14 +8,9 @@ use windlass_tool::registry::Tool;
 
 /// Attempts whose late result is waited for; the oldest make room, and stay unknown.
 const LATE_MAX: usize = 32;
-/// Reservations that are remembered although nobody waits for them any more. Each has its answer from the store sooner or later.
-const GIVEN_UP_MAX: usize = 32;
-
 /// Effects of which the last word is not said or not stored.
 #[derive(Debug, Default)]
 pub(super) struct Unsettled {
-    /// Calls for which the store took too long to reserve anything, and whose effect no earlier call may have begun.
-    given_up: VecDeque<CallNumber>,
     /// Outcomes that could not be stored. As long as there is one, no change starts.
     pub(super) unrecorded: Vec<OutcomeRecord>,
     /// How many of them the store has been told once more and has not answered.
@@ -64,24 +58,6 @@ impl Unsettled {
             self.late.pop_front();
         }
         self.late.push_back(started);
-    }
-
-    /// Nobody waits any more for what the store says of this call's reservation.
-    pub(super) fn give_up(&mut self, call: &Call) {
-        if call.earlier.as_deref().is_some_and(Earlier::is_unknown) {
-            return;
-        }
-        if self.given_up.len() >= GIVEN_UP_MAX {
-            self.given_up.pop_front();
-        }
-        self.given_up.push_back(call.number());
-    }
-
-    /// Whether that reservation, which came too late, was the first of its effect for all that is known.
-    pub(super) fn take_given_up(&mut self, number: CallNumber) -> bool {
-        let before = self.given_up.len();
-        self.given_up.retain(|given_up| *given_up != number);
-        self.given_up.len() < before
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
-    Input, LedgerEntry, OutcomeState, Proposed, RateDecision, Remembered, Reservation,
+    Begun, Input, LedgerEntry, OutcomeState, Proposed, RateDecision, Remembered, Reservation,
     ReservationError, ReservationRefusal, Wish,
 };
 use windlass_session::model::{
@@ -193,7 +193,7 @@ fn what_the_store_and_the_limits_answer_comes_back() {
     let outcomes = refusals
         .into_iter()
         .map(Err)
-        .chain([Ok(EffectId::new("e-1"))]);
+        .chain([Ok(Begun::first(EffectId::new("e-1")))]);
     let reserved = outcomes.map(|outcome| {
         Input::Reserved(Reservation {
             call: CallNumber(1),

@@ -347,8 +347,8 @@ fn an_approval_that_the_store_took_too_late_is_asked_for_anew() {
             client: confirm call-2 "Pay 10"
             > confirm token-2
             call-2 Approved
-            reserve call-2 pay as effect-2 with token-2
-            start call-2 pay (effect-2) {"text":"10"}
+            reserve call-2 pay as effect-1 with token-2
+            start call-2 pay (effect-1) {"text":"10"}
         "#]],
     );
 }

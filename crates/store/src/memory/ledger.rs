@@ -36,7 +36,7 @@ impl Ledger for Tables {
         };
         let outdates_questions = request.outdates_questions(found.same_effect.as_ref());
         let verdict = decide(request, found, self.limits.effects_max);
-        if verdict == Reserved::Reserved {
+        if verdict.may_start() {
             if outdates_questions {
                 self.grants.retain(|_, grant| !request.outdates(grant));
             }

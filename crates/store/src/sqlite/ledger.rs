@@ -38,7 +38,7 @@ impl Ledger for Tables<'_> {
             };
             let outdates_questions = request.outdates_questions(found.same_effect.as_ref());
             let verdict = decide(request, found, limits.effects_max);
-            if verdict == Reserved::Reserved {
+            if verdict.may_start() {
                 if outdates_questions {
                     grants::close_outdated(connection, request)?;
                 }

@@ -61,11 +61,10 @@ impl World {
 
     /// The ledger is told what came of an effect, also what a lookup found or what came late.
     pub(crate) fn note_recorded(&mut self, index: usize, record: &OutcomeRecord) {
-        if let Some(response) = &record.response {
-            let tag = tag_of_response(response.expose());
-            let heard = &mut self.lanes[index].watch.heard;
-            heard.note_effect(&record.effect_id, tag);
-        }
+        let response = record.response.as_ref();
+        let tag = response.and_then(|response| tag_of_response(response.expose()));
+        let heard = &mut self.lanes[index].watch.heard;
+        heard.note_effect(&record.effect_id, tag);
     }
 
     /// A call has its outcome: where its connection is gone, the model is owed it.

@@ -1,14 +1,16 @@
 //! What a store would keep of one conversation, and the session that takes the place of another. What a script brings of
 //! earlier sessions is not in these books.
 
-use std::collections::BTreeMap;
-use windlass_session::io::{LedgerEntry, OutcomeState, Output, TokenHash};
+use std::collections::{BTreeMap, BTreeSet};
+use windlass_session::io::{Begun, Input, LedgerEntry, OutcomeState, Output, TokenHash};
 use windlass_session::snapshot::{KnownQuestion, QuestionState, Restored, Snapshot};
 use windlass_tool::id::{CallNumber, EffectId};
 
 #[derive(Default)]
 pub(super) struct Books {
     effects: BTreeMap<EffectId, LedgerEntry>,
+    /// Effects of earlier sessions of which nobody knows how they ended.
+    doubtful: BTreeSet<EffectId>,
     questions: BTreeMap<TokenHash, KnownQuestion>,
     /// What the store is being asked to reserve, with the token that is used up by it.
     reserving: Option<(LedgerEntry, Option<TokenHash>)>,
@@ -77,8 +79,23 @@ impl Books {
         }
     }
 
+    /// What a session is told of earlier ones.
+    pub(super) fn hear(&mut self, input: &Input) {
+        if let Input::Ledger(Ok(remembered)) = input {
+            let effects = remembered.effects.iter();
+            let doubtful = effects.filter(|effect| effect.state == OutcomeState::Unknown);
+            let ids = doubtful.map(|effect| effect.effect_id.clone());
+            self.doubtful.extend(ids);
+        }
+    }
+
     /// The effect that was just asked to be reserved gets its id.
-    pub(super) fn reserved(&mut self, effect_id: &EffectId) {
+    pub(super) fn reserved(&mut self, effect_id: &EffectId) -> Begun {
+        let known = self.effects.get(effect_id);
+        let may_be_done = match known {
+            Some(known) => known.state == OutcomeState::Unknown,
+            None => self.doubtful.contains(effect_id),
+        };
         let (entry, grant) = self.reserving.take().unwrap();
         if let Some(token) = grant {
             self.answer(&token, QuestionState::Consumed);
@@ -88,7 +105,11 @@ impl Books {
             effect_id: effect_id.clone(),
             ..entry
         };
-        self.effects.insert(effect_id, entry);
+        self.effects.insert(effect_id.clone(), entry);
+        Begun {
+            effect_id,
+            may_be_done,
+        }
     }
 
     pub(super) fn proposed(

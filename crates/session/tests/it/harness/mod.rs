@@ -233,6 +233,7 @@ impl Bench {
             let mut outputs = Vec::new();
             let input = inputs.remove(0);
             let is_typed = brings_words(&input);
+            self.books.hear(&input);
             self.session.handle(self.now, input, &mut outputs);
             text.push_str(&render_all(&outputs));
             let is_news = is_typed || outputs.iter().any(is_worth_saving);
@@ -280,9 +281,7 @@ impl Bench {
             Output::Reserve(_) if self.store_is_slow => None,
             Output::Reserve(request) => {
                 let outcome = self.mint(request.effect_id.as_ref());
-                if let Ok(effect_id) = &outcome {
-                    self.books.reserved(effect_id);
-                }
+                let outcome = outcome.map(|effect_id| self.books.reserved(&effect_id));
                 Some(Input::Reserved(Reservation {
                     call: request.call,
                     outcome: outcome.map_err(ReservationRefusal::Unavailable),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
-    AnsweredQuestion, Continued, FoundQuestion, Input, LedgerEntry, OpenQuestion, OutcomeState,
-    Remembered, Reservation, Spared, Wish,
+    AnsweredQuestion, Begun, Continued, FoundQuestion, Input, LedgerEntry, OpenQuestion,
+    OutcomeState, Remembered, Reservation, Spared, Wish,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
@@ -137,9 +137,13 @@ fn parse_other(word: &str, rest: &str) -> Input {
         }),
         "reserved" => {
             let (call, effect_id) = rest.split_once(' ').unwrap();
+            let again = effect_id.strip_suffix(" again");
             Input::Reserved(Reservation {
                 call: CallNumber(call.parse().unwrap()),
-                outcome: Ok(EffectId::new(effect_id)),
+                outcome: Ok(Begun {
+                    effect_id: EffectId::new(again.unwrap_or(effect_id)),
+                    may_be_done: again.is_some(),
+                }),
             })
         }
         "recorded" => {

@@ -111,7 +111,7 @@ fn a_grant_lets_an_unknown_effect_run_again_and_no_done_one() {
             ..reserve("first", "wish", 2_000)
         };
         ask(store, |tables| tables.propose(&warned("same", &same)));
-        assert_eq!(try_reserve(store, &same), Reserved::Reserved);
+        assert_eq!(try_reserve(store, &same), Reserved::ReservedAgain);
         record(store, "first", OutcomeState::Succeeded);
         let done = Reserve {
             grant: Some(hash("done")),
@@ -176,7 +176,7 @@ fn a_question_that_was_asked_before_another_try_counts_for_nothing_after_it() {
         ask_user("text");
         assert_eq!(
             try_reserve(store, &granted("voice", 3_000)),
-            Reserved::Reserved
+            Reserved::ReservedAgain
         );
         // How it ended is as little known as before, and the user was not asked about this try.
         record(store, "effect", OutcomeState::Unknown);
@@ -221,7 +221,7 @@ fn what_a_killed_process_had_reserved_begins_again_with_a_grant_alone() {
             ..plain
         };
         ask(store, |tables| tables.propose(&warned("again", &granted)));
-        assert_eq!(try_reserve(store, &granted), Reserved::Reserved);
+        assert_eq!(try_reserve(store, &granted), Reserved::ReservedAgain);
         let used = ("consumed", Some(EffectState::Reserved));
         assert_eq!(refusal(try_reserve(store, &granted)), used);
     });

@@ -28,6 +28,7 @@ pub(super) fn refusal(reserved: Reserved) -> (&'static str, Option<EffectState>)
     let state = |effect: &Effect| Some(effect.state);
     match reserved {
         Reserved::Reserved => ("reserved", None),
+        Reserved::ReservedAgain => ("reserved again", None),
         Reserved::Refused(ReserveRefusal::Open(effect)) => ("open", state(&effect)),
         Reserved::Refused(ReserveRefusal::Done(effect)) => ("done", state(&effect)),
         Reserved::Refused(ReserveRefusal::Full) => ("full", None),
