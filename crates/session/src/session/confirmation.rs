@@ -275,6 +275,10 @@ impl Session {
             .fingerprint
             .and_then(|fingerprint| self.deliveries.effect(&fingerprint))
         {
+            let is_its = effect.effect_id == call.kept_effect;
+            if let Some(done) = effect.state.done().filter(|_| is_its) {
+                return self.adopt(call, done, out);
+            }
             effect.state = EffectState::Open(number);
         }
         match self.check_again(&call) {

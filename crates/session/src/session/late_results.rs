@@ -110,8 +110,13 @@ impl Session {
             // Refusals make room for what was done.
             let mut known = unconfirmed.iter();
             let refusal = known.position(|answer| !answer.late.settled.is_outcome);
-            unconfirmed.remove(refusal.unwrap_or(0));
+            let forgotten = unconfirmed.remove(refusal.unwrap_or(0));
+            // Nobody will know any more when it goes out.
+            if forgotten.heard_from.is_none() {
+                self.supersede(&forgotten.late);
+            }
         }
+        let unconfirmed = &mut self.connection.unconfirmed;
         unconfirmed.push(Unconfirmed { late, heard_from });
     }
 

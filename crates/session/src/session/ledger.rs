@@ -170,7 +170,12 @@ impl Session {
         self.deliveries.remember_effect(fingerprint, effect);
     }
 
-    fn adopt(&mut self, call: Box<Call>, response: Arc<ToolResponse>, out: &mut Vec<Output>) {
+    pub(super) fn adopt(
+        &mut self,
+        call: Box<Call>,
+        response: Arc<ToolResponse>,
+        out: &mut Vec<Output>,
+    ) {
         self.conclude(call, adopted(&response), out);
     }
 
