@@ -10,7 +10,6 @@ use lru::LruCache;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::kind::Scheduling;
 
@@ -136,10 +135,6 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    pub(crate) fn is_of(&self, response: &Arc<ToolResponse>) -> bool {
-        Arc::ptr_eq(&self.settled.response, response)
-    }
-
     /// Whether both say what became of one effect.
     pub(crate) fn is_of_effect(&self, settled: &Settled) -> bool {
         settled.effect_id.is_some() && self.settled.effect_id == settled.effect_id
@@ -147,7 +142,7 @@ impl Late {
 
     /// Whether it is what came of the call, so that nobody who asked for the same is owed more.
     pub(crate) fn answers_whoever_asked(&self) -> bool {
-        self.settled.is_outcome || self.settled.response.meta.idempotent_cache_hit
+        self.settled.is_outcome || self.settled.repeats.is_some()
     }
 
     /// Whether a model that is told this has nothing to learn from the other. Of several calls that one run answers, the model
@@ -160,7 +155,7 @@ impl Late {
                 other.slot.generation < self.slot.generation && other.is_like(&self.slot)
             }
         };
-        (is_same && self.answers_whoever_asked()) || other.is_of(&self.settled.response)
+        (is_same && self.answers_whoever_asked()) || self.settled.is_of_one_run(&other.settled)
     }
 
     /// Whether this call asks for the same thing.

@@ -89,9 +89,20 @@ pub(crate) struct Settled {
     pub(crate) answered_on: Option<u64>,
     /// The effect whose outcome this is.
     pub(crate) effect_id: Option<EffectId>,
+    /// The answer as it was recorded, where this one says that it is from the record.
+    pub(crate) repeats: Option<Arc<ToolResponse>>,
 }
 
 impl Settled {
+    /// Whether both are the end of one run.
+    pub(crate) fn is_of_one_run(&self, other: &Self) -> bool {
+        let recorded = |settled: &Self| {
+            let recorded = settled.repeats.as_ref().unwrap_or(&settled.response);
+            Arc::as_ptr(recorded)
+        };
+        std::ptr::eq(recorded(self), recorded(other))
+    }
+
     /// Whether it tells of the effect what this state does.
     pub(crate) fn says_the_same(&self, effect_id: &EffectId, state: &EffectState) -> bool {
         let EffectState::Settled { settled, .. } = state else {

@@ -383,6 +383,7 @@ impl Session {
             is_outcome: false,
             answered_on: None,
             effect_id: None,
+            repeats: None,
         };
         let effect = Effect {
             effect_id: None,

@@ -205,6 +205,7 @@ impl Session {
             is_outcome: false,
             answered_on: None,
             effect_id: None,
+            repeats: None,
         }
     }
 }

@@ -71,6 +71,7 @@ impl Session {
             is_outcome: false,
             answered_on: Some(slot.generation),
             effect_id: None,
+            repeats: None,
         };
         let state = DeliveryState::Settled(settled.clone());
         self.deliveries.remember(slot.clone(), state);
@@ -225,6 +226,7 @@ impl Session {
         let replayed = Settled {
             response: Arc::new(response),
             answered_on: Some(slot.generation),
+            repeats: Some(settled.response.clone()),
             ..settled.clone()
         };
         let recorded = Settled {

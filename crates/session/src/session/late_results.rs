@@ -32,7 +32,7 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         let late = &mut self.connection.late;
-        let is_kept = late.iter().any(|late| late.is_of(&settled.response));
+        let is_kept = late.iter().any(|late| late.settled.is_of_one_run(settled));
         let is_lost = has_bug!(self, LosesLateResults);
         if is_kept || is_lost || scheduling == Some(Scheduling::Silent) {
             return;
@@ -68,8 +68,6 @@ impl Session {
                 self.deliveries.note_reach(effect_id, false);
                 self.unsettled.forget_telling(effect_id);
             }
-            // One that waited for others of its message has not taken the place of any yet.
-            self.connection.late.retain(|older| !late.stands_for(older));
             self.keep_late(&late.slot, &late.settled, late.scheduling, out);
         }
     }

@@ -434,6 +434,7 @@ impl Session {
                     is_outcome: true,
                     answered_on: None,
                     effect_id: Some(known.effect_id),
+                    repeats: None,
                 },
                 answer_reached_model: false,
             };

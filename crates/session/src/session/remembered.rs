@@ -204,6 +204,7 @@ impl Session {
                 is_outcome: true,
                 answered_on: None,
                 effect_id: Some(effect_id.clone()),
+                repeats: None,
             },
             answer_reached_model,
         }

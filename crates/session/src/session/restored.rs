@@ -349,6 +349,7 @@ impl Session {
             is_outcome: false,
             answered_on: None,
             effect_id: None,
+            repeats: None,
         }
     }
 

@@ -87,6 +87,7 @@ impl Session {
             quoted: call.tool().reach == Reach::External,
             answered_on: is_speakable.then_some(call.delivered().generation),
             effect_id: call.effect_id.clone(),
+            repeats: None,
         };
         self.record(&call, &settled, is_speakable);
         self.note_loops(&call, &settled.response);
@@ -238,6 +239,7 @@ impl Session {
             is_outcome: true,
             answered_on: None,
             effect_id: call.effect_id.clone(),
+            repeats: None,
         };
         let effect = Effect {
             effect_id: call.effect_id.clone(),
