@@ -105,6 +105,15 @@ impl Confirmations {
         self.0.iter().filter(|entry| entry.is_open()).count()
     }
 
+    /// How many questions are open, or were approved and run.
+    pub(crate) fn unresolved_count(&self) -> usize {
+        let is_resolved = |entry: &&Confirmation| {
+            let is_elsewhere = matches!(entry.state, ConfirmationState::Elsewhere { .. });
+            is_elsewhere || matches!(entry.state, ConfirmationState::Resolved(_))
+        };
+        self.0.len() - self.0.iter().filter(is_resolved).count()
+    }
+
     pub(crate) fn by_token(&mut self, token_hash: &TokenHash) -> Option<&mut Confirmation> {
         self.0
             .iter_mut()

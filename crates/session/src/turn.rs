@@ -116,9 +116,19 @@ pub(crate) struct Turns {
     /// tail of the earlier question, so it counts as input only once the provider takes it for an interruption.
     input_suspected: Option<u64>,
     /// The turn that goes on if the model speaks without being spoken to.
-    continues: Option<u64>,
+    continues: Option<Continued>,
+    /// The model is in the middle of a message, which may outlive its turn.
+    is_speaking: bool,
     /// A transcript of the model's came while no turn was under way: that of an answer, or the rest of one that is over.
     words_alone: Option<WordsAlone>,
+}
+
+/// A turn that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Continued {
+    turn: u64,
+    /// What the model says next is why. One that is in the middle of a message finishes that first.
+    is_next: bool,
 }
 
 /// Words of the model's of which no turn is known.
@@ -251,6 +261,7 @@ impl Turns {
 
     /// The connection is gone: what the model says next on another one may repeat what it said on this one.
     pub(crate) fn expect_repeat(&mut self) {
+        self.message_ended();
         self.may_repeat = true;
     }
 
@@ -258,6 +269,7 @@ impl Turns {
     /// then, a user who can speak must have said what the provider has not written down, or not yet (`docs/policies.md`, "Turns").
     pub(crate) fn model_output(&mut self, now: Timestamp) -> Option<u64> {
         let is_ours = self.continues.is_some();
+        let unspoken = self.continues.filter(|continued| !continued.is_next);
         let begun = if self.current.is_some() {
             None
         } else if let Some(turn) = self.revivable() {
@@ -269,12 +281,13 @@ impl Turns {
             }
             Some(self.begin(now))
         };
-        let words = self.words_alone.take();
+        self.words_alone = None;
+        self.is_speaking = true;
         if let Some(turn) = &mut self.current {
             turn.heard_model = true;
             turn.generation_complete = false;
-            // This may be of the message that those words began, so that what came after them is still to be spoken of.
-            if words.is_some_and(|words| words.is_more_owed) {
+            // This may be of the message that was under way, so that what came after it began is still to be spoken of.
+            if unspoken.is_some() {
                 turn.owed = Some(Owed {
                     turn: turn.number,
                     waited: false,
@@ -295,7 +308,10 @@ impl Turns {
     /// A result, or anything else of ours, may make the model speak: that output continues this turn.
     pub(crate) fn expect_continuation(&mut self, number: u64) {
         if self.current.is_none() {
-            self.continues = Some(number);
+            self.continues = Some(Continued {
+                turn: number,
+                is_next: !self.is_speaking,
+            });
             if let Some(words) = &mut self.words_alone {
                 words.is_more_owed = true;
             }
@@ -319,7 +335,11 @@ impl Turns {
     }
 
     /// The model has finished what it was saying.
-    pub(crate) fn generation_ended(&mut self) {
+    pub(crate) fn message_ended(&mut self) {
+        self.is_speaking = false;
+        if let Some(continued) = &mut self.continues {
+            continued.is_next = true;
+        }
         if let Some(owed) = self.current.as_mut().and_then(|turn| turn.owed.as_mut()) {
             owed.is_next = true;
         }
@@ -337,6 +357,7 @@ impl Turns {
     }
 
     pub(crate) fn words_alone(&mut self) {
+        self.is_speaking = true;
         self.words_alone.get_or_insert_default();
     }
 
@@ -359,7 +380,7 @@ impl Turns {
     /// The turn whose counters go on where nobody began a new one: that of a late result, and any turn that was wound
     /// up, since a model must not earn a fresh budget by going on and on. The newest stands for one that is forgotten.
     fn revivable(&mut self) -> Option<Turn> {
-        let continues = self.continues.take();
+        let continues = self.continues.take().map(|continued| continued.turn);
         let newest = self.past.len().checked_sub(1)?;
         let mut past = self.past.iter();
         let continued = past.position(|turn| Some(turn.number) == continues);
@@ -391,7 +412,11 @@ impl Turns {
         turn.summary.interrupted |= interrupted;
         turn.summary.duration_ms =
             u64::try_from(now.since(turn.started).as_millis()).unwrap_or(u64::MAX);
-        self.continues = turn.goes_on(interrupted);
+        // What still comes of a message that was interrupted is void.
+        self.is_speaking &= !interrupted;
+        let is_next = !self.is_speaking;
+        let goes_on = turn.goes_on(interrupted);
+        self.continues = goes_on.map(|turn| Continued { turn, is_next });
         turn.forget_answers();
         let is_news = !std::mem::replace(&mut turn.ended, true);
         let ended = Ended {

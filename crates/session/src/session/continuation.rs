@@ -113,7 +113,7 @@ impl Session {
             );
             return Err(CallError::new(ErrorType::ConfirmationExpired, message));
         };
-        match self.confirmations.open_count() < self.config.limits.open_confirmations_max {
+        match self.confirmations.unresolved_count() < self.config.limits.open_confirmations_max {
             true => Ok(tool.clone()),
             false => Err(confirm::too_many(tool)),
         }

@@ -265,13 +265,13 @@ impl Session {
         if let Some(turn) = heard {
             turn.generation_complete = true;
         }
-        self.turns.generation_ended();
         self.state.set_generating(false);
     }
 
     /// The end of a message is no reaction: it may be of the very one that asked.
     fn message_ended(&mut self, with_turn: bool, _out: &mut Vec<Output>) {
         self.connection.messages.ended(with_turn);
+        self.turns.message_ended();
         if has_bug!(self, TakesEndsForReactions) {
             self.confirm_answers(u64::MAX, _out);
         }
@@ -303,7 +303,6 @@ impl Session {
         }
         self.stop_discarding(out);
         if !idle || self.calls.any_blocks() {
-            self.turns.generation_ended();
             return;
         }
         if let Some(words) = self.turns.take_words_alone() {
