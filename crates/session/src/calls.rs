@@ -277,13 +277,15 @@ impl Calls {
         self.open.iter().map(Box::as_ref)
     }
 
-    /// Whether a call runs for this effect, or is about to.
-    pub(crate) fn are_at(&self, effect_id: &EffectId) -> bool {
-        self.iter().any(|call| {
+    /// The call that runs for this effect, or is about to.
+    pub(crate) fn at(&self, effect_id: &EffectId) -> Option<CallNumber> {
+        let mut calls = self.iter();
+        let call = calls.find(|call| {
             let reserving = (call.phase == Phase::Reserving).then_some(&call.kept_effect);
             let effect = reserving.unwrap_or(&call.effect_id);
             effect.as_ref() == Some(effect_id)
-        })
+        });
+        call.map(Call::number)
     }
 
     /// How many questions to the user are being stored.

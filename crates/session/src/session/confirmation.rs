@@ -260,6 +260,9 @@ impl Session {
         let Some(entry) = self.confirmations.by_call(number) else {
             return;
         };
+        if self.calls.at(&entry.question.effect_id).is_some() {
+            return self.await_run_beside(number, out);
+        }
         let running = ConfirmationState::Running { askers: 1 };
         let state = std::mem::replace(&mut entry.state, running);
         let ConfirmationState::Open(mut call) = state else {

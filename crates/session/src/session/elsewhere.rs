@@ -4,7 +4,7 @@
 
 use super::Session;
 use super::restored::tell_client;
-use crate::confirmations::ConfirmationState;
+use crate::confirmations::{Confirmation, ConfirmationState};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
 use crate::io::{
@@ -240,6 +240,28 @@ impl Session {
             self.deadlines.clear(Deadline::Elsewhere(number));
             self.on_elsewhere_timeout(number, out);
         }
+    }
+
+    /// The user approves what was begun by another right meanwhile: there is nothing left to begin, and the user hears what comes
+    /// of that.
+    pub(super) fn await_run_beside(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        let Some((call, question)) = self.confirmations.take_open(number) else {
+            return;
+        };
+        let token_hash = question.token_hash;
+        out.push(Output::WithdrawConfirmation { token_hash });
+        out.push(Output::Event(SessionEvent::ConfirmationResolved {
+            call: Some(number),
+            resolution: Resolution::Withdrawn,
+        }));
+        self.confirmations.open(Confirmation {
+            question,
+            state: ConfirmationState::Elsewhere {
+                tool: call.tool().id.clone(),
+                askers: 0,
+            },
+        });
+        self.await_effect(number, out);
     }
 
     /// The tool of a question of which somebody waits to hear the end.

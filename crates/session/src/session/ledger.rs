@@ -71,7 +71,7 @@ impl Session {
             return;
         };
         // What nobody knows of an effect that is begun once more, that run will tell.
-        if !begun.may_be_done || !self.calls.are_at(&begun.effect_id) {
+        if !begun.may_be_done || self.calls.at(&begun.effect_id).is_none() {
             out.push(Output::RecordOutcome(OutcomeRecord {
                 effect_id: begun.effect_id,
                 state: match begun.may_be_done {
@@ -148,7 +148,8 @@ impl Session {
         let (number, tool, fingerprint) = (call.number(), call.tool().clone(), call.fingerprint);
         self.settle(call, failure(error, None), out);
         self.leave_question_elsewhere(number, &effect_id, &tool.id);
-        let Some(fingerprint) = fingerprint else {
+        // Where a call of this session is at it, that one knows better.
+        let Some(fingerprint) = fingerprint.filter(|_| self.calls.at(&effect_id).is_none()) else {
             return;
         };
         let entry = LedgerEntry {

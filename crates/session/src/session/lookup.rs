@@ -84,14 +84,17 @@ impl Session {
         }
     }
 
-    /// The call that the user has approved while this one asked what had become of the same effect: whatever was found, it was
-    /// found before that.
+    /// The call that was begun while this one asked what had become of the same effect, as where the user approved it: whatever
+    /// was found, it was found before that.
     fn run_beside(&mut self, call: &Call) -> Option<CallNumber> {
         let effect = self.deliveries.effect(&call.fingerprint?)?;
-        let EffectState::Open(other) = effect.state else {
-            return None;
-        };
-        (other != call.number() && self.calls.get_mut(other).is_some()).then_some(other)
+        if let EffectState::Open(other) = effect.state
+            && other != call.number()
+            && self.calls.get_mut(other).is_some()
+        {
+            return Some(other);
+        }
+        self.calls.at(call.kept_effect.as_ref()?)
     }
 
     fn join_run(&mut self, call: Call, other: CallNumber, out: &mut Vec<Output>) {
