@@ -5,7 +5,7 @@ use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
 use crate::io::{OutcomeState, TokenHash, Wish};
 use crate::model::ModelToolResponse;
-use crate::policy::{EffectState, Settled, state_of};
+use crate::policy::{Effect, EffectState, Settled, state_of};
 use crate::time::Timestamp;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
@@ -32,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) grant: Option<TokenHash>,
     /// An earlier wish of the same kind that may have, or has, happened.
     pub(crate) earlier: Option<Box<Earlier>>,
+    /// What was known of the same wish before, where it says nothing of this one.
+    pub(crate) before: Option<Box<Effect>>,
     /// How it ended, while that is being stored.
     pub(crate) concluded: Option<Box<Concluded>>,
     /// When its first attempt began.
@@ -114,6 +116,7 @@ impl Call {
             may_be_done: false,
             grant: None,
             earlier: None,
+            before: None,
             concluded: None,
             started: None,
             phase: Phase::CheckingRate,

@@ -67,7 +67,10 @@ impl Session {
                 wish: self.turns.wish(),
                 state: EffectState::Failed,
             },
-            (None, None) => return self.deliveries.forget_effect(&fingerprint),
+            (None, None) => match &call.before {
+                Some(before) => (**before).clone(),
+                None => return self.deliveries.forget_effect(&fingerprint),
+            },
         };
         self.deliveries.remember_effect(fingerprint, before);
     }
@@ -137,6 +140,9 @@ impl Session {
         };
         let asked_with = effect.wish;
         let effect_id = effect.effect_id.clone();
+        if !call.tool().writes() {
+            call.before = Some(Box::new(effect.clone()));
+        }
         match &mut effect.state {
             EffectState::Open(number) => {
                 let number = *number;

@@ -268,7 +268,7 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         let is_here = self.is_here(&slot);
-        if is_spoken && !is_here {
+        if is_spoken && !is_here && !self.was_told(&settled) {
             self.keep_late(&slot, &settled, scheduling, out);
         }
         let answers_twice = has_bug!(self, AnswersTwice);

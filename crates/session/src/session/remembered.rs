@@ -86,8 +86,10 @@ impl Session {
             let is_known = self.has_told(&entry.effect_id, &state);
             let effect = self.deliveries.effect(&entry.fingerprint);
             let effect = effect.filter(|effect| {
-                let is_settled = matches!(effect.state, EffectState::Settled { .. });
-                !is_known && is_settled && effect.effect_id.as_ref() == Some(&entry.effect_id)
+                // What the session has found out itself since, it knows better.
+                let is_unknown = matches!(&effect.state, EffectState::Settled { settled, .. }
+                    if settled.response.error_type() == Some(ErrorType::OutcomeUnknown));
+                !is_known && is_unknown && effect.effect_id.as_ref() == Some(&entry.effect_id)
             });
             if let Some(effect) = effect {
                 effect.state = state;
@@ -104,6 +106,21 @@ impl Session {
         let is_unconfirmed = told.any(|told| told.says_the_same(effect_id, state));
         let is_just_told = self.unsettled.just_told.contains(effect_id);
         is_unconfirmed || self.deliveries.has_answered(effect_id, state, is_just_told)
+    }
+
+    /// Whether a repeat says what the model has been told since it asked.
+    pub(super) fn was_told(&self, repeat: &Settled) -> bool {
+        let effect_id = repeat
+            .effect_id
+            .as_ref()
+            .filter(|_| repeat.repeats.is_some());
+        effect_id.is_some_and(|effect_id| {
+            let state = EffectState::Settled {
+                settled: repeat.clone(),
+                answer_reached_model: false,
+            };
+            self.has_told(effect_id, &state)
+        })
     }
 
     /// The model is told what became of an effect. Until it has had a turn with that, nothing that it asks for is a second wish:
