@@ -1,6 +1,7 @@
 //! The core under scripts: lines of input in, lines of output out.
 #![allow(clippy::unwrap_used)]
 
+mod approved_beside;
 mod asked_again;
 mod budgets;
 mod confirmations;
@@ -12,7 +13,9 @@ mod endings;
 mod farewells;
 mod faults;
 mod harness;
+mod held_answers;
 mod journal;
+mod known_effects;
 mod late_results;
 mod ledger;
 mod left_behind;
