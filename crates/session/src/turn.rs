@@ -357,8 +357,9 @@ impl Turns {
     }
 
     pub(crate) fn words_alone(&mut self) {
+        let unspoken = self.continues.is_some_and(|continued| !continued.is_next);
         self.is_speaking = true;
-        self.words_alone.get_or_insert_default();
+        self.words_alone.get_or_insert_default().is_more_owed |= unspoken;
     }
 
     /// Words that came alone were of the turn that goes on now. Of what the model was given after them, it has still to speak.
