@@ -456,3 +456,48 @@ fn a_model_that_was_stopped_in_an_older_turn_earns_no_new_one_by_going_on() {
         "#]],
     );
 }
+
+#[test]
+fn words_that_trail_a_message_are_not_taken_for_what_the_model_makes_of_an_answer() {
+    check_with(
+        Mode::Voice,
+        |config| {
+            let turn = TurnLimits {
+                refusals_max: 1,
+                ..config.limits.turn.clone()
+            };
+            config.limits = Arc::new(Limits {
+                turn,
+                ..(*config.limits).clone()
+            });
+        },
+        expect![[r#"
+            > microphone
+            > text look
+            turn 1 started
+            to model: text "look"
+            > calls function-call-1 slow {}
+            client: ModelGenerating
+            start call-1 slow {}
+            > calls function-call-2 nosuch {}
+            call-2 rejected NotFound
+            to model: function-call-2 NOT_FOUND there is no tool "nosuch"
+            client: ToolsComplete { tool_count: 1 }
+            client: error tool_loop: the model called tools over and over
+            turn 1 ended: calls 2 retrieval 0 refusals 1 repeats 0 wound up
+            client: TurnComplete { turn: 1 }
+            > returns 1 {"found":1}
+            call-1 finished
+            to model: function-call-1 Interrupt ok {"found":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says The rest.
+            client: Assistant piece "The rest."
+            > done
+            client: ModelGenerating
+            client: Assistant said "The rest."
+            client: TurnComplete { turn: 1 }
+            > audio
+            client: ModelGenerating
+        "#]],
+    );
+}
