@@ -63,7 +63,7 @@ impl World {
             Mode::Text => Input::Shutdown,
         };
         self.lanes.push(left);
-        for (lane, _) in &mut self.unrecorded {
+        for (lane, _) in &mut self.unstored.outcomes {
             *lane = if *lane == index { slot } else { *lane };
         }
         // What is asked for by two at once are two wishes: one that lives on beside the next changes nothing.
@@ -125,14 +125,16 @@ impl World {
         let stages: Vec<Stage> = lane.watch.stages.values().copied().collect();
         let is_asking = !lane.watch.open_questions.is_empty();
         lane.running.clear();
-        self.unrecorded.retain(|(lane, _)| *lane != index);
+        self.unstored.outcomes.retain(|(lane, _)| *lane != index);
         let lane = &self.lanes[index];
         // What nobody was told is not known to those who come after.
         let session = (lane.home, lane.number);
-        if self.unnoted.remove(&session) {
+        if self.unstored.readings.remove(&session) {
             self.readers.remove(&session);
         }
-        self.unclosed.retain(|(home, _)| *home != session.0);
+        self.unstored
+            .closings
+            .retain(|(home, _)| *home != session.0);
         self.trace(|| format!("lane {index} CRASHES"));
         self.a_replay_gives_the_same_outputs(index);
         let home = self.lanes[index].home;

@@ -447,10 +447,11 @@ impl World {
         let lane = &mut self.lanes[index];
         let claim = lane.claims.remove(&effect_id);
         lane.recording.push((effect_id.clone(), claim));
-        self.unrecorded
+        self.unstored
+            .outcomes
             .retain(|(_, kept)| kept.effect_id != effect_id);
         if !stored {
-            self.unrecorded.push((index, record));
+            self.unstored.outcomes.push((index, record));
         }
         let answer = Input::Recorded {
             effect_id: effect_id.clone(),

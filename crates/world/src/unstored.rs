@@ -2,12 +2,24 @@
 
 use crate::lane::session_id;
 use crate::world::{World, written};
+use std::collections::BTreeSet;
 use windlass_session::io::{OutcomeRecord, OutcomeState, TokenHash};
 use windlass_store::{Decline, Declined, Outcome, Recorded};
 use windlass_tool::sensitive::Sensitive;
 
 /// Longer answers are not kept, as in the store's own default.
 const RESPONSE_BYTES_MAX: usize = 256 * 1024;
+
+/// What the store has yet to be told.
+#[derive(Default)]
+pub(crate) struct Unstored {
+    /// By lane.
+    pub(crate) outcomes: Vec<(usize, OutcomeRecord)>,
+    /// Sessions that have read what others wrote, by home and number.
+    pub(crate) readings: BTreeSet<(usize, u32)>,
+    /// By home.
+    pub(crate) closings: Vec<(usize, Closing)>,
+}
 
 /// Nobody may approve a question any more.
 pub(crate) enum Closing {
@@ -18,14 +30,14 @@ pub(crate) enum Closing {
 impl World {
     /// The store's thread tries again by itself what a store did not take, also after the session's end.
     pub(crate) fn record_again(&mut self) {
-        let records = std::mem::take(&mut self.unrecorded);
+        let records = std::mem::take(&mut self.unstored.outcomes);
         for (index, record) in records {
             if !self.store_outcome(index, &record) {
-                self.unrecorded.push((index, record));
+                self.unstored.outcomes.push((index, record));
             }
         }
         self.note_readings();
-        for (home, closing) in std::mem::take(&mut self.unclosed) {
+        for (home, closing) in std::mem::take(&mut self.unstored.closings) {
             match closing {
                 Closing::Declined(answer) => self.decline(home, answer),
                 Closing::Withdrawn(token_hash) => self.withdraw(home, token_hash),
@@ -39,7 +51,9 @@ impl World {
         let is_stored = matches!(declined, Ok(Declined::Declined(_)));
         self.note_refusal(&answer.token_hash, "the user had declined it", is_stored);
         if declined.is_err() {
-            self.unclosed.push((home, Closing::Declined(answer)));
+            self.unstored
+                .closings
+                .push((home, Closing::Declined(answer)));
         }
     }
 
@@ -47,26 +61,28 @@ impl World {
         let is_stored = self.tell_store(|transaction| transaction.revoke(&token_hash).map(drop));
         self.note_refusal(&token_hash, "it was withdrawn", is_stored);
         if !is_stored {
-            self.unclosed.push((home, Closing::Withdrawn(token_hash)));
+            self.unstored
+                .closings
+                .push((home, Closing::Withdrawn(token_hash)));
         }
     }
 
     pub(crate) fn note_reading(&mut self, index: usize) {
         let lane = &self.lanes[index];
-        self.unnoted.insert((lane.home, lane.number));
+        self.unstored.readings.insert((lane.home, lane.number));
         self.note_readings();
     }
 
     /// The store's thread tells the store before anything else what it has yet to know.
     fn note_readings(&mut self) {
-        for (home, number) in std::mem::take(&mut self.unnoted) {
+        for (home, number) in std::mem::take(&mut self.unstored.readings) {
             let conversation = self.lanes[home].conversation.clone();
             let (session, now_unix_ms) = (session_id(home, number), self.unix_ms());
             let is_stored = self.tell_store(|transaction| {
                 transaction.note_reading(&conversation, &session, now_unix_ms)
             });
             if !is_stored {
-                self.unnoted.insert((home, number));
+                self.unstored.readings.insert((home, number));
             }
         }
     }

@@ -8,12 +8,12 @@ use crate::outside::Outside;
 use crate::prove::{Digest, Journal};
 use crate::random::Random;
 use crate::rules::Rule;
-use crate::unstored::Closing;
+use crate::unstored::Unstored;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::{
-    Continued, Input, LedgerEntry, OutcomeRecord, OutcomeState, Output, Remembered, TokenHash,
+    Continued, Input, LedgerEntry, OutcomeState, Output, Remembered, TokenHash,
 };
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
@@ -140,12 +140,9 @@ pub(crate) struct World {
     pub(crate) awaited: Vec<(usize, u32, CallNumber, EffectId)>,
     pub(crate) store: MemoryStore,
     pub(crate) mood: StoreMood,
-    /// Outcomes that the store did not take, of which lane.
-    pub(crate) unrecorded: Vec<(usize, OutcomeRecord)>,
-    /// Which sessions have read what others wrote, by home and number; and of which of them the store does not know yet.
+    pub(crate) unstored: Unstored,
+    /// Which sessions have read what others wrote, by home and number.
     pub(crate) readers: BTreeSet<(usize, u32)>,
-    pub(crate) unnoted: BTreeSet<(usize, u32)>,
-    pub(crate) unclosed: Vec<(usize, Closing)>,
     /// Answers as the store keeps them, read back.
     pub(crate) responses: BTreeMap<EffectId, Arc<ToolResponse>>,
     pub(crate) outside: Outside,
@@ -199,10 +196,8 @@ impl World {
             awaited: Vec::new(),
             store: MemoryStore::new(),
             mood: StoreMood::Up,
-            unrecorded: Vec::new(),
+            unstored: Unstored::default(),
             readers: BTreeSet::new(),
-            unnoted: BTreeSet::new(),
-            unclosed: Vec::new(),
             responses: BTreeMap::new(),
             outside: Outside::default(),
             questions: BTreeMap::new(),

@@ -41,9 +41,10 @@ impl Unsettled {
 
     /// A session begins by having the ledger read.
     pub(super) fn of_new_session() -> Self {
-        let mut unsettled = Self::default();
-        unsettled.readings = 1;
-        unsettled
+        Self {
+            readings: 1,
+            ..Self::default()
+        }
     }
 
     /// Nobody knows whether the model has been told of this effect.

@@ -12,6 +12,7 @@ mod duplicates;
 mod endings;
 mod farewells;
 mod faults;
+mod going_on;
 mod harness;
 mod held_answers;
 mod journal;
