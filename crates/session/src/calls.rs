@@ -280,13 +280,16 @@ impl Calls {
         self.open.iter().map(Box::as_ref)
     }
 
-    /// The call that runs for this effect, or is about to.
+    /// The call that runs for this effect, or is about to: every gate is behind it, or the user has approved it.
     pub(crate) fn at(&self, effect_id: &EffectId) -> Option<CallNumber> {
         let mut calls = self.iter();
         let call = calls.find(|call| {
-            let reserving = (call.phase == Phase::Reserving).then_some(&call.kept_effect);
-            let effect = reserving.unwrap_or(&call.effect_id);
-            effect.as_ref() == Some(effect_id)
+            let waits_for_store = matches!(call.phase, Phase::Reserving | Phase::AwaitingOutcomes);
+            let kept = call
+                .kept_effect
+                .as_ref()
+                .filter(|_| waits_for_store || call.grant.is_some());
+            call.effect_id.as_ref().or(kept) == Some(effect_id)
         });
         call.map(Call::number)
     }

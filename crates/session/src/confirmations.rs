@@ -37,7 +37,7 @@ pub(crate) enum ConfirmationState {
     Running {
         askers: u32,
     },
-    /// Approved in an earlier session of the conversation, which may be at it yet; so many answers wait to hear of it.
+    /// The change is made by another right, as in another session of the conversation, or was; so many answers wait to hear of it.
     Elsewhere {
         tool: ToolId,
         askers: u32,
@@ -105,13 +105,13 @@ impl Confirmations {
         self.0.iter().filter(|entry| entry.is_open()).count()
     }
 
-    /// How many questions are open, or were approved and run.
-    pub(crate) fn unresolved_count(&self) -> usize {
-        let is_resolved = |entry: &&Confirmation| {
-            let is_elsewhere = matches!(entry.state, ConfirmationState::Elsewhere { .. });
-            is_elsewhere || matches!(entry.state, ConfirmationState::Resolved(_))
+    /// How many questions are open, or were approved and run here.
+    pub(crate) fn busy_count(&self) -> usize {
+        let is_busy = |entry: &&Confirmation| match entry.state {
+            ConfirmationState::Open(_) | ConfirmationState::Running { .. } => true,
+            ConfirmationState::Elsewhere { .. } | ConfirmationState::Resolved(_) => false,
         };
-        self.0.len() - self.0.iter().filter(is_resolved).count()
+        self.0.iter().filter(is_busy).count()
     }
 
     pub(crate) fn by_token(&mut self, token_hash: &TokenHash) -> Option<&mut Confirmation> {

@@ -46,6 +46,8 @@ pub enum PlantedBug {
     SharesEffects,
     /// Does not hear the user say no.
     RunsWhatWasDeclined,
+    /// Asks the user again for what they have just declined.
+    ForgetsANo,
     /// Charges a turn for no call that is refused.
     ForgetsRefusedCalls,
     /// Begins a turn, and with it a budget, for each message of the model's that has calls.
@@ -93,7 +95,7 @@ pub enum PlantedBug {
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -114,6 +116,7 @@ impl PlantedBug {
         Self::IgnoresTheEnd,
         Self::SharesEffects,
         Self::RunsWhatWasDeclined,
+        Self::ForgetsANo,
         Self::ForgetsRefusedCalls,
         Self::BeginsATurnPerMessage,
         Self::ForgetsTurnEnds,

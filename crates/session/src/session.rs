@@ -10,6 +10,7 @@ mod delivery;
 mod elsewhere;
 mod ending;
 pub mod held;
+mod known_late;
 mod late_results;
 mod ledger;
 mod lookup;
@@ -326,7 +327,7 @@ impl Session {
                 Deadline::Retry(call) => self.on_retry_due(call, out),
                 Deadline::Store(call) => self.on_store_timeout(call, out),
                 Deadline::RecordAgain => self.record_again(out),
-                Deadline::LedgerAgain => self.read_ledger(out),
+                Deadline::LedgerAgain => self.ask_ledger_again(out),
                 Deadline::Confirmation(call) => self.on_confirmation_expired(call, out),
                 Deadline::ProviderSilence => self.on_provider_silence(out),
                 Deadline::ResultSilence => {

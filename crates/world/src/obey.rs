@@ -442,16 +442,14 @@ impl World {
     fn record(&mut self, index: usize, record: OutcomeRecord) {
         let (effect_id, state) = (record.effect_id.clone(), record.state);
         self.note_recorded(index, &record);
+        self.record_again();
         let stored = self.store_outcome(index, &record);
         self.lanes[index].tell_others();
         let lane = &mut self.lanes[index];
         let claim = lane.claims.remove(&effect_id);
         lane.recording.push((effect_id.clone(), claim));
-        self.unstored
-            .outcomes
-            .retain(|(_, kept)| kept.effect_id != effect_id);
         if !stored {
-            self.unstored.outcomes.push((index, record));
+            self.unstored.keep(index, record);
         }
         let answer = Input::Recorded {
             effect_id: effect_id.clone(),

@@ -21,6 +21,18 @@ pub(crate) struct Unstored {
     pub(crate) closings: Vec<(usize, Closing)>,
 }
 
+impl Unstored {
+    /// The newest of an effect, until one is definite.
+    pub(crate) fn keep(&mut self, index: usize, record: OutcomeRecord) {
+        let mut kept = self.outcomes.iter_mut();
+        match kept.find(|(_, kept)| kept.effect_id == record.effect_id) {
+            Some((_, known)) if known.state != OutcomeState::Unknown => {}
+            Some(known) => *known = (index, record),
+            None => self.outcomes.push((index, record)),
+        }
+    }
+}
+
 /// Nobody may approve a question any more.
 pub(crate) enum Closing {
     Declined(Decline),

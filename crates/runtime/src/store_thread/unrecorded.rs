@@ -3,7 +3,7 @@
 
 use super::request::{Closing, Lasting, Reading};
 use std::collections::VecDeque;
-use windlass_store::{Outcome, StoreUnavailable, Transaction};
+use windlass_store::{Outcome, OutcomeState, StoreUnavailable, Transaction};
 
 pub(super) struct Unrecorded {
     outcomes: VecDeque<Outcome>,
@@ -35,12 +35,15 @@ impl Unrecorded {
         }
     }
 
-    /// A session tries again, too, so that the same effect comes often; its newest outcome counts. Past the limit the oldest
+    /// A session tries again, too, so that the same effect comes often; its newest outcome counts, until one is definite. Past the limit the oldest
     /// goes: its effect stays reserved in the ledger, and so unknown.
     fn keep_outcome(&mut self, outcome: Outcome) {
         let mut kept = self.outcomes.iter_mut();
         if let Some(known) = kept.find(|kept| kept.effect_id == outcome.effect_id) {
-            *known = outcome;
+            // A definite one is not overwritten, as in the ledger.
+            if known.state == OutcomeState::Unknown {
+                *known = outcome;
+            }
             return;
         }
         if self.outcomes.len() >= self.kept_max {

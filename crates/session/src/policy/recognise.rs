@@ -40,13 +40,18 @@ impl Session {
 
     /// The same of a call that the user was asked about.
     pub(crate) fn restore_asked_effect(&mut self, call: &Call) {
+        if self.is_asked_about(call) {
+            self.put_effect_back(call);
+        }
+    }
+
+    /// Whether nothing else is known of its effect than that the user was asked about this call.
+    pub(crate) fn is_asked_about(&mut self, call: &Call) -> bool {
         let known = call
             .fingerprint
             .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
-        let is_asked = |effect: &mut Effect| matches!(effect.state, EffectState::Asked(_));
-        if known.is_none_or(|effect| effect.is_open_as(call.number()) || is_asked(effect)) {
-            self.put_effect_back(call);
-        }
+        let is_asked = |effect: &Effect| matches!(effect.state, EffectState::Asked(_));
+        known.is_none_or(|effect| effect.is_open_as(call.number()) || is_asked(effect))
     }
 
     fn put_effect_back(&mut self, call: &Call) {
@@ -170,8 +175,19 @@ impl Session {
             }
             EffectState::Declined { settled, earlier } => {
                 if wish.is_second_after(asked_with) {
-                    call.earlier = earlier.clone();
-                    return Some(call);
+                    return match earlier.as_deref().filter(|earlier| earlier.is_unknown()) {
+                        Some(unknown) => {
+                            let unknown = Earlier {
+                                is_second_wish: true,
+                                ..unknown.clone()
+                            };
+                            self.recognise_settled(call, unknown, true, out)
+                        }
+                        None => {
+                            call.earlier = earlier.clone();
+                            Some(call)
+                        }
+                    };
                 }
                 let settled = settled.clone();
                 let rule = DuplicateRule::SameEffectFinished;

@@ -69,7 +69,7 @@ impl Session {
         self.interrupt(out);
         // What was to be heard of a farewell is gone. Only who has said something meanwhile has more to say.
         if self.turns.current().is_none() {
-            self.await_farewell(Duration::ZERO, out);
+            self.await_farewell(Duration::ZERO);
         }
     }
 

@@ -371,10 +371,10 @@ impl Session {
 
     /// What the next wish of the same kind finds.
     fn forget_question(&mut self, call: &Call, response: &Arc<ToolResponse>, why: Resolution) {
-        let is_unknown = call.earlier.as_deref().is_some_and(Earlier::is_unknown);
+        let is_no = why == Resolution::Declined && !has_bug!(self, ForgetsANo);
         let Some(fingerprint) = call
             .fingerprint
-            .filter(|_| why == Resolution::Declined && !is_unknown)
+            .filter(|_| is_no && self.is_asked_about(call))
         else {
             return self.restore_asked_effect(call);
         };
@@ -388,8 +388,11 @@ impl Session {
             effect_id: None,
             repeats: None,
         };
+        // What nobody knows may be found out all the same.
+        let earlier = call.earlier.as_deref();
+        let doubtful = earlier.filter(|earlier| earlier.is_unknown());
         let effect = Effect {
-            effect_id: None,
+            effect_id: doubtful.and_then(|earlier| earlier.effect_id.clone()),
             wish: self.turns.wish(),
             state: EffectState::Declined {
                 settled,

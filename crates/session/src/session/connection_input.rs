@@ -245,7 +245,7 @@ impl Session {
         self.finish_utterance(Role::User, out);
         let current = self.turns.current();
         if !model_waits && current.is_some_and(Turn::is_answered) {
-            self.hear_farewell_out(out);
+            self.hear_farewell_out();
             self.end_turn(false, out);
             // Nobody is there yet who could answer what the user said meanwhile.
             self.deadlines.clear(Deadline::ProviderSilence);

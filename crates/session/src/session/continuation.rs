@@ -113,7 +113,7 @@ impl Session {
             );
             return Err(CallError::new(ErrorType::ConfirmationExpired, message));
         };
-        match self.confirmations.unresolved_count() < self.config.limits.open_confirmations_max {
+        match self.confirmations.busy_count() < self.config.limits.open_confirmations_max {
             true => Ok(tool.clone()),
             false => Err(confirm::too_many(tool)),
         }
@@ -172,7 +172,7 @@ impl Session {
     }
 
     /// What the ledger has said of the same wish.
-    fn earlier_wish(&mut self, fingerprint: &[u8; 32]) -> Option<Earlier> {
+    pub(super) fn earlier_wish(&mut self, fingerprint: &[u8; 32]) -> Option<Earlier> {
         let effect = self.deliveries.effect(fingerprint)?;
         match &effect.state {
             EffectState::Settled { settled, .. } => Some(Earlier {

@@ -224,9 +224,8 @@ impl Session {
         let Some(tool) = self.awaited(number) else {
             return;
         };
-        let message = format!(
-            "{tool} was approved before and is still under way in another session of this conversation; ask again in a moment"
-        );
+        let message =
+            format!("{tool} was approved before and is still under way; ask again in a moment");
         let error = CallError::new(ErrorType::OutcomeUnknown, message);
         let response = self.response_without_tool(tool.as_str(), error);
         let elsewhere = ConfirmationState::Elsewhere { tool, askers: 0 };

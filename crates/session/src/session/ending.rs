@@ -120,7 +120,7 @@ impl Session {
     }
 
     /// The turn in which the end was asked for is over: what it said is still to be heard.
-    pub(super) fn await_farewell(&mut self, unplayed: Duration, _out: &mut Vec<Output>) {
+    pub(super) fn await_farewell(&mut self, unplayed: Duration) {
         if self.state.get().pending_end.is_some() {
             let grace = Duration::from_millis(self.config.limits.farewell_grace_ms);
             self.deadlines
@@ -129,8 +129,8 @@ impl Session {
     }
 
     /// Nothing more will come of the farewell: what of it has come is still to be heard.
-    pub(super) fn hear_farewell_out(&mut self, out: &mut Vec<Output>) {
-        self.await_farewell(self.audio_ends.since(self.now), out);
+    pub(super) fn hear_farewell_out(&mut self) {
+        self.await_farewell(self.audio_ends.since(self.now));
     }
 
     /// An end that was asked for is never forgotten: at once where it says so, at latest when the model stays silent.

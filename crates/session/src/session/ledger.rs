@@ -3,23 +3,19 @@
 
 use super::Session;
 use super::call_input::failure;
-use super::unsettled::{Started, Unsettled};
+use super::unsettled::Unsettled;
 use crate::calls::{Call, Concluded, Phase};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
 use crate::io::{
     Begun, LedgerEntry, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
 };
-use crate::policy::{
-    DeliveryState, Effect, EffectState, Settled, confirm, judge, outcome_unknown, state_of,
-};
+use crate::policy::{DeliveryState, Effect, confirm, outcome_unknown};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::envelope::{Meta, ToolResponse};
+use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::HandlerResult;
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
-use windlass_tool::kind::Reach;
+use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::sensitive::Sensitive;
 
 impl Session {
@@ -49,6 +45,7 @@ impl Session {
                 for started in &mut self.unsettled.late {
                     started.is_one_of_several |= started.effect_id == effect_id;
                 }
+                self.unsettled.take_left(&effect_id);
                 // What was told of an earlier run is not what comes of this one.
                 self.connection.outdate(&effect_id);
                 self.notices.outdate(&effect_id);
@@ -70,8 +67,10 @@ impl Session {
         let Ok(begun) = reservation.outcome else {
             return;
         };
-        // What nobody knows of an effect that is begun once more, that run will tell.
-        if !begun.may_be_done || self.calls.at(&begun.effect_id).is_none() {
+        // What nobody knows of an effect that is begun once more, that run will tell, if it begins.
+        if begun.may_be_done && self.calls.at(&begun.effect_id).is_some() {
+            self.unsettled.leave(begun.effect_id);
+        } else {
             out.push(Output::RecordOutcome(OutcomeRecord {
                 effect_id: begun.effect_id,
                 state: match begun.may_be_done {
@@ -148,6 +147,13 @@ impl Session {
         let (number, tool, fingerprint) = (call.number(), call.tool().clone(), call.fingerprint);
         self.settle(call, failure(error, None), out);
         self.leave_question_elsewhere(number, &effect_id, &tool.id);
+        if self.unsettled.take_left(&effect_id) && self.calls.at(&effect_id).is_none() {
+            out.push(Output::RecordOutcome(OutcomeRecord {
+                effect_id: effect_id.clone(),
+                state: OutcomeState::Unknown,
+                response: None,
+            }));
+        }
         // Where a call of this session is at it, that one knows better.
         let Some(fingerprint) = fingerprint.filter(|_| self.calls.at(&effect_id).is_none()) else {
             return;
@@ -323,126 +329,6 @@ impl Session {
                 }
                 self.refuse_without_store(call, out);
             }
-        }
-    }
-
-    /// An attempt at this effect was given up and has not ended.
-    pub(crate) fn runs_still(&self, effect_id: &EffectId) -> bool {
-        let late = &self.unsettled.late;
-        late.iter().any(|started| started.effect_id == *effect_id)
-    }
-
-    /// From now on the attempt's result settles the ledger, and nothing else.
-    pub(super) fn expect_late_result(&mut self, call: &Call) {
-        let Some(effect_id) = call.effect_id.clone().filter(|_| call.tool().writes()) else {
-            return;
-        };
-        self.unsettled.expect_late(Started {
-            attempt: call.call_ref(),
-            tool: call.tool().clone(),
-            turn: call.turn(),
-            fingerprint: call.fingerprint,
-            effect_id,
-            is_one_of_several: call.may_be_done,
-        });
-    }
-
-    pub(super) fn on_late_result(
-        &mut self,
-        attempt: CallRef,
-        result: HandlerResult,
-        out: &mut Vec<Output>,
-    ) {
-        let call = attempt.call;
-        out.push(Output::Event(SessionEvent::CallReturnedLate { call }));
-        let late = &mut self.unsettled.late;
-        let Some(index) = late.iter().position(|late| late.attempt == attempt) else {
-            return;
-        };
-        let Some(late) = late.remove(index) else {
-            return;
-        };
-        let judged = judge(&late.tool, result, self.config.limits.result_characters_max);
-        let response = Arc::new(ToolResponse {
-            outcome: judged.outcome,
-            intents: Vec::new(),
-            meta: Meta {
-                cut: judged.cut,
-                ..self.meta_of(&late.tool)
-            },
-        });
-        let is_certain = match state_of(&response) {
-            OutcomeState::Succeeded => true,
-            OutcomeState::Failed => !late.is_one_of_several,
-            OutcomeState::Unknown => false,
-        };
-        if is_certain {
-            self.settle_effect(late, response, out);
-        }
-    }
-
-    /// Another run of the same effect that is under way: whoever asks for the same joins it.
-    fn run_of(&mut self, started: &Started) -> Option<CallNumber> {
-        let effect = self.deliveries.effect(&started.fingerprint?)?;
-        let EffectState::Open(number) = effect.state else {
-            return None;
-        };
-        let is_its = effect.effect_id.as_ref() == Some(&started.effect_id);
-        let call = self.calls.get_mut(number).filter(|_| is_its)?;
-        call.started.map(|_| number)
-    }
-
-    /// What had been unknown is known: the ledger is told, and the model when it asks again.
-    pub(super) fn settle_effect(
-        &mut self,
-        known: Started,
-        response: Arc<ToolResponse>,
-        out: &mut Vec<Output>,
-    ) {
-        let run = self.run_of(&known);
-        self.connection.outdate(&known.effect_id);
-        self.notices.outdate(&known.effect_id);
-        let state = state_of(&response);
-        if state == OutcomeState::Succeeded {
-            // Another run of the same effect has nothing to add.
-            let late = &mut self.unsettled.late;
-            late.retain(|started| started.effect_id != known.effect_id);
-        }
-        out.push(Output::RecordOutcome(OutcomeRecord {
-            effect_id: known.effect_id.clone(),
-            state,
-            response: Some(Sensitive(response.clone())),
-        }));
-        out.push(Output::Event(SessionEvent::EffectSettled {
-            call: known.attempt.call,
-            tool: known.tool.id.clone(),
-            effect_id: known.effect_id.clone(),
-            succeeded: state == OutcomeState::Succeeded,
-        }));
-        let Some(effect) = known
-            .fingerprint
-            .and_then(|fingerprint| self.deliveries.effect(&fingerprint))
-        else {
-            return;
-        };
-        // A later wish of the same kind may have taken its place.
-        if effect.effect_id.as_ref() == Some(&known.effect_id) {
-            effect.state = EffectState::Settled {
-                settled: Settled {
-                    response,
-                    turn: known.turn,
-                    quoted: known.tool.reach == Reach::External,
-                    is_outcome: true,
-                    answered_on: None,
-                    effect_id: Some(known.effect_id),
-                    repeats: None,
-                },
-                answer_reached_model: false,
-            };
-        }
-        if let Some(number) = run {
-            let state = std::mem::replace(&mut effect.state, EffectState::Open(number));
-            self.calls.note_known(number, state);
         }
     }
 }

@@ -310,7 +310,7 @@ impl Session {
             self.turns.heard_words_alone(&words);
         }
         self.connection.plan.proved();
-        self.await_farewell(unplayed, out);
+        self.await_farewell(unplayed);
         self.end_turn(false, out);
     }
 

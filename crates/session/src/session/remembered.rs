@@ -2,6 +2,7 @@
 //! that are remembered. Knows no store.
 
 use super::Session;
+use super::unsettled::Awaited;
 use crate::calls::Call;
 use crate::deadlines::Deadline;
 use crate::io::{LedgerEntry, OutcomeState, Output, Remembered, ReservationError, Wish};
@@ -63,8 +64,12 @@ impl Session {
                 continue;
             }
             let call = self.calls.next_number();
-            self.unsettled.awaited.push(call);
             let effect_id = entry.effect_id;
+            self.unsettled.awaited.push(Awaited {
+                call,
+                effect_id: effect_id.clone(),
+                is_unanswered: false,
+            });
             out.push(Output::AwaitEffect { call, effect_id });
         }
     }
@@ -77,9 +82,15 @@ impl Session {
         out: &mut Vec<Output>,
     ) -> bool {
         let awaited = &mut self.unsettled.awaited;
-        let Some(index) = awaited.iter().position(|awaited| *awaited == call) else {
+        let Some(index) = awaited.iter().position(|awaited| awaited.call == call) else {
             return false;
         };
+        if entry.is_none() {
+            awaited[index].is_unanswered = true;
+            let again = self.now + LEDGER_AGAIN;
+            self.deadlines.set(Deadline::LedgerAgain, again);
+            return true;
+        }
         awaited.remove(index);
         if let Some(entry) = entry.filter(|entry| !entry.is_answered) {
             let state = self.state_in_ledger(entry);
@@ -97,6 +108,19 @@ impl Session {
             }
         }
         true
+    }
+
+    /// The store is asked again for what it could not say.
+    pub(super) fn ask_ledger_again(&mut self, out: &mut Vec<Output>) {
+        for awaited in &mut self.unsettled.awaited {
+            if std::mem::take(&mut awaited.is_unanswered) {
+                let (call, effect_id) = (awaited.call, awaited.effect_id.clone());
+                out.push(Output::AwaitEffect { call, effect_id });
+            }
+        }
+        if !self.is_ledger_read() {
+            self.read_ledger(out);
+        }
     }
 
     /// Whether this session has answered a call of its own with this outcome of the effect meanwhile.

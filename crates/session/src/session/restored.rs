@@ -280,13 +280,19 @@ impl Session {
     /// The user said no: a model that asks again gets that, and the user no question.
     fn take_up_refusal(&mut self, question: &KnownQuestion) -> Arc<ToolResponse> {
         let response = self.declined(question.tool.as_str());
-        if self.deliveries.effect(&question.fingerprint).is_none() {
+        let is_known = self.deliveries.effect(&question.fingerprint).is_some();
+        let earlier = self.earlier_wish(&question.fingerprint);
+        // The user was asked because nobody knew.
+        let doubtful = earlier.filter(|earlier| {
+            earlier.is_unknown() && earlier.effect_id.as_ref() == Some(&question.effect_id)
+        });
+        if !is_known || doubtful.is_some() {
             let effect = Effect {
-                effect_id: None,
+                effect_id: doubtful.as_ref().map(|_| question.effect_id.clone()),
                 wish: self.turns.wish(),
                 state: EffectState::Declined {
                     settled: self.settled(response.clone(), false),
-                    earlier: None,
+                    earlier: doubtful.map(Box::new),
                 },
             };
             self.deliveries

@@ -16,6 +16,8 @@ pub(super) struct Unsettled {
     /// How many of them the store has been told once more and has not answered.
     pub(super) recording_again: usize,
     pub(super) late: VecDeque<Started>,
+    /// Effects that were reserved too late for their call, while another one was about to begin them.
+    left: VecDeque<EffectId>,
     /// It is known what earlier sessions of the conversation did.
     pub(super) is_ledger_read: bool,
     /// Another session has changed something since.
@@ -24,8 +26,8 @@ pub(super) struct Unsettled {
     pub(super) readings: u32,
     /// What earlier sessions did and no model has heard of, until this one's can.
     pub(super) untold: Vec<LedgerEntry>,
-    /// Calls under which it is awaited what becomes of changes that other sessions are at.
-    pub(super) awaited: Vec<CallNumber>,
+    /// Changes that other sessions are at, and the calls under which it is awaited what becomes of them.
+    pub(super) awaited: Vec<Awaited>,
     /// Effects of which the model has been told, until it has had a turn to make something of it.
     pub(super) just_told: Vec<EffectId>,
     /// The same of a question that was put again: what came of it so far the model may not know.
@@ -47,6 +49,21 @@ impl Unsettled {
         }
     }
 
+    /// This effect is reserved, and runs only if the call that is about to begin it does.
+    pub(super) fn leave(&mut self, effect_id: EffectId) {
+        if self.left.len() >= LATE_MAX {
+            self.left.pop_front();
+        }
+        self.left.push_back(effect_id);
+    }
+
+    /// Whether it was left so, until now.
+    pub(super) fn take_left(&mut self, effect_id: &EffectId) -> bool {
+        let before = self.left.len();
+        self.left.retain(|left| left != effect_id);
+        self.left.len() < before
+    }
+
     /// Nobody knows whether the model has been told of this effect.
     pub(super) fn forget_telling(&mut self, effect_id: &EffectId) {
         self.just_told.retain(|told| told != effect_id);
@@ -60,6 +77,14 @@ impl Unsettled {
         }
         self.late.push_back(started);
     }
+}
+
+#[derive(Debug)]
+pub(super) struct Awaited {
+    pub(super) call: CallNumber,
+    pub(super) effect_id: EffectId,
+    /// The store could not say what became of it when it was over.
+    pub(super) is_unanswered: bool,
 }
 
 /// A change that was started, and how it ended is not known.

@@ -88,6 +88,11 @@ impl World {
                 let what = format!("{} is to begin", request.call);
                 self.broken(Rule::NoChangeStartsWhileOutcomesAreUnrecorded, what);
             }
+            Output::RequestConfirmation(request) => {
+                self.a_no_holds(index, request.call, request.fingerprint);
+                let facts = self.lanes[index].call(request.call);
+                facts.asked_about = Some(request.fingerprint);
+            }
             Output::MarkAnswered { effect_id } => self.what_is_marked_was_heard(index, effect_id),
             Output::SendModel(command) => {
                 self.note_external(index, command);
@@ -348,6 +353,9 @@ impl World {
             Resolution::Withdrawn => State::Withdrawn,
             Resolution::Refused => State::TokenRefused,
         });
+        if let (Some(call), Resolution::Declined) = (call, resolution) {
+            self.note_no(index, call);
+        }
         if let (Some(call), true) = (call, resolution != Resolution::Refused) {
             self.lanes[index].watch.open_questions.remove(&call.0);
         }

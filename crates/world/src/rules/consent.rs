@@ -7,7 +7,7 @@ use crate::world::{Refusal, World};
 use windlass_session::io::{AdmittedCall, ReserveRequest, TokenHash};
 use windlass_session::model::ModelCommand;
 use windlass_tool::envelope::ProjectionBody;
-use windlass_tool::id::EffectId;
+use windlass_tool::id::{CallNumber, EffectId};
 
 impl World {
     /// Nobody may approve any more with this token: not after a crash either, where the store has heard of it.
@@ -114,6 +114,10 @@ impl World {
         let is_external = facts.after_external && call.tool().writes();
         let grant = facts.reservation.and_then(|reservation| reservation.grant);
         let Some(grant) = grant else {
+            let reservation = self.lanes[index].call(number).reservation.as_ref();
+            if let Some(fingerprint) = reservation.map(|reservation| reservation.fingerprint) {
+                self.a_no_holds(index, number, fingerprint);
+            }
             if call.tool().requires_confirmation || is_external {
                 self.broken(rule, format!("{number} runs without consent"));
             }
@@ -123,6 +127,24 @@ impl World {
         let shown = self.questions.get(&grant).map(|entry| &entry.arguments);
         if shown != Some(&arguments) {
             self.broken(rule, format!("{number} runs with {arguments}"));
+        }
+    }
+
+    /// The user says no to a question of this session's.
+    pub(crate) fn note_no(&mut self, index: usize, call: CallNumber) {
+        let lane = &mut self.lanes[index];
+        let inputs = lane.inputs;
+        if let Some(fingerprint) = lane.call(call).asked_about {
+            lane.watch.declined.insert(fingerprint, inputs);
+        }
+    }
+
+    /// What the user has declined is neither begun without them nor put to them again, before they have said anything more.
+    pub(crate) fn a_no_holds(&mut self, index: usize, call: CallNumber, fingerprint: [u8; 32]) {
+        let lane = &self.lanes[index];
+        if lane.watch.declined.get(&fingerprint) == Some(&lane.inputs) {
+            let what = format!("{call} is about what the user has just declined");
+            self.broken(Rule::ANoHolds, what);
         }
     }
 

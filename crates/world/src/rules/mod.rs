@@ -37,6 +37,7 @@ rules! {
     AnAnswerIsSpokenOfWhenItsToolHasIt "an_answer_is_spoken_of_when_its_tool_has_it",
     SameSeedSameOutputs "same_seed_same_outputs",
     AReplayGivesTheSameOutputs "a_replay_gives_the_same_outputs",
+    ANoHolds "a_no_holds",
     ADurableReservationBeforeAStart "a_durable_reservation_before_a_start",
     AGoAwayIsHeeded "a_go_away_is_heeded",
     ALateResultIsToldOnce "a_late_result_is_told_once",

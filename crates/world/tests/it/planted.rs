@@ -30,6 +30,7 @@ fn rule_of(bug: PlantedBug) -> Rule {
         PlantedBug::AppliesIntentsTwice => Rule::AnIntentIsAppliedOnce,
         PlantedBug::IgnoresTheEnd => Rule::NothingLivesAfterTheEnd,
         PlantedBug::SharesEffects => Rule::AtMostOneOutsideRequestPerEffect,
+        PlantedBug::ForgetsANo => Rule::ANoHolds,
         PlantedBug::RunsWhatWasDeclined => Rule::ItsOwnUnexpiredGrantUsedOnce,
         PlantedBug::BeginsATurnPerMessage | PlantedBug::BeginsATurnPerResult => {
             Rule::ATurnNeedsACause
