@@ -104,8 +104,6 @@ pub(crate) struct CallFacts {
     pub(crate) ended: u32,
     /// The user was asked, so that it may end once more.
     pub(crate) questions: u32,
-    /// What the user was asked about, where this session asked.
-    pub(crate) asked_about: Option<[u8; 32]>,
     /// Intents that its handler brings in one result at most.
     pub(crate) intents_brought: usize,
     pub(crate) intents_seen: usize,
@@ -179,6 +177,8 @@ pub(crate) struct Watch {
     /// Calls that each turn has paid for: those that started, and those that were refused on their way.
     pub(crate) charged: BTreeMap<u64, BTreeSet<u64>>,
     pub(crate) open_questions: BTreeSet<u64>,
+    /// What this session has asked the user about.
+    pub(crate) asked_about: BTreeMap<CallNumber, [u8; 32]>,
     /// What the user has declined, and what they had said until then.
     pub(crate) declined: BTreeMap<[u8; 32], u64>,
     /// Tokens with which the present session has asked.

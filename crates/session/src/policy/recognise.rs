@@ -40,18 +40,13 @@ impl Session {
 
     /// The same of a call that the user was asked about.
     pub(crate) fn restore_asked_effect(&mut self, call: &Call) {
-        if self.is_asked_about(call) {
-            self.put_effect_back(call);
-        }
-    }
-
-    /// Whether nothing else is known of its effect than that the user was asked about this call.
-    pub(crate) fn is_asked_about(&mut self, call: &Call) -> bool {
         let known = call
             .fingerprint
             .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
-        let is_asked = |effect: &Effect| matches!(effect.state, EffectState::Asked(_));
-        known.is_none_or(|effect| effect.is_open_as(call.number()) || is_asked(effect))
+        let is_asked = |effect: &mut Effect| matches!(effect.state, EffectState::Asked(_));
+        if known.is_none_or(|effect| effect.is_open_as(call.number()) || is_asked(effect)) {
+            self.put_effect_back(call);
+        }
     }
 
     fn put_effect_back(&mut self, call: &Call) {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::CallNumber;
+use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
 
@@ -348,6 +348,8 @@ impl Session {
             intents: Vec::new(),
             meta: self.meta_of(call.tool()),
         });
+        let is_no = resolution == Resolution::Declined && !has_bug!(self, ForgetsANo);
+        let is_no = is_no && self.is_undone(&call, &question.effect_id);
         self.confirmations.open(Confirmation {
             state: ConfirmationState::Resolved(response.clone()),
             question,
@@ -363,22 +365,34 @@ impl Session {
             call: Some(number),
             response: Sensitive(response.clone()),
         }));
-        self.forget_question(&call, &response, resolution);
+        match is_no {
+            true => self.remember_no(&call, &response),
+            false => self.restore_asked_effect(&call),
+        }
         if resolution == Resolution::Declined {
             self.notify_declined(&call, out);
         }
     }
 
-    /// What the next wish of the same kind finds.
-    fn forget_question(&mut self, call: &Call, response: &Arc<ToolResponse>, why: Resolution) {
-        let is_no = why == Resolution::Declined && !has_bug!(self, ForgetsANo);
-        let Some(fingerprint) = call
+    /// Whether what the user was asked about has neither been done by now nor is being done.
+    fn is_undone(&mut self, call: &Call, effect_id: &EffectId) -> bool {
+        let known = call
             .fingerprint
-            .filter(|_| is_no && self.is_asked_about(call))
-        else {
-            return self.restore_asked_effect(call);
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+        known.is_none_or(|effect| match &effect.state {
+            EffectState::Open(other) => *other == call.number(),
+            EffectState::Settled { .. } => {
+                effect.state.done().is_none() || effect.effect_id.as_ref() != Some(effect_id)
+            }
+            EffectState::Asked(_) | EffectState::Failed | EffectState::Declined { .. } => true,
+        })
+    }
+
+    /// A model that asks again although the user has just said no gets the same answer, and the user no question.
+    fn remember_no(&mut self, call: &Call, response: &Arc<ToolResponse>) {
+        let Some(fingerprint) = call.fingerprint else {
+            return;
         };
-        // A model that asks again although the user has just said no gets the same answer, and the user no question.
         let settled = Settled {
             response: response.clone(),
             turn: call.turn(),

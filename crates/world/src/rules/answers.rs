@@ -90,8 +90,8 @@ impl World {
             }
             Output::RequestConfirmation(request) => {
                 self.a_no_holds(index, request.call, request.fingerprint);
-                let facts = self.lanes[index].call(request.call);
-                facts.asked_about = Some(request.fingerprint);
+                let watch = &mut self.lanes[index].watch;
+                watch.asked_about.insert(request.call, request.fingerprint);
             }
             Output::MarkAnswered { effect_id } => self.what_is_marked_was_heard(index, effect_id),
             Output::SendModel(command) => {

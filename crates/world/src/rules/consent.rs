@@ -134,8 +134,8 @@ impl World {
     pub(crate) fn note_no(&mut self, index: usize, call: CallNumber) {
         let lane = &mut self.lanes[index];
         let inputs = lane.inputs;
-        if let Some(fingerprint) = lane.call(call).asked_about {
-            lane.watch.declined.insert(fingerprint, inputs);
+        if let Some(fingerprint) = lane.watch.asked_about.get(&call) {
+            lane.watch.declined.insert(*fingerprint, inputs);
         }
     }
 
