@@ -6,6 +6,7 @@ mod client_input;
 mod confirmation;
 mod connection_input;
 mod continuation;
+mod declined;
 mod delivery;
 mod elsewhere;
 mod ending;
@@ -16,6 +17,7 @@ mod ledger;
 mod lookup;
 mod model_input;
 mod neighbours;
+
 mod notice;
 mod remembered;
 mod reopened;

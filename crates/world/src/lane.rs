@@ -179,8 +179,9 @@ pub(crate) struct Watch {
     pub(crate) open_questions: BTreeSet<u64>,
     /// What this session has asked the user about.
     pub(crate) asked_about: BTreeMap<CallNumber, [u8; 32]>,
-    /// What the user has declined, and what they had said until then.
-    pub(crate) declined: BTreeMap<[u8; 32], u64>,
+    /// What the user has declined, what they had said until then, and the turn that it was in: what was typed before may begin
+    /// the next.
+    pub(crate) declined: BTreeMap<[u8; 32], (u64, u64)>,
     /// Tokens with which the present session has asked.
     pub(crate) asked: BTreeSet<TokenHash>,
     pub(crate) stages: BTreeMap<EffectId, Stage>,

@@ -88,6 +88,10 @@ impl Session {
         let Some(delivery) = self.deliveries.find(&delivered.key) else {
             return Some(delivered);
         };
+        // By text each turn is an exchange of its own, and some servers begin their ids anew in each.
+        if self.config.mode == Mode::Text && delivery.slot.turn != delivered.turn {
+            return Some(delivered);
+        }
         let same_connection = delivery.slot.generation == delivered.generation;
         let tool = self.config.registry.get(&delivered.name).map(Arc::as_ref);
         let top_k_max = self.config.limits.turn.top_k_max;

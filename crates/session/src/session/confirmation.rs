@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
 
@@ -372,48 +372,6 @@ impl Session {
         if resolution == Resolution::Declined {
             self.notify_declined(&call, out);
         }
-    }
-
-    /// Whether what the user was asked about has neither been done by now nor is being done.
-    fn is_undone(&mut self, call: &Call, effect_id: &EffectId) -> bool {
-        let known = call
-            .fingerprint
-            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
-        known.is_none_or(|effect| match &effect.state {
-            EffectState::Open(other) => *other == call.number(),
-            EffectState::Settled { .. } => {
-                effect.state.done().is_none() || effect.effect_id.as_ref() != Some(effect_id)
-            }
-            EffectState::Asked(_) | EffectState::Failed | EffectState::Declined { .. } => true,
-        })
-    }
-
-    /// A model that asks again although the user has just said no gets the same answer, and the user no question.
-    fn remember_no(&mut self, call: &Call, response: &Arc<ToolResponse>) {
-        let Some(fingerprint) = call.fingerprint else {
-            return;
-        };
-        let settled = Settled {
-            response: response.clone(),
-            turn: call.turn(),
-            quoted: false,
-            is_outcome: false,
-            answered_on: None,
-            effect_id: None,
-            repeats: None,
-        };
-        // What nobody knows may be found out all the same.
-        let earlier = call.earlier.as_deref();
-        let doubtful = earlier.filter(|earlier| earlier.is_unknown());
-        let effect = Effect {
-            effect_id: doubtful.and_then(|earlier| earlier.effect_id.clone()),
-            wish: self.turns.wish(),
-            state: EffectState::Declined {
-                settled,
-                earlier: call.earlier.clone(),
-            },
-        };
-        self.deliveries.remember_effect(fingerprint, effect);
     }
 
     /// The provider took a call back that waits for the user.

@@ -447,3 +447,45 @@ fn so_many_calls_wait_for_one_change_and_no_more() {
         "#]],
     );
 }
+
+#[test]
+fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text order it
+            turn 1 started
+            to model: text "order it"
+            > calls functions.order:0 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: functions.order:0 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > connected 2
+            > calls functions.order:0 write {"text":"a"}
+            call-2 is a repeat: SameDelivery
+            to model: functions.order:0 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says Ordered.
+            answered effect-1
+            client: Assistant piece "Ordered."
+            > generated
+            > done
+            client: Assistant said "Ordered."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 1 }
+            > text once more
+            turn 2 started
+            to model: text "once more"
+            > connected 3
+            > calls functions.order:0 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-3 write
+            start call-3 write (effect-2) {"text":"a"}
+        "#]],
+    );
+}

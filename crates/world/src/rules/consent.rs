@@ -133,16 +133,17 @@ impl World {
     /// The user says no to a question of this session's.
     pub(crate) fn note_no(&mut self, index: usize, call: CallNumber) {
         let lane = &mut self.lanes[index];
-        let inputs = lane.inputs;
+        let said = (lane.inputs, lane.watch.last_turn);
         if let Some(fingerprint) = lane.watch.asked_about.get(&call) {
-            lane.watch.declined.insert(*fingerprint, inputs);
+            lane.watch.declined.insert(*fingerprint, said);
         }
     }
 
     /// What the user has declined is neither begun without them nor put to them again, before they have said anything more.
     pub(crate) fn a_no_holds(&mut self, index: usize, call: CallNumber, fingerprint: [u8; 32]) {
         let lane = &self.lanes[index];
-        if lane.watch.declined.get(&fingerprint) == Some(&lane.inputs) {
+        let said = (lane.inputs, lane.watch.last_turn);
+        if lane.watch.declined.get(&fingerprint) == Some(&said) {
             let what = format!("{call} is about what the user has just declined");
             self.broken(Rule::ANoHolds, what);
         }
