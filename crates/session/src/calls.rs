@@ -300,6 +300,14 @@ impl Calls {
         self.iter().filter(proposing).count()
     }
 
+    /// The calls about whose same wish a question is being stored.
+    pub(crate) fn proposing_like(&self, call: &Call) -> Vec<CallNumber> {
+        let is_like = |other: &&Call| {
+            other.phase == Phase::Proposing && other.fingerprint == call.fingerprint
+        };
+        self.iter().filter(is_like).map(Call::number).collect()
+    }
+
     pub(crate) fn get_mut(&mut self, number: CallNumber) -> Option<&mut Call> {
         let mut open = self.open.iter_mut().map(Box::as_mut);
         open.find(|call| call.number() == number)

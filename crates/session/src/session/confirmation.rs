@@ -366,7 +366,10 @@ impl Session {
             response: Sensitive(response.clone()),
         }));
         match is_no {
-            true => self.remember_no(&call, &response),
+            true => {
+                self.remember_no(&call, &response);
+                self.decline_proposed(&call, out);
+            }
             false => self.restore_asked_effect(&call),
         }
         if resolution == Resolution::Declined {

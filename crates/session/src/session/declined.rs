@@ -1,10 +1,13 @@
 //! A user's no: what a model that asks again is answered, until the user has spoken. Knows no token.
 
-use super::Session;
-use crate::calls::Call;
+use super::{Charge, Session};
+use crate::calls::{Call, Phase};
+use crate::deadlines::Deadline;
+use crate::io::Output;
 use crate::policy::{Effect, EffectState, Settled};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::EffectId;
 
 impl Session {
@@ -14,12 +17,30 @@ impl Session {
             .fingerprint
             .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
         known.is_none_or(|effect| match &effect.state {
-            EffectState::Open(other) => *other == call.number(),
+            EffectState::Open(other) => {
+                let other = self.calls.get_mut(*other);
+                other.is_none_or(|other| other.phase == Phase::Proposing)
+            }
             EffectState::Settled { .. } => {
                 effect.state.done().is_none() || effect.effect_id.as_ref() != Some(effect_id)
             }
             EffectState::Asked(_) | EffectState::Failed | EffectState::Declined { .. } => true,
         })
+    }
+
+    /// What was to be put to the user once more is what they have just declined.
+    pub(super) fn decline_proposed(&mut self, call: &Call, out: &mut Vec<Output>) {
+        for number in self.calls.proposing_like(call) {
+            let Some(proposed) = self.calls.take(number) else {
+                continue;
+            };
+            self.deadlines.clear(Deadline::Store(number));
+            let error = CallError::new(
+                ErrorType::ConfirmationDeclined,
+                "the user was asked and said no",
+            );
+            self.refuse_call(proposed, error, Charge::Already, out);
+        }
     }
 
     /// A model that asks again although the user has just said no gets the same answer, and the user no question.
