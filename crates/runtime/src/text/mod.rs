@@ -8,6 +8,7 @@ mod found_pictures;
 mod model;
 mod past;
 mod patience;
+mod rest;
 mod session;
 mod summary;
 mod turn;

@@ -5,6 +5,7 @@ use super::found_pictures::Due;
 use super::model::TextTools;
 use super::past::Past;
 use super::patience::Patience;
+use super::rest::Nobody;
 use super::summary::Summaries;
 use super::{TextSettings, TurnSink};
 use crate::call_driver::{CallDriver, Shared};
@@ -19,7 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
-use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion, MessageKey};
+use windlass_session::client::{ClientUpdate, MessageKey};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{ConfirmationRequest, Input, Output, Remembered, TokenHash};
 use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
@@ -63,8 +64,8 @@ pub struct TextSession {
     started: Instant,
     generation: u64,
     /// Kept between inputs for their room.
-    outputs: Vec<Output>,
-    inputs: VecDeque<Input>,
+    pub(super) outputs: Vec<Output>,
+    pub(super) inputs: VecDeque<Input>,
 }
 
 /// What the core has said since the turn began, as far as the driver acts on it.
@@ -206,38 +207,6 @@ impl TextSession {
         self.note(entry);
     }
 
-    /// Whether calls run, or are being stored, for which no turn waits.
-    pub fn is_working(&self) -> bool {
-        !self.calls.is_idle()
-    }
-
-    /// Waits for the next thing that a call without a turn brings, or for a deadline.
-    pub async fn work(&mut self) {
-        let mut never = std::pin::pin!(std::future::pending());
-        let until = Instant::now() + Duration::from_secs(60);
-        let mut patience = Patience::new(never.as_mut(), until);
-        let pending = std::pin::pin!(std::future::pending::<()>());
-        self.wait(pending, &mut patience, &mut Nobody).await;
-    }
-
-    /// Ends the session and waits for the changes that it has begun.
-    pub async fn end(self) {
-        self.end_by(Input::Client(ClientEvent::Stop)).await;
-    }
-
-    /// The same for a session whose conversation goes on in another one: what the user was asked stays open.
-    pub async fn suspend(self) {
-        self.end_by(Input::Shutdown).await;
-    }
-
-    async fn end_by(mut self, input: Input) {
-        self.feed(input, &mut Nobody);
-        while !self.core.is_over() {
-            self.work().await;
-        }
-        self.calls.executor.drain(None).await;
-    }
-
     /// Each request to a model is a connection of its own to the core: servers use their ids again.
     pub(super) fn connects(&mut self, sink: &mut dyn TurnSink) {
         self.generation += 1;
@@ -285,14 +254,6 @@ impl TextSession {
             sink.beside_question(&user_id, ended)
         };
         self.calls.propose(request, beside, inputs);
-    }
-
-    /// Between turns, which may be a day apart, nothing is held that the next one makes anew.
-    pub(super) fn give_room_back(&mut self) {
-        self.outputs = Vec::new();
-        self.inputs = VecDeque::new();
-        self.core.give_room_back();
-        self.log.give_room_back();
     }
 
     fn obey(&mut self, output: Output, sink: &mut dyn TurnSink) {
@@ -471,17 +432,4 @@ fn add(sum: &mut Usage, usage: &Usage) {
     sum.tool_use_tokens += usage.tool_use_tokens;
     sum.cached_tokens += usage.cached_tokens;
     sum.total_tokens += usage.total_tokens;
-}
-
-/// Writes nothing down: nobody waits for what happens between turns.
-pub(super) struct Nobody;
-
-impl TurnSink for Nobody {
-    fn step(&mut self) {}
-    fn client(&mut self, _update: &ClientUpdate) {}
-    fn event(&mut self, _event: &SessionEvent) {}
-    fn asks(&mut self, _question: &ConfirmationQuestion, _token: &Sensitive<String>) {}
-    fn failed(&mut self, _code: windlass_session::client::ErrorCode, _message: &str) {}
-    fn finished(&mut self, _end: &super::TurnEnd) {}
-    fn flush(&mut self) {}
 }

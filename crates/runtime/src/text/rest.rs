@@ -1,0 +1,68 @@
+//! A text session between its turns: what has begun comes to its end. Knows no turn, and no client: nobody waits for what
+//! happens here.
+
+use super::patience::Patience;
+use super::session::TextSession;
+use super::{TurnEnd, TurnSink};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion, ErrorCode};
+use windlass_session::event::SessionEvent;
+use windlass_session::io::Input;
+use windlass_tool::sensitive::Sensitive;
+
+impl TextSession {
+    /// Whether calls run, or are being stored, for which no turn waits.
+    pub fn is_working(&self) -> bool {
+        !self.calls.is_idle()
+    }
+
+    /// Waits for the next thing that a call without a turn brings, or for a deadline.
+    pub async fn work(&mut self) {
+        let mut never = std::pin::pin!(std::future::pending());
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut patience = Patience::new(never.as_mut(), until);
+        let pending = std::pin::pin!(std::future::pending::<()>());
+        self.wait(pending, &mut patience, &mut Nobody).await;
+    }
+
+    /// Ends the session and waits for the changes that it has begun.
+    pub async fn end(self) {
+        self.end_by(Input::Client(ClientEvent::Stop)).await;
+    }
+
+    /// The same for a session whose conversation goes on in another one: what the user was asked stays open.
+    pub async fn suspend(self) {
+        self.end_by(Input::Shutdown).await;
+    }
+
+    async fn end_by(mut self, input: Input) {
+        self.feed(input, &mut Nobody);
+        while !self.core.is_over() {
+            self.work().await;
+        }
+        self.calls.executor.drain(None).await;
+    }
+
+    /// Between turns, which may be a day apart, nothing is held that the next one makes anew.
+    pub(super) fn give_room_back(&mut self) {
+        self.outputs = Vec::new();
+        self.inputs = VecDeque::new();
+        self.core.give_room_back();
+        self.log.give_room_back();
+    }
+}
+
+/// Writes nothing down: nobody waits for what happens between turns.
+pub(super) struct Nobody;
+
+impl TurnSink for Nobody {
+    fn step(&mut self) {}
+    fn client(&mut self, _update: &ClientUpdate) {}
+    fn event(&mut self, _event: &SessionEvent) {}
+    fn asks(&mut self, _question: &ConfirmationQuestion, _token: &Sensitive<String>) {}
+    fn failed(&mut self, _code: ErrorCode, _message: &str) {}
+    fn finished(&mut self, _end: &TurnEnd) {}
+    fn flush(&mut self) {}
+}
