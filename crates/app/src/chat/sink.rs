@@ -13,7 +13,7 @@ use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::TokenHash;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{ClientId, EffectId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, EffectId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 pub(super) struct ChatSink {
@@ -56,21 +56,20 @@ impl TurnSink for ChatSink {
     }
 
     fn client(&mut self, update: &ClientUpdate) {
-        if let ClientUpdate::ConfirmationResult { call, response } = update {
-            // A token of nobody's, or one that may be shown again because nothing was begun.
-            let is_retryable = response
-                .expose()
-                .error()
-                .is_some_and(|error| error.retryable);
-            self.has_nobodys_token |= call.is_none();
-            let is_no_answer = call.is_none() || (is_retryable && !self.has_changed);
-            self.answers_nothing |= is_no_answer && !self.is_message;
-            if let Some(answer) = self.answer.take() {
-                // Whoever asked may have left.
-                let _ = answer.send(response.expose().clone());
-            }
-        }
         self.stream.client(update);
+    }
+
+    fn confirmed(&mut self, call: Option<CallNumber>, response: &Arc<ToolResponse>) {
+        // A token of nobody's, or one that may be shown again because nothing was begun.
+        let is_retryable = response.error().is_some_and(|error| error.retryable);
+        self.has_nobodys_token |= call.is_none();
+        let is_no_answer = call.is_none() || (is_retryable && !self.has_changed);
+        self.answers_nothing |= is_no_answer && !self.is_message;
+        if let Some(answer) = self.answer.take() {
+            // Whoever asked may have left.
+            let _ = answer.send(response.clone());
+        }
+        self.stream.confirmed(call, response);
     }
 
     fn event(&mut self, event: &SessionEvent) {

@@ -32,6 +32,7 @@ mod ports;
 mod processes;
 mod provider_cuts;
 mod provider_wire;
+mod questions_run_out;
 mod refusals;
 mod replays;
 mod streams;

@@ -27,7 +27,8 @@ use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, Me
 use windlass_session::event::SessionEvent;
 use windlass_session::io::TokenHash;
 use windlass_session::model::Usage;
-use windlass_tool::id::{EffectId, UserId};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::id::{CallNumber, EffectId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What is the same for every text session.
@@ -137,6 +138,10 @@ pub trait TurnSink: Send {
     fn step(&mut self);
 
     fn client(&mut self, update: &ClientUpdate);
+
+    /// The client was told what came of the answer that a turn gives to a question, and of no other one's. The call is the one
+    /// that the question is about; `None` where the answer was to no question of the conversation's.
+    fn confirmed(&mut self, _call: Option<CallNumber>, _response: &Arc<ToolResponse>) {}
 
     fn event(&mut self, event: &SessionEvent);
 

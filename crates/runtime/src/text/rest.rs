@@ -1,8 +1,8 @@
-//! A text session between its turns: what has begun comes to its end. Knows no turn, and no client: nobody waits for what
-//! happens here.
+//! A text session between its turns: what has begun comes to its end, and what has come or fallen due meanwhile is dealt with
+//! before anything else is said. Knows no turn, and no client: nobody waits for what happens here.
 
 use super::patience::Patience;
-use super::session::TextSession;
+use super::session::{TextSession, Wake};
 use super::{TurnEnd, TurnSink};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::Input;
+use windlass_session::time::Timestamp;
 use windlass_tool::sensitive::Sensitive;
 
 impl TextSession {
@@ -43,6 +44,16 @@ impl TextSession {
             self.work().await;
         }
         self.calls.executor.drain(None).await;
+    }
+
+    /// What has come since the last turn, and what has fallen due, comes before what is said now: a question whose time is up
+    /// has ended when another one is answered.
+    pub(super) async fn catch_up(&mut self, patience: &mut Patience<'_>, sink: &mut dyn TurnSink) {
+        while let Wake::Core = self.wait(std::future::ready(()), patience, sink).await {}
+        let now = Timestamp::default() + self.started.elapsed();
+        if self.core.next_deadline().is_some_and(|due| due <= now) {
+            self.feed(Input::Tick, sink);
+        }
     }
 
     /// Between turns, which may be a day apart, nothing is held that the next one makes anew.

@@ -27,7 +27,7 @@ use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::World;
-use windlass_tool::id::{ClientId, EffectId, SessionId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What a text session is made of.
@@ -61,7 +61,7 @@ pub struct TextSession {
     pub(super) unfinished: Option<AnswerBody>,
     /// The last message of the user, where its answer was broken off.
     pub(super) broken_off: Option<MessageKey>,
-    started: Instant,
+    pub(super) started: Instant,
     generation: u64,
     /// Kept between inputs for their room.
     pub(super) outputs: Vec<Output>,
@@ -75,8 +75,8 @@ pub(super) struct Flow {
     pub(super) has_words: bool,
     /// All calls of the last message are settled.
     pub(super) tools_complete: bool,
-    /// What the user said to a request for consent has had its result.
-    pub(super) is_confirmed: bool,
+    /// The token of the question to which an answer is being given, until it is known what came of that.
+    pub(super) answers: Option<TokenHash>,
     /// The model was told something that it is to answer.
     pub(super) is_told: bool,
     /// What comes next of text is the user's own.
@@ -337,7 +337,11 @@ impl TextSession {
     fn tell_client(&mut self, update: ClientUpdate, sink: &mut dyn TurnSink) {
         match update {
             ClientUpdate::ToolsComplete { .. } => self.flow.tools_complete = true,
-            ClientUpdate::ConfirmationResult { .. } => self.flow.is_confirmed = true,
+            ClientUpdate::ConfirmationResult { call, ref response } if self.is_answered(call) => {
+                self.flow.answers = None;
+                sink.client(&update);
+                return sink.confirmed(call, response.expose());
+            }
             ClientUpdate::ConfirmationRequest(question) => {
                 if let Some(token) = self.calls.take_token(&question.token_hash) {
                     sink.asks(&question, &token);
@@ -360,6 +364,14 @@ impl TextSession {
             _ => {}
         }
         sink.client(&update);
+    }
+
+    /// Whether this end of a question is that of the answer being given. Others end meanwhile, too: their time is up, or they are
+    /// taken back. One of no known question is always the answer's.
+    fn is_answered(&self, call: Option<CallNumber>) -> bool {
+        self.flow.answers.is_some_and(|token_hash| {
+            call.is_none() || self.core.call_of_question(&token_hash) == call
+        })
     }
 
     /// Puts an entry into the log. What does not fit is left out, which the log's limits have made rare.

@@ -65,6 +65,7 @@ impl TextSession {
         let mut patience = Patience::new(cancelled, until);
         self.flow = Flow::default();
         self.summaries.take_finished();
+        self.catch_up(&mut patience, sink).await;
         self.await_past(&mut patience, sink).await;
         let mut reason = FinishReason::Stop;
         let message = input.said().map(|said| said.message);
@@ -177,16 +178,16 @@ impl TextSession {
             token_hash,
             approved,
         };
-        self.flow.is_confirmed = false;
+        self.flow.answers = Some(token_hash);
         self.feed(Input::Client(event), sink);
         let begun = Instant::now();
         let mut never = std::pin::pin!(std::future::pending());
         let until = patience.until.max(begun + APPROVED_PATIENCE);
         let mut steadfast = Patience::new(never.as_mut(), until);
-        while !self.flow.is_confirmed {
+        while self.flow.answers.is_some() {
             let nothing = std::future::pending::<()>();
             if let Wake::Late = self.wait(nothing, &mut steadfast, sink).await {
-                break;
+                self.flow.answers = None;
             }
         }
         // What the user has approved runs outside the turn's budgets, of which its time is one.

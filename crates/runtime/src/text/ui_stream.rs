@@ -10,11 +10,12 @@ use crate::redaction::without_sensitive;
 use chunk::{Chunk, write_event};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::sync::Arc;
 use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::Role;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{Outcome, rfc3339};
+use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
@@ -344,6 +345,13 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             | ClientUpdate::Reconnected
             | ClientUpdate::Stopped => {}
         }
+    }
+
+    fn confirmed(&mut self, call: Option<CallNumber>, response: &Arc<ToolResponse>) {
+        // A question whose time is up may have ended in this very message, just before its answer was taken.
+        let has_ended = call.is_some_and(|call| self.ended.contains(&call));
+        let is_expired = response.error_type() == Some(ErrorType::ConfirmationExpired);
+        self.is_repeated |= self.continues && has_ended && is_expired;
     }
 
     fn event(&mut self, event: &SessionEvent) {

@@ -8,6 +8,7 @@
 )]
 
 mod approved_calls;
+mod at_rest;
 mod audit;
 mod audit_afterwards;
 mod audit_chain;

@@ -409,11 +409,7 @@ impl Chat {
 
     /// The user says yes to a question.
     pub(crate) async fn approve(&mut self, token: &str) -> Written {
-        let input = TurnInput::Confirm(vec![Consent {
-            token_hash: token_hash(token),
-            approved: true,
-            is_left_behind: false,
-        }]);
+        let input = TurnInput::Confirm(vec![yes(token)]);
         let mut never = std::pin::pin!(std::future::pending());
         self.turn_until(input, never.as_mut()).await
     }
@@ -436,6 +432,15 @@ impl Chat {
             end,
             chunks: written.chunks(),
         }
+    }
+}
+
+/// The user's yes to the question of a token.
+pub(crate) fn yes(token: &str) -> Consent {
+    Consent {
+        token_hash: token_hash(token),
+        approved: true,
+        is_left_behind: false,
     }
 }
 
