@@ -266,6 +266,12 @@ impl Session {
         self.calls.iter().any(|call| call.tool().writes())
     }
 
+    /// Whether something comes to its end by itself that no user and no model is asked about: a call that has begun, or an
+    /// outcome that the store did not take. Its deadlines are due then, whether or not anybody speaks.
+    pub fn is_working(&self) -> bool {
+        !self.is_over() && (self.calls.len() > 0 || self.has_unrecorded_outcomes())
+    }
+
     /// Whether the user is asked the question of this token and has not answered.
     pub fn asks(&self, token_hash: &TokenHash) -> bool {
         let mut open = self.confirmations.iter_open();

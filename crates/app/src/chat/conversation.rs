@@ -178,7 +178,8 @@ impl Conversation {
         self.session.lock().await
     }
 
-    /// Lets changes that have begun come to their end, unless somebody wants the session, who looks after them then.
+    /// Lets changes that have begun come to their end, and what came of them be stored, unless somebody wants the session, who
+    /// looks after them then.
     pub(crate) async fn look_after_calls(&self) {
         let mut wanted = self.waiting.subscribe();
         let mut place = self.session.lock().await;

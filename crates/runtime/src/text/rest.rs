@@ -14,9 +14,10 @@ use windlass_session::time::Timestamp;
 use windlass_tool::sensitive::Sensitive;
 
 impl TextSession {
-    /// Whether calls run, or are being stored, for which no turn waits.
+    /// Whether calls have begun, or have something to be stored, for which no turn waits. Else nothing falls due that could
+    /// not wait for the next turn.
     pub fn is_working(&self) -> bool {
-        !self.calls.is_idle()
+        !self.calls.is_idle() || self.core.is_working()
     }
 
     /// Waits for the next thing that a call without a turn brings, or for a deadline.

@@ -2,16 +2,21 @@
 //! something else.
 
 use crate::support::text_server::{Chat, Reply, TextServer, Written, calls, model, text, yes};
-use crate::support::tools::tool;
+use crate::support::tools::{ready, tool};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use windlass_runtime::text::{TurnEnd, TurnInput, TurnSink};
+use tokio::sync::Semaphore;
+use windlass_runtime::effects::{DirectStore, EffectStore};
+use windlass_runtime::text::{TextSession, TurnEnd, TurnInput, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
+use windlass_store::{MemoryStore, Store, StoreUnavailable, Transaction};
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::handler::{Execution, Success};
-use windlass_tool::id::CallNumber;
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Execution, Failure, Success};
+use windlass_tool::id::{CallNumber, UserId};
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
@@ -144,4 +149,95 @@ async fn an_answer_that_comes_too_late_is_told_so_once_and_in_words() {
         approved.words(),
         "This was answered before. Nothing more was done."
     );
+}
+
+/// Lets a chat rest until nothing of it is under way, by a clock that does not wait.
+async fn rest(session: &mut TextSession) {
+    tokio::time::pause();
+    while session.is_working() {
+        session.work().await;
+    }
+    tokio::time::resume();
+}
+
+/// A disk that has no space left, for a time.
+#[derive(Default)]
+struct Disk {
+    store: MemoryStore,
+    is_full: AtomicBool,
+}
+
+impl Store for Disk {
+    fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+        match self.is_full.load(Ordering::SeqCst) {
+            true => Err(StoreUnavailable::Overloaded),
+            false => self.store.transact(work),
+        }
+    }
+
+    fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable> {
+        self.store.prune(now_unix_ms)
+    }
+}
+
+impl Blocks for Disk {
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
+        self.store.block_all(blocks)
+    }
+
+    fn blocked(&self, user: &UserId, now_unix_ms: u64) -> Result<Option<Block>, BlocksUnavailable> {
+        self.store.blocked(user, now_unix_ms)
+    }
+}
+
+#[tokio::test]
+async fn a_change_whose_outcome_was_stored_late_is_let_go_of_while_the_chat_rests() {
+    let disk = Arc::new(Disk::default());
+    let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(disk.clone()));
+    let effect = Arc::new(Mutex::new(None));
+    let (full, begun) = (disk.clone(), effect.clone());
+    let change = Tool {
+        side_effects: SideEffects::Writes,
+        ..tool("change", move |invocation| {
+            *begun.lock().unwrap() = invocation.context.effect_id;
+            full.is_full.store(true, Ordering::SeqCst);
+            ready(json!({}))
+        })
+    };
+    let server = TextServer::start(vec![wants("change", "a"), text("It is done.")]).await;
+    let models = vec![model(&server.url, "fake")];
+    let mut chat = Chat::over(store.clone(), models, vec![change]);
+    assert_eq!(chat.say("Change it.").await.words(), "It is done.");
+    let effect = effect.lock().unwrap().take().unwrap();
+    assert!(!store.under_way().is_free(&effect));
+
+    disk.is_full.store(false, Ordering::SeqCst);
+    rest(&mut chat.session).await;
+    assert!(store.under_way().is_free(&effect));
+}
+
+#[tokio::test]
+async fn a_change_that_is_to_be_tried_again_is_while_the_chat_rests() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let has_begun = Arc::new(Semaphore::new(0));
+    let (tried, begun) = (tries.clone(), has_begun.clone());
+    let change = Tool {
+        side_effects: SideEffects::Writes,
+        ..tool("change", move |_| {
+            begun.add_permits(1);
+            match tried.fetch_add(1, Ordering::SeqCst) {
+                0 => Execution::Ready(Err(Failure::new(FailureKind::RateLimit, "busy"))),
+                _ => ready(json!({})),
+            }
+        })
+    };
+    let server = TextServer::start(vec![wants("change", "a"), text("It is done.")]).await;
+    let mut chat = Chat::new(vec![model(&server.url, "fake")], vec![change]);
+    let mut leaves = std::pin::pin!(async move {
+        has_begun.acquire().await.unwrap().forget();
+    });
+    chat.say_until("Change it.", leaves.as_mut()).await;
+    assert_eq!(tries.load(Ordering::SeqCst), 1);
+    rest(&mut chat.session).await;
+    assert_eq!(tries.load(Ordering::SeqCst), 2);
 }
