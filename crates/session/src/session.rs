@@ -272,6 +272,14 @@ impl Session {
         !self.is_over() && (self.calls.len() > 0 || self.has_unrecorded_outcomes())
     }
 
+    /// Whether the model owes an answer, or is to say something to a result, and it is counted how long that takes.
+    pub fn expects_model(&self) -> bool {
+        let awaited = [Deadline::ProviderSilence, Deadline::ResultSilence];
+        awaited
+            .iter()
+            .any(|deadline| self.deadlines.is_set(*deadline))
+    }
+
     /// Whether the user is asked the question of this token and has not answered.
     pub fn asks(&self, token_hash: &TokenHash) -> bool {
         let mut open = self.confirmations.iter_open();

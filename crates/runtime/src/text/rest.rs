@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::Input;
+use windlass_session::model::ModelEvent;
 use windlass_session::time::Timestamp;
 use windlass_tool::sensitive::Sensitive;
 
@@ -27,6 +28,7 @@ impl TextSession {
         let mut patience = Patience::new(never.as_mut(), until);
         let pending = std::pin::pin!(std::future::pending::<()>());
         self.wait(pending, &mut patience, &mut Nobody).await;
+        self.expect_nothing();
     }
 
     /// Ends the session and waits for the changes that it has begun.
@@ -51,9 +53,19 @@ impl TextSession {
     /// has ended when another one is answered.
     pub(super) async fn catch_up(&mut self, patience: &mut Patience<'_>, sink: &mut dyn TurnSink) {
         while let Wake::Core = self.wait(std::future::ready(()), patience, sink).await {}
+        self.expect_nothing();
         let now = Timestamp::default() + self.started.elapsed();
         if self.core.next_deadline().is_some_and(|due| due <= now) {
             self.feed(Input::Tick, sink);
+        }
+    }
+
+    /// No request to a model is under way, and none begins before something is said: how long an answer takes that will not
+    /// come is not counted, or a later turn would be told of it.
+    pub(super) fn expect_nothing(&mut self) {
+        if self.core.expects_model() {
+            let ended = ModelEvent::GenerationComplete;
+            self.feed(Input::Model(ended), &mut Nobody);
         }
     }
 

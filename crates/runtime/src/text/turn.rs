@@ -81,6 +81,7 @@ impl TextSession {
         }
         self.look_after_unfinished();
         self.unfinished = None;
+        self.expect_nothing();
         self.give_room_back();
         let end = TurnEnd {
             reason,

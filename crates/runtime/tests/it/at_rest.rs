@@ -1,7 +1,10 @@
 //! Chats that rest between their turns, by a clock that is moved on: what falls due then is neither forgotten nor taken for
 //! something else.
 
-use crate::support::text_server::{Chat, Reply, TextServer, Written, calls, model, text, yes};
+use crate::support::shared;
+use crate::support::text_server::{
+    Chat, Place, Reply, TextServer, Written, calls, model, text, yes,
+};
 use crate::support::tools::{ready, tool};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,12 +15,13 @@ use windlass_runtime::effects::{DirectStore, EffectStore};
 use windlass_runtime::text::{TextSession, TurnEnd, TurnInput, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
+use windlass_session::limits::Limits;
 use windlass_store::{MemoryStore, Store, StoreUnavailable, Transaction};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Execution, Failure, Success};
 use windlass_tool::id::{CallNumber, UserId};
-use windlass_tool::kind::SideEffects;
+use windlass_tool::kind::{Mode, SideEffects};
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
@@ -240,4 +244,46 @@ async fn a_change_that_is_to_be_tried_again_is_while_the_chat_rests() {
     assert_eq!(tries.load(Ordering::SeqCst), 1);
     rest(&mut chat.session).await;
     assert_eq!(tries.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_waits_for_is_not_missed_in_a_later_turn() {
+    let (has_begun, goes_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (begun, opens) = (has_begun.clone(), goes_on.clone());
+    let change = Tool {
+        side_effects: SideEffects::Writes,
+        ..tool("change", move |_| {
+            begun.add_permits(1);
+            let opens = opens.clone();
+            Execution::Pending(Box::pin(async move {
+                opens.acquire().await.unwrap().forget();
+                Ok(Success::new(json!({})))
+            }))
+        })
+    };
+    let server = TextServer::start(vec![
+        wants("order", "tea"),
+        text("You are asked."),
+        wants("change", "a"),
+        text("It is ordered."),
+    ])
+    .await;
+    let mut place = Place::usual(shared(Vec::new()));
+    place.limits = Limits {
+        provider_silence_seconds: 100,
+        ..Limits::of(Mode::Text)
+    };
+    let models = vec![model(&server.url, "fake")];
+    let mut chat = Chat::at(place, models, vec![order(), change]);
+    let asked = chat.say("Order tea.").await;
+    let mut leaves = std::pin::pin!(async move {
+        has_begun.acquire().await.unwrap().forget();
+    });
+    chat.say_until("Change it.", leaves.as_mut()).await;
+    goes_on.add_permits(1);
+    rest(&mut chat.session).await;
+    pass(150).await;
+    let approved = chat.approve(&token(&asked)).await;
+    assert_eq!(approved.errors(), Vec::<&str>::new());
+    assert_eq!(approved.words(), "It is ordered.");
 }
