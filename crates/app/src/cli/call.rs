@@ -1,6 +1,6 @@
 //! `windlass call`: one tool call in a session of its own, through the same pipeline as every other call.
 
-use super::question::details;
+use super::question::{details, is_yes};
 use super::{CallArguments, ModeName, flags, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
     }
 }
 
-/// Asks whoever sits at the terminal. Anything but a plain yes is a no, and so is the end of input.
+/// Asks whoever sits at the terminal. The end of input is a no, too.
 fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     let printer = Printer;
     printer.problem(question.preview.expose());
@@ -84,7 +84,7 @@ fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     printer.problem("Run it? Type yes to run it, anything else to leave it.");
     let mut answer = String::new();
     let is_read = std::io::stdin().lock().read_line(&mut answer).is_ok();
-    is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+    is_read && is_yes(&answer)
 }
 
 fn parse(text: &str) -> Result<Arguments, Failure> {

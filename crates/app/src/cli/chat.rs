@@ -1,7 +1,7 @@
 //! `windlass chat`: the conversation of the page's chat in a terminal, with a server's tools and rules and without its
 //! sockets. Owns what is printed; knows no model.
 
-use super::question::details;
+use super::question::{details, is_yes};
 use super::signals::{Interrupt, Terminate};
 use super::{ChatArguments, flags, load_config};
 use crate::chat::ChatHost;
@@ -198,11 +198,9 @@ async fn exchange(session: &mut HeldSession, message: &str, person: &mut Person)
             return reason;
         }
         let has_user = answer.is_some();
-        let answer = answer.unwrap_or_default().trim().to_lowercase();
         let input = TurnInput::Confirm(vec![Consent {
             token_hash: question.token_hash,
-            // Anything but a yes is a no.
-            approved: matches!(answer.as_str(), "y" | "yes"),
+            approved: answer.is_some_and(|answer| is_yes(&answer)),
             is_left_behind: false,
         }]);
         let (ended, asked_next) = run_turn(session, input, person).await;
@@ -243,7 +241,7 @@ impl Question {
             Printer.result(&format!("  {line}"));
         }
         Printer.part(&format!(
-            "  {}: may the agent do this? yes or no: ",
+            "  {}: may the agent do this? Type yes to let it, anything else to leave it: ",
             self.preview
         ));
     }

@@ -1,4 +1,4 @@
-//! What a user reads on a terminal before a call that needs consent runs. Knows nothing of how it is answered.
+//! What a user reads on a terminal before a call that needs consent runs, and which answer is a yes. Reads no input.
 
 use serde_json::Value;
 use windlass_session::client::ConfirmationQuestion;
@@ -11,6 +11,11 @@ pub(super) fn details(question: &ConfirmationQuestion) -> Vec<String> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// Whether a line says that the call may run: `yes` alone does, as the questions say.
+pub(super) fn is_yes(line: &str) -> bool {
+    line.trim().eq_ignore_ascii_case("yes")
 }
 
 /// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.

@@ -94,14 +94,15 @@ fn only_a_plain_yes_runs_a_call_that_needs_consent() {
     careful(folder.path());
     for (input, runs) in [
         (Input::Typed("yes\n"), true),
-        (Input::Typed("y\n"), true),
+        (Input::Typed("y\n"), false),
         (Input::Typed("YES\n"), true),
         (Input::Typed("no\n"), false),
         (Input::Typed("yes please\n"), false),
         (Input::Typed("\n"), false),
         (Input::Typed(END), false),
         (Input::Piped("yes\n"), true),
-        (Input::Piped(" Y \n"), true),
+        (Input::Piped(" Yes \n"), true),
+        (Input::Piped("Y\n"), false),
         (Input::Piped("no\n"), false),
         (Input::Piped(""), false),
         (Input::Piped("\u{fffd}\n"), false),

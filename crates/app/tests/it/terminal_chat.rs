@@ -71,6 +71,26 @@ fn a_question_shows_the_arguments_and_what_happened_before() {
 }
 
 #[test]
+fn only_a_plain_yes_lets_the_agent_change_anything() {
+    let model = ModelServer::start(|last| match last["content"].to_string() {
+        said if said.contains("Search.") => Says::Calls("kb_search", json!({"query": "Fram"})),
+        said if said.contains("approved") => Says::Words("Found."),
+        _ => Says::Words("Very well."),
+    });
+    let folder = place(None);
+    careful_tools(folder.path(), true);
+    for (answer, runs) in [("y", false), (" Yes ", true), ("no", false)] {
+        let lines = folder.path().join("lines");
+        std::fs::write(&lines, format!("{answer}\n")).unwrap();
+        let mut command = chat(folder.path(), &model, &["Search."]);
+        let run = run(command.stdin(std::fs::File::open(lines).unwrap()));
+        let output = &run.output;
+        assert_eq!(output.contains("Found."), runs, "{answer}: {output}");
+        assert!(output.contains("Type yes to let it"), "{output}");
+    }
+}
+
+#[test]
 fn a_change_that_has_begun_comes_to_its_end_before_a_signal_ends_the_program() {
     let folder = place(None);
     careful_tools(folder.path(), false);
