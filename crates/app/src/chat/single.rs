@@ -129,4 +129,9 @@ impl ChatHost {
         let (user_id, world) = self.world.of_user(&caller.client_id, named);
         refuse_blocked(&user_id, world.as_ref())
     }
+
+    /// The same for the user of a session that its caller holds.
+    pub(crate) fn check_user_of_session(&self, user_id: &UserId) -> Result<(), ChatRefusal> {
+        refuse_blocked(user_id, &self.world)
+    }
 }

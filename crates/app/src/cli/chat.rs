@@ -4,8 +4,9 @@
 use super::question::{details, is_yes};
 use super::signals::{Interrupt, Terminate};
 use super::{ChatArguments, flags, load_config};
-use crate::chat::ChatHost;
 use crate::chat::held::HeldSession;
+use crate::chat::{ChatHost, ChatRefusal};
+use crate::clock;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::server::{self, Setup};
@@ -20,6 +21,8 @@ use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::TokenHash;
 use windlass_session::model::Role;
+use windlass_tool::envelope::rfc3339;
+use windlass_tool::handler::Block;
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -91,21 +94,55 @@ async fn talk(
         ending,
     };
     let outcome = match message {
-        Some(message) => match exchange(&mut session, message, &mut person).await {
-            FinishReason::Failed => Err(Failure::Said),
-            FinishReason::Stop
-            | FinishReason::Length
-            | FinishReason::Blocked
-            | FinishReason::Cancelled => Ok(()),
+        Some(message) => match exchange(host, &mut session, message, &mut person).await {
+            Ok(FinishReason::Failed) => Err(Failure::Said),
+            Ok(
+                FinishReason::Stop
+                | FinishReason::Length
+                | FinishReason::Blocked
+                | FinishReason::Cancelled,
+            ) => Ok(()),
+            Err(unserved) => Err(unserved),
         },
-        None => converse(&mut session, &mut person).await,
+        None => converse(host, &mut session, &mut person).await,
     };
     session.end().await;
     outcome
 }
 
-/// One line after the other, until there are no more.
-async fn converse(session: &mut HeldSession, person: &mut Person) -> Result<(), Failure> {
+/// Fails where the user is not served now, and says until when.
+fn serves(host: &ChatHost) -> Result<(), Failure> {
+    let Err(refusal) = host.check_user_of_session(&UserId::new(USER)) else {
+        return Ok(());
+    };
+    Err(Failure::Failed(match refusal {
+        ChatRefusal::Blocked(block) => unserved(&block),
+        ChatRefusal::Foreign
+        | ChatRefusal::Busy
+        | ChatRefusal::Unknown
+        | ChatRefusal::Internal => {
+            "the store does not say whether messages are taken; see whether the data folder can be read, and try again"
+                .to_owned()
+        }
+    }))
+}
+
+fn unserved(block: &Block) -> String {
+    let left_ms = block.until_unix_ms.saturating_sub(clock::now_unix_ms());
+    format!(
+        "{} (no messages are taken for {} s, until {})",
+        printable(&block.farewell_message),
+        left_ms.div_ceil(1_000),
+        rfc3339(block.until_unix_ms)
+    )
+}
+
+/// One line after the other, until there are no more, or none are taken.
+async fn converse(
+    host: &ChatHost,
+    session: &mut HeldSession,
+    person: &mut Person,
+) -> Result<(), Failure> {
     let is_terminal = std::io::stdin().is_terminal();
     if is_terminal {
         Printer.result(
@@ -114,11 +151,12 @@ async fn converse(session: &mut HeldSession, person: &mut Person) -> Result<(), 
     }
     loop {
         if is_terminal {
+            serves(host)?;
             Printer.part("> ");
         }
         match person.line().await {
             Some(line) if !line.trim().is_empty() => {
-                exchange(session, line.trim(), person).await;
+                exchange(host, session, line.trim(), person).await?;
             }
             Some(_) if !is_terminal => {}
             Some(_) | None => return Ok(()),
@@ -187,15 +225,23 @@ fn said(words: &str) -> TurnInput {
     })
 }
 
-/// One message and its answer, with every question that comes of it; how the last answer ended.
-async fn exchange(session: &mut HeldSession, message: &str, person: &mut Person) -> FinishReason {
+/// One message and its answer, with every question that comes of it; how the last answer ended. Whoever is not served is
+/// neither answered nor asked.
+async fn exchange(
+    host: &ChatHost,
+    session: &mut HeldSession,
+    message: &str,
+    person: &mut Person,
+) -> Result<FinishReason, Failure> {
+    serves(host)?;
     let (mut reason, questions) = run_turn(session, said(message), person).await;
     let mut questions = VecDeque::from(questions);
     while let Some(question) = questions.pop_front() {
+        serves(host)?;
         question.print();
         let answer = person.line().await;
         if person.is_to_end() {
-            return reason;
+            return Ok(reason);
         }
         let has_user = answer.is_some();
         let input = TurnInput::Confirm(vec![Consent {
@@ -210,7 +256,7 @@ async fn exchange(session: &mut HeldSession, message: &str, person: &mut Person)
             questions.extend(asked_next);
         }
     }
-    reason
+    Ok(reason)
 }
 
 async fn run_turn(

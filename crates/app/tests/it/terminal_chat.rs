@@ -91,6 +91,43 @@ fn only_a_plain_yes_lets_the_agent_change_anything() {
 }
 
 #[test]
+fn a_user_who_is_ignored_is_told_for_how_long_and_not_answered() {
+    let model = ModelServer::start(|last| match last["content"].to_string() {
+        said if said.contains("Insult.") => Says::Calls(
+            "ignore_user",
+            json!({"duration_seconds": 3600, "farewell_message": "Enough.\u{1b}[2J"}),
+        ),
+        said if said.contains("timeoutUntil") => Says::Words("Good bye."),
+        _ => Says::Words("Very well."),
+    });
+    let folder = place(None);
+    let lines = folder.path().join("lines");
+    std::fs::write(&lines, "Hello.\nInsult.\nHello again.\n").unwrap();
+    // In the conversation in which it happens, and in those that follow.
+    for (message, answers) in [(vec![], 2), (vec!["Hello again."], 0), (vec![], 0)] {
+        let mut command = chat(folder.path(), &model, &message);
+        let run = run(command.stdin(std::fs::File::open(&lines).unwrap()));
+        assert_eq!(run.code, 1, "{}", run.output);
+        let said = run.problems.last().unwrap();
+        assert!(
+            said.contains("Enough.[2J (no messages are taken for 3"),
+            "{said}"
+        );
+        assert!(said.contains(" s, until 20"), "{said}");
+        assert_eq!(
+            run.output
+                .lines()
+                .filter(|line| line.ends_with('.'))
+                .count(),
+            answers
+        );
+    }
+    let asked: Vec<String> = model.seen().iter().map(|seen| seen.to_string()).collect();
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    assert!(!asked.concat().contains("Hello again."), "{asked:?}");
+}
+
+#[test]
 fn a_change_that_has_begun_comes_to_its_end_before_a_signal_ends_the_program() {
     let folder = place(None);
     careful_tools(folder.path(), false);
