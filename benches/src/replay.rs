@@ -49,7 +49,12 @@ fn record(
     let mut lines = Vec::new();
     let mut take = |at: Timestamp, input: Input| {
         let outputs = session.step(at, input.clone());
-        let step = Step { at, input, outputs };
+        let step = Step {
+            number: lines.len() as u64 + 1,
+            at,
+            input,
+            outputs,
+        };
         lines.push(serde_json::to_string(&step).map_err(|error| error.to_string())?);
         Ok::<(), String>(())
     };

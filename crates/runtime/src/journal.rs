@@ -68,6 +68,7 @@ impl Journal {
             visible: Visible::new(registry),
             name: name.into(),
             bytes_left: self.file_bytes_max,
+            steps: 0,
             is_partial: false,
         }
     }
@@ -147,7 +148,9 @@ impl RecordedSession {
             true => Vec::new(),
             false => texts_of(&out[before..]),
         };
+        recorder.steps += 1;
         let step = Step {
+            number: recorder.steps,
             at: now,
             input: written,
             outputs,
@@ -163,6 +166,8 @@ struct Recorder {
     visible: Visible,
     name: Arc<str>,
     bytes_left: u64,
+    /// How many have been written.
+    steps: u64,
     is_partial: bool,
 }
 

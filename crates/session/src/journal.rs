@@ -51,6 +51,8 @@ pub struct Header {
 /// One input and what it caused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Step {
+    /// From 1, and one more with each step that is recorded: what is left out or moved shows, though it changed nothing.
+    pub number: u64,
     pub at: Timestamp,
     pub input: Input,
     /// Empty in a partial journal.
@@ -140,6 +142,11 @@ impl Replay {
         let session = Session::new(config, &mut outputs);
         let texts = texts_of(&outputs);
         (Self { session, outputs }, texts)
+    }
+
+    /// Whether the session came to its end.
+    pub fn is_over(&self) -> bool {
+        self.session.is_over()
     }
 
     /// Gives it one input and returns what comes out.

@@ -94,8 +94,13 @@ impl Journal {
     }
 
     pub(crate) fn step(&mut self, at: Timestamp, input: Input, outputs: &[Output]) {
-        let outputs = texts_of(outputs);
-        self.write(&Line::Step(Step { at, input, outputs }));
+        self.write(&Line::Step(Step {
+            // The header is the first line.
+            number: self.lines.len() as u64,
+            at,
+            input,
+            outputs: texts_of(outputs),
+        }));
     }
 
     fn write(&mut self, line: &Line) {

@@ -120,11 +120,21 @@ fn compare(
     let (mut inputs, mut is_full) = (0_u64, false);
     while let Some(line) = journal.next()? {
         match line {
-            Line::Step(Step { at, input, outputs }) => {
+            Line::Step(Step {
+                number,
+                at,
+                input,
+                outputs,
+            }) => {
+                inputs += 1;
+                if number != inputs {
+                    return Err(journal.failed(format!(
+                        "this is input {number}, and input {inputs} belongs here: lines are missing, were moved, or were put in"
+                    )));
+                }
                 let name = name_of(&input)?;
                 let again = replay.step(at, input);
                 journal.same(&name, &outputs, &again)?;
-                inputs += 1;
             }
             Line::Partial { tool } => {
                 return Err(journal.failed(format!(
@@ -140,12 +150,22 @@ fn compare(
     }
     let rest = match is_full {
         true => "; the journal was full then, and what came later is not in it",
-        false => "",
+        false => missing_end(&journal, &replay),
     };
     Printer.result(&format!(
         "same: {inputs} inputs gave what they gave before{rest}"
     ));
     Ok(())
+}
+
+/// What is said of a journal that ends before its session does, as that of a process that was killed.
+fn missing_end(journal: &JournalFile, replay: &Replay) -> &'static str {
+    match (journal.is_cut, replay.is_over()) {
+        (true, false) => "; the last line is cut off, and the session's end is not in the journal",
+        (true, true) => "; the last line is cut off",
+        (false, false) => "; the session's end is not in the journal",
+        (false, true) => "",
+    }
 }
 
 /// The kind of an input, as its JSON names it.
@@ -180,6 +200,9 @@ fn print(mut journal: JournalFile, header: &Header) -> Result<(), Failure> {
             Line::Header(_) => return Err(journal.failed("a second header".to_owned())),
         }
     }
+    if journal.is_cut {
+        show("the last line is cut off");
+    }
     Ok(())
 }
 
@@ -208,6 +231,8 @@ struct JournalFile {
     lines: BufReader<File>,
     /// Of the line that was read last, from 1.
     line: u64,
+    /// That line has no end, and was not read.
+    is_cut: bool,
 }
 
 impl JournalFile {
@@ -219,6 +244,7 @@ impl JournalFile {
             name,
             lines: BufReader::new(file),
             line: 0,
+            is_cut: false,
         })
     }
 
@@ -250,6 +276,7 @@ impl JournalFile {
             .read_until(b'\n', &mut text)
             .map_err(|error| self.failed(format!("cannot be read: {error}")))?;
         if text.last() != Some(&b'\n') && (text.len() as u64) < LINE_BYTES_MAX {
+            self.is_cut = !text.is_empty();
             return Ok(None);
         }
         let line = serde_json::from_slice(&text)

@@ -184,6 +184,7 @@ fn a_journal_that_no_session_can_have_written_is_refused_with_its_line() {
     let late = |text: &str| {
         let (header, _) = text.split_once('\n').unwrap();
         let lost = json!({"step": {
+            "number": 1,
             "at": u64::MAX,
             "input": {"connection": {"lost": {"generation": 1, "reason": "setup_timeout"}}},
             "outputs": [],
@@ -196,6 +197,55 @@ fn a_journal_that_no_session_can_have_written_is_refused_with_its_line() {
         said.contains("line 2: no session lasts for more than 36500 days"),
         "{said}"
     );
+}
+
+#[test]
+fn a_journal_that_lacks_lines_is_not_called_the_same_without_a_word() {
+    let fram = "{\"query\": \"Fram\"}";
+    let whole = of_one_call(fram, str::to_owned, false);
+    let said = whole.1.trim_end();
+    assert!(
+        whole.0 == 0 && said.ends_with("gave what they gave before"),
+        "{said}"
+    );
+    // A process that is killed leaves such journals: nothing in them is wrong.
+    let no_end = "gave what they gave before; the session's end is not in the journal";
+    let cut = "; the last line is cut off, and the session's end is not in the journal";
+    let keeps = |lines: usize| {
+        move |text: &str| {
+            let kept = text.split_inclusive('\n').take(lines);
+            kept.collect::<String>()
+        }
+    };
+    let half = |text: &str| text[..text.len() - 10].to_owned();
+    for (kept, ending) in [
+        (of_one_call(fram, keeps(1), false), no_end),
+        (of_one_call(fram, keeps(4), false), no_end),
+        (of_one_call(fram, half, false), cut),
+        (of_one_call(fram, half, true), "the last line is cut off"),
+    ] {
+        assert_eq!(kept.0, 0, "{}", kept.1);
+        assert!(kept.1.trim_end().ends_with(ending), "{}", kept.1);
+    }
+    // One out of two that change nothing may lack, or they may have changed places.
+    let changed = |order: [usize; 3]| {
+        move |text: &str| {
+            let mut lines: Vec<&str> = text.lines().collect();
+            let moved = order.map(|line| lines[line]);
+            lines.splice(1..4, moved);
+            lines.dedup();
+            lines.join("\n") + "\n"
+        }
+    };
+    for (order, line, what) in [
+        ([2, 1, 3], 2, "this is input 2, and input 1 belongs here"),
+        ([1, 3, 3], 3, "this is input 3, and input 2 belongs here"),
+        ([2, 3, 3], 2, "this is input 2, and input 1 belongs here"),
+    ] {
+        let (code, said) = of_one_call(fram, changed(order), false);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains(&format!("line {line}: {what}")), "{said}");
+    }
 }
 
 #[test]
