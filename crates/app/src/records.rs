@@ -2,10 +2,12 @@
 
 use crate::clock;
 use crate::failure::Failure;
-use std::path::PathBuf;
+use crate::toolbox::ARTIFACT_FILE;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_runtime::audit::{Audit, AuditSettings, AuditedArguments};
 use windlass_runtime::call_driver::Shared;
+use windlass_runtime::client_key;
 use windlass_runtime::config::Config;
 use windlass_runtime::effects::EffectStore;
 use windlass_runtime::journal::{Journal, JournalSettings};
@@ -14,7 +16,7 @@ use windlass_runtime::provider_log::ProviderLog;
 use windlass_runtime::rate::MemoryRateLimiter;
 use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
 use windlass_runtime::subscriber::Subscriber;
-use windlass_store::Store;
+use windlass_store::{DATABASE_FILE, Store};
 
 /// The audit's name in the data folder.
 const AUDIT_FILE: &str = "audit.jsonl";
@@ -30,7 +32,7 @@ pub(crate) struct Records {
 
 impl Records {
     pub(crate) async fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        let audit = go_on_with_audit(audit_settings(config), store.clone()).await?;
+        let audit = go_on_with_audit(audit_settings(config)?, store.clone()).await?;
         let journal = open_journal(config)?;
         let surroundings = Surroundings::with_audit(clock::now_unix_ms, audit.clone());
         let store_thread = StoreThread::start(store, StoreSettings::default(), surroundings)
@@ -73,24 +75,51 @@ async fn go_on_with_audit(
 }
 
 pub(crate) fn open_audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure> {
-    let audit = audit_settings(config).map(Audit::open_with).transpose();
+    let audit = audit_settings(config)?.map(Audit::open_with).transpose();
     Ok(audit.map_err(Failure::of)?.map(Arc::new))
 }
 
 /// Where and how the audit is written, where it is.
-fn audit_settings(config: &Config) -> Option<AuditSettings> {
+fn audit_settings(config: &Config) -> Result<Option<AuditSettings>, Failure> {
     if !config.audit.enabled {
-        return None;
+        return Ok(None);
+    }
+    let path = audit_path(config);
+    if is_own(&path, &config.folders.data) {
+        return Err(Failure::Failed(format!(
+            "the audit cannot be written to {}: the server has that file for something else; set audit.path to a file of its own",
+            path.display()
+        )));
     }
     let arguments = match config.audit.arguments {
         true => AuditedArguments::Visible,
         false => AuditedArguments::Hash,
     };
-    Some(AuditSettings {
-        path: audit_path(config),
+    Ok(Some(AuditSettings {
+        path,
         arguments,
         file_bytes_max: config.audit.file_bytes_max.get(),
-    })
+    }))
+}
+
+/// Whether a path leads to a file of the data folder that the server writes to itself, there or not.
+fn is_own(path: &Path, data: &Path) -> bool {
+    let in_folder = || {
+        let (folder, name) = path.parent().zip(path.file_name())?;
+        Some(folder.canonicalize().ok()?.join(name))
+    };
+    // A symbolic link leads to what it points at; of a folder that is not there yet its name is all there is.
+    let found = path.canonicalize().ok().or_else(in_folder);
+    let found = found.map_or_else(|| std::path::absolute(path), Ok);
+    let data = data.canonicalize().or_else(|_| std::path::absolute(data));
+    let (Ok(found), Ok(data)) = (found, data) else {
+        return false;
+    };
+    let own = |name: &str| found == data.join(name);
+    let of_store = ["", "-wal", "-shm", "-journal"].map(|end| format!("{DATABASE_FILE}{end}"));
+    let lock = format!("{AUDIT_FILE}.lock");
+    let others = [client_key::FILE_NAME, ARTIFACT_FILE, &lock];
+    of_store.iter().any(|name| own(name)) || others.into_iter().any(own)
 }
 
 /// The file of the audit that grows.

@@ -39,10 +39,14 @@ const FILE_BYTES_MAX: u64 = 100_000_000;
 
 /// Why the audit cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("the audit {} cannot be opened: {source}; make its folder writable or set audit.path", .path.display())]
-pub struct AuditError {
-    pub path: PathBuf,
-    pub source: io::Error,
+pub enum AuditError {
+    #[error("the audit {} cannot be opened: {source}; make its folder writable or set audit.path", .path.display())]
+    Unopened { path: PathBuf, source: io::Error },
+    #[error(
+        "the audit cannot be written to {}: the file holds something else, and is left as it is; set audit.path to a file of its own",
+        .path.display()
+    )]
+    Foreign { path: PathBuf },
 }
 
 /// Writes the audit until it is closed or dropped.
@@ -122,10 +126,13 @@ impl Audit {
         first: impl FnOnce(&Path) -> VecDeque<Value>,
     ) -> Result<Self, AuditError> {
         let path = &settings.path;
-        let refuse = |source| AuditError {
+        let refuse = |source| AuditError::Unopened {
             path: path.clone(),
             source,
         };
+        if let Some(path) = file::foreign(path).map_err(refuse)? {
+            return Err(AuditError::Foreign { path });
+        }
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(refuse)?;
         }

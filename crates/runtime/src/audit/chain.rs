@@ -1,6 +1,7 @@
 //! The chain that ties the audit's records together: each carries a SHA-256 over the one before it and itself. Knows
 //! lines of text; no file and no event.
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use windlass_tool::json::{self, canonical, hex};
@@ -71,6 +72,14 @@ pub(super) struct Record {
     pub(super) link: Link,
     /// Whether the line is, to the byte, what was written under its link.
     pub(super) is_intact: bool,
+}
+
+/// Whether a file's first line is that of an audit: a record, or the beginning of one whose writing was broken off.
+pub(super) fn begins(line: &[u8]) -> bool {
+    let is_torn = line.starts_with(b"{")
+        && line.last() != Some(&b'\n')
+        && serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof());
+    is_torn || read(line).is_some()
 }
 
 /// Reads a line, with its line feed. `None` where it is no record at all.

@@ -5,8 +5,11 @@ use super::chain::{self, Link, TAIL_LENGTH};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+/// How much of a file is read in search of its first line's end. A longer line is no record.
+const FIRST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// How much of a file's end is read at once in search of its last line feed.
 const STEP: u64 = 64 * 1024;
@@ -90,7 +93,7 @@ impl ChainedFile {
     }
 
     /// The growing file and the end of its chain. A last line without its line feed was never written whole: it goes, and
-    /// the chain says so. A file of somebody else's steps aside.
+    /// the chain says so. A file that ends in no record steps aside.
     fn end(&self) -> io::Result<End> {
         let mut file = self.open_growing()?;
         let length = file.metadata()?.len();
@@ -147,6 +150,32 @@ impl ChainedFile {
     fn full_files(&self) -> io::Result<Vec<(u64, PathBuf)>> {
         full_files(&self.path)
     }
+}
+
+/// The file that an audit of this path would write to although it holds something else: its own, which begins with a record
+/// or with a piece of one, or the one beside it, which holds a number.
+pub(super) fn foreign(path: &Path) -> io::Result<Option<PathBuf>> {
+    let lock = lock_path(path);
+    let is_number = |line: &[u8]| line.iter().all(u8::is_ascii_digit);
+    if !begins(path, chain::begins)? {
+        Ok(Some(path.to_owned()))
+    } else if !begins(&lock, is_number)? {
+        Ok(Some(lock))
+    } else {
+        Ok(None)
+    }
+}
+
+/// Whether a file that is there, and in which there is anything, begins as it is to.
+fn begins(path: &Path, is_right: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+    let found = present(std::fs::metadata(path))?;
+    if !found.is_some_and(|found| found.is_file() && found.len() > 0) {
+        return Ok(true);
+    }
+    let mut line = Vec::new();
+    let mut file = BufReader::new(File::open(path)?).take(FIRST_LINE_BYTES_MAX);
+    file.read_until(b'\n', &mut line)?;
+    Ok(is_right(&line))
 }
 
 /// The file beside an audit that says whose turn it is to write. It holds how many files were filled, so that no number is

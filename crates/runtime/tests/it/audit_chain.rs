@@ -271,15 +271,67 @@ fn a_full_file_gives_way_to_the_next_and_the_chain_goes_on() {
 }
 
 #[test]
-fn an_audit_without_a_chain_steps_aside() {
+fn an_audit_that_ends_in_no_record_steps_aside() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
-    fs::write(&path, "{\"event\":\"tool_execution\",\"sequence\":1}\n").unwrap();
+    let mut text = fs::read_to_string(written(folder.path())).unwrap();
+    text.push_str("{\"event\":\"tool_execution\",\"sequence\":1}\n");
+    fs::write(&path, text).unwrap();
     let audit = open(&path, 1_000_000);
     note(&audit, "s-1", 1);
     audit.close();
     assert_eq!(records(std::slice::from_ref(&path)), 1);
     assert_eq!(files_of(&path).unwrap().len(), 2);
+}
+
+#[test]
+fn nothing_is_written_to_a_file_that_holds_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let lock = folder.path().join("audit.jsonl.lock");
+    let record = fs::read_to_string(written(folder.path())).unwrap();
+    let record = record.split_inclusive('\n').next().unwrap();
+    fs::remove_file(&path).unwrap();
+    for (text, is_audit) in [
+        (&b"SQLite format 3\0\x10\0\x01\x01\0"[..], false),
+        (&b"\x8f\x13\n\0key of 32 bytes"[..], false),
+        (b"{\"version\": 1}", false),
+        (b"{\n\"version\": 1}\n", false),
+        (b"{\"event\":\"tool_execution\",\"sequence\":1}\n", false),
+        (b"\n", false),
+        (b"", true),
+        // Of an audit whose first record was broken off by a kill.
+        (b"{", true),
+        (&record.as_bytes()[..record.len() - 90], true),
+        (&record.as_bytes()[..record.len() - 1], true),
+        (record.as_bytes(), true),
+    ] {
+        let shown = String::from_utf8_lossy(text);
+        let opened = |path: &Path| Audit::open(path, AuditedArguments::Hash).map(drop);
+        fs::write(&path, text).unwrap();
+        let _ = fs::remove_file(&lock);
+        match opened(&path) {
+            Ok(()) => assert!(is_audit, "{shown}"),
+            Err(error) => {
+                assert!(!is_audit, "{shown}: {error}");
+                let said = error.to_string();
+                let ending = "the file holds something else, and is left as it is; set audit.path to a file of its own";
+                assert!(
+                    said.contains("audit.jsonl:") && said.ends_with(ending),
+                    "{said}"
+                );
+                assert_eq!(fs::read(&path).unwrap(), text);
+                assert!(!lock.exists(), "{shown}");
+            }
+        }
+    }
+    // The file beside it is written to as well.
+    fs::write(&lock, "name = \"somebody's\"\n").unwrap();
+    let refused = Audit::open(&path, AuditedArguments::Hash).err().unwrap();
+    assert!(
+        refused.to_string().contains("audit.jsonl.lock:"),
+        "{refused}"
+    );
 }
 
 #[test]
