@@ -119,7 +119,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
     let state = Arc::new(State {
-        info: info(&config, choice, chat.is_some()),
+        info: info(&config, choice, chat.has_model()),
         origin_rule: origin_rule(&config, address),
         client_key,
         knowledge,
@@ -160,32 +160,29 @@ fn hold_conversations(
     conversations
 }
 
-/// The chat, where there is a model for text.
 fn chat(
     config: &Config,
-    settings: Option<Arc<TextSettings>>,
+    settings: Arc<TextSettings>,
     toolbox: &Arc<ArcSwap<Toolbox>>,
     world: &SharedWorld,
     shared: &Shared,
     conversations: &Arc<TextConversations>,
     metrics: &Arc<Metrics>,
-) -> Option<Arc<ChatHost>> {
-    settings.map(|settings| {
-        Arc::new(ChatHost {
-            toolbox: toolbox.clone(),
-            settings,
-            limits: Arc::new(config.text.limits.clone()),
-            unattended_limits: Arc::new(Limits {
-                open_confirmations_max: 0,
-                ..config.text.limits.clone()
-            }),
-            world: world.clone(),
-            shared: shared.clone(),
-            conversations: conversations.clone(),
-            sessions: Arc::default(),
-            completing: Completing::default(),
-            metrics: metrics.clone(),
-        })
+) -> Arc<ChatHost> {
+    Arc::new(ChatHost {
+        toolbox: toolbox.clone(),
+        settings,
+        limits: Arc::new(config.text.limits.clone()),
+        unattended_limits: Arc::new(Limits {
+            open_confirmations_max: 0,
+            ..config.text.limits.clone()
+        }),
+        world: world.clone(),
+        shared: shared.clone(),
+        conversations: conversations.clone(),
+        sessions: Arc::default(),
+        completing: Completing::default(),
+        metrics: metrics.clone(),
     })
 }
 
@@ -252,7 +249,7 @@ impl Server {
 
     /// The chat, where there is a model for text.
     pub(crate) fn chat(&self) -> Option<Arc<ChatHost>> {
-        self.state.chat.clone()
+        self.state.speaking_chat().cloned()
     }
 
     /// How many voice clients are connected, from now on.
@@ -282,10 +279,9 @@ impl Server {
             let sessions = self.state.voice.connections();
             tracing::warn!(sessions, "sessions were cut off");
         }
-        if let Some(chat) = &self.state.chat
-            && tokio::time::timeout(patience, chat.shut_down())
-                .await
-                .is_err()
+        if tokio::time::timeout(patience, self.state.chat.shut_down())
+            .await
+            .is_err()
         {
             tracing::warn!("changes that conversations had begun were cut off");
         }

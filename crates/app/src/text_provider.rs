@@ -70,12 +70,12 @@ async fn demo_url(
     url.await.map(Some)
 }
 
-/// The settings of all text sessions; `None` where there is no model.
+/// The settings of all text sessions; without models where nobody speaks by text.
 pub(crate) async fn settings(
     config: &Config,
     voice: Choice,
     shutdown: watch::Receiver<bool>,
-) -> Result<Option<Arc<TextSettings>>, Failure> {
+) -> Result<Arc<TextSettings>, Failure> {
     let text = &config.text;
     let first = model_name(text);
     let names = || {
@@ -97,7 +97,7 @@ pub(crate) async fn settings(
                     names(),
                 )
             }
-            None => return Ok(None),
+            None => Vec::new(),
         },
     };
     let usual = TextLimits::default();
@@ -121,11 +121,11 @@ pub(crate) async fn settings(
     };
     // It is named last, and asked for nothing else.
     let summary_model = text.summary_model.as_ref().and_then(|_| models.pop());
-    Ok(Some(Arc::new(TextSettings {
+    Ok(Arc::new(TextSettings {
         models,
         summary_model,
         limits,
-    })))
+    }))
 }
 
 fn openai<'n>(

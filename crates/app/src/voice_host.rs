@@ -42,8 +42,8 @@ pub(crate) struct VoiceHost {
     pub(crate) conversations: Arc<Conversations>,
     /// What was said by text in a conversation, and what is to be answered first.
     pub(crate) text: Arc<TextConversations>,
-    /// Which goes on with questions that were asked by text; `None` where there is no model for text.
-    pub(crate) chat: Option<Arc<ChatHost>>,
+    /// Which goes on with questions that were asked by text.
+    pub(crate) chat: Arc<ChatHost>,
 }
 
 /// The conversations that have a voice session now.
@@ -241,19 +241,14 @@ impl Host for VoiceHost {
         if answerer(&known, caller, named, &token_hash).is_err() {
             return Elsewhere::Foreign;
         }
-        let is_its_users = asked.user_id == session.user_id;
-        let Some(chat) = self
-            .chat
-            .clone()
-            .filter(|_| !(asked.by_voice && is_its_users))
-        else {
-            return match is_its_users {
-                true if asked.is_left_behind() => Elsewhere::Gone,
-                true => Elsewhere::Nowhere,
-                false => Elsewhere::Foreign,
+        if asked.by_voice && asked.user_id == session.user_id {
+            return match asked.is_left_behind() {
+                true => Elsewhere::Gone,
+                false => Elsewhere::Nowhere,
             };
-        };
-        let (caller, id) = (caller.clone(), session.conversation_id.clone());
+        }
+        let (chat, caller) = (self.chat.clone(), caller.clone());
+        let id = session.conversation_id.clone();
         let version = self.toolbox.load().version.clone();
         let (reply, answered) = oneshot::channel();
         tokio::spawn(async move {
@@ -282,9 +277,7 @@ impl VoiceHost {
     /// Says of each session, by voice and by text, that has other tools than these that it keeps them.
     pub(crate) fn report_older_than(&self, version: &str) {
         self.conversations.report_older_than(version);
-        if let Some(chat) = &self.chat {
-            chat.sessions.report_older_than(version);
-        }
+        self.chat.sessions.report_older_than(version);
     }
 
     /// What the session knows of the conversation, and what it answers first: the server's own account of it before the

@@ -7,6 +7,7 @@ use crate::toolbox::{ModeTools, Toolbox};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_provider::openai_chat::profile;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::{Past, TextRequest, TextSession};
@@ -85,17 +86,18 @@ impl ChatHost {
         past: Past,
     ) -> Result<TextSession, NoRandomness> {
         let settings = self.settings.clone();
-        let model = &settings.models[0];
-        let profile = model.profile.clone();
         let session_id = ids::session_id()?;
-        let declarations = tools.text_declared.text(&model.protocol);
-        let estimate = ContextEstimate::of(&tools.instruction(), declarations);
-        context::report(
-            &session_id,
-            &estimate,
-            profile.context_tokens_max,
-            &self.metrics,
-        );
+        let profile = match settings.models.first() {
+            Some(model) => {
+                let declarations = tools.text_declared.text(&model.protocol);
+                let estimate = ContextEstimate::of(&tools.instruction(), declarations);
+                let window = model.profile.context_tokens_max;
+                context::report(&session_id, &estimate, window, &self.metrics);
+                model.profile.clone()
+            }
+            // Nobody asks it anything, so that it may be any.
+            None => Arc::new(profile::find("", "").profile.model_profile()),
+        };
         Ok(TextSession::begin(TextRequest {
             session: SessionConfig {
                 session_id,

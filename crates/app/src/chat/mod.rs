@@ -89,6 +89,11 @@ pub(crate) struct Answering {
 }
 
 impl ChatHost {
+    /// Whether a model speaks by text. Where none does, questions to users are answered here all the same.
+    pub(crate) fn has_model(&self) -> bool {
+        !self.settings.models.is_empty()
+    }
+
     /// Begins the turn that a request asks for, or finds the one that it had.
     pub(crate) async fn chat(
         self: &Arc<Self>,

@@ -61,7 +61,7 @@ pub(super) async fn chat(Extract(state): Extract<Arc<State>>, request: Request) 
 }
 
 async fn answer(state: &State, entrance: &Entrance) -> Result<Answering, Response<Body>> {
-    let host = state.chat.as_ref().ok_or_else(no_text_model)?;
+    let host = state.speaking_chat().ok_or_else(no_text_model)?;
     let wanted = request::parse(&entrance.body, state.picture_limits)
         .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()))?;
     confirm_by_voice(state, &entrance.caller, &wanted).await;
@@ -129,12 +129,8 @@ pub(super) async fn confirm(
                 let code = ErrorCode::Blocked.as_str();
                 as_confirmation(error(StatusCode::FORBIDDEN, code, &farewell)).await
             }
-            Err(NoConsent::Refused(refusal)) => match &state.chat {
-                Some(host) if matches!(refusal, ChatRefusal::Unknown) => {
-                    confirmed(&host.not_valid())
-                }
-                _ => as_confirmation(refused(&refusal)).await,
-            },
+            Err(NoConsent::Refused(ChatRefusal::Unknown)) => confirmed(&state.chat.not_valid()),
+            Err(NoConsent::Refused(refusal)) => as_confirmation(refused(&refusal)).await,
         },
     };
     entrance.finish(response)
@@ -194,8 +190,7 @@ async fn consent(
     {
         return Ok(response);
     }
-    let host = state.chat.as_ref().ok_or(ChatRefusal::Unknown)?;
-    let response = host.confirm(caller, &id, hash, approved);
+    let response = state.chat.confirm(caller, &id, hash, approved);
     Ok(response.await?)
 }
 

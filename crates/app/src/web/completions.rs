@@ -80,7 +80,7 @@ pub(super) async fn complete(
 }
 
 async fn answer(state: &State, entrance: &Entrance) -> Response<Body> {
-    let Some(host) = state.chat.clone() else {
+    let Some(host) = state.speaking_chat().cloned() else {
         return in_their_form(&no_text_model());
     };
     let wanted = crate::body::object::<Wanted>(&entrance.body)

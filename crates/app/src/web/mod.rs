@@ -42,8 +42,7 @@ pub(crate) struct State {
     pub(crate) user_header: Option<HeaderName>,
     pub(crate) voice: Arc<VoiceService>,
     pub(crate) conversations: Arc<Conversations>,
-    /// `None` where there is no model for text.
-    pub(crate) chat: Option<Arc<ChatHost>>,
+    pub(crate) chat: Arc<ChatHost>,
     /// Of one request to a text endpoint.
     pub(crate) request_bytes_max: usize,
     pub(crate) picture_limits: PictureLimits,
@@ -54,6 +53,11 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
+    }
+
+    /// The chat, where there is a model for text.
+    pub(crate) fn speaking_chat(&self) -> Option<&Arc<ChatHost>> {
+        Some(&self.chat).filter(|chat| chat.has_model())
     }
 }
 

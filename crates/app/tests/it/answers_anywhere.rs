@@ -220,11 +220,16 @@ async fn clicks_at_one_instant_on_both_channels_get_one_answer() {
 }
 
 fn serve(folder: &Path) -> (Running, String) {
+    serve_with(folder, &["--provider", "demo"])
+}
+
+fn serve_with(folder: &Path, provider: &[&str]) -> (Running, String) {
     let consent = "[tools.kb_search]\nrequires_confirmation = true\n";
     fs::write(folder.join("windlass.toml"), consent).unwrap();
     let mut command = command(folder);
     command
-        .args(["serve", "--listen", "127.0.0.1:0", "--provider", "demo"])
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(provider)
         .args(["--text-provider", "demo"])
         .args(folders(&folder.join("data")));
     let mut running = Running::start(&mut command);
@@ -299,4 +304,38 @@ async fn what_a_killed_server_has_asked_is_answered_on_every_channel_of_the_next
             assert_eq!(searches(&folder.path().join("data")), 1, "{what}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_by_voice_is_answered_over_http_where_no_model_speaks_by_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut simulator = Running::start(command(folder.path()).args(["sim", "gemini-live"]));
+    let url = format!("ws://{}", simulator.address());
+    let voice = ["--provider", "gemini-live", "--provider-url", url.as_str()];
+    let (server, address) = serve_with(folder.path(), &voice);
+    let start = json!({"type": "start", "conversationId": "c", "userId": "ada"});
+    let mut client = talk(&address, &[], start).await;
+    let first = asked_by_voice(&mut client).await;
+    client.say("call kb_search {\"query\": \"Nansen\"}").await;
+    let second = client.expect("confirmation_request").await["token"].clone();
+    server.signal("-KILL");
+    server.end();
+
+    let (server, address) = serve_with(folder.path(), &voice);
+    let typed = post_chat(&address, &[], &json!({"id": "c", "message": "Hello."}));
+    assert_eq!(typed.status, 503, "{}", typed.body);
+    let expired = Err(json!("CONFIRMATION_EXPIRED"));
+    assert_eq!(confirm(&address, &[], "d", &first), expired);
+    assert_eq!(confirm(&address, &[], "c", &json!("token")), expired);
+    for token in [&first, &second] {
+        let answer = confirm(&address, &[], "c", token).unwrap();
+        assert_eq!(answer["error"], Value::Null, "{answer}");
+        let again = confirm(&address, &[], "c", token).unwrap();
+        assert_eq!(again["data"], answer["data"]);
+    }
+    server.signal("-TERM");
+    server.end();
+    simulator.signal("-TERM");
+    simulator.end();
+    assert_eq!(searches(&folder.path().join("data")), 2);
 }

@@ -34,7 +34,8 @@ use windlass_tool::sensitive::Sensitive;
 /// What is the same for every text session.
 #[derive(Clone, Debug)]
 pub struct TextSettings {
-    /// The first is asked; each of the others where those before it fail.
+    /// The first is asked; each of the others where those before it fail. Without any, a turn ends once what the user has
+    /// said to a request for consent is carried out.
     pub models: Vec<Arc<TextModel>>,
     /// Summarises what the window leaves out; `None` where that is just left out.
     pub summary_model: Option<Arc<TextModel>>,

@@ -69,14 +69,16 @@ impl TextSession {
         self.await_past(&mut patience, sink).await;
         let mut reason = FinishReason::Stop;
         let message = input.said().map(|said| said.message);
-        if self.take_input(input, &mut patience, sink).await {
+        let speaks = !self.settings.models.is_empty();
+        if self.take_input(input, &mut patience, sink).await && speaks {
             reason = self.answer(system_instruction, &mut patience, sink).await;
         }
         let is_broken = matches!(reason, FinishReason::Cancelled | FinishReason::Failed);
         if let Some(message) = message {
             self.broken_off = message.filter(|_| is_broken);
         }
-        if !is_broken {
+        // What no model has spoken of is told by the session that speaks next.
+        if !is_broken && speaks {
             self.hand_over_answered(sink);
         }
         self.look_after_unfinished();
