@@ -231,7 +231,7 @@ fn what_takes_too_long_elsewhere_is_said_to_run_and_can_be_asked_for_again() {
             > confirm token-7
             await effect-9 for call-3
             > wait 5000
-            client: confirmation result call-3 OUTCOME_UNKNOWN pay was approved before and is still under way in another session of this conversation; ask again in a moment
+            client: confirmation result call-3 OUTCOME_UNKNOWN pay was approved before and is still under way; ask again in a moment
             > awaited 3 unknown effect-9 pay {"text":"10"}
             > confirm token-7
             await effect-9 for call-3
@@ -259,8 +259,8 @@ fn whoever_waits_for_a_change_made_elsewhere_hears_of_it_before_the_session_ends
             await effect-9 for call-3
             > confirm token-7
             > stop
-            client: confirmation result call-3 OUTCOME_UNKNOWN pay was approved before and is still under way in another session of this conversation; ask again in a moment
-            client: confirmation result call-3 OUTCOME_UNKNOWN pay was approved before and is still under way in another session of this conversation; ask again in a moment
+            client: confirmation result call-3 OUTCOME_UNKNOWN pay was approved before and is still under way; ask again in a moment
+            client: confirmation result call-3 OUTCOME_UNKNOWN pay was approved before and is still under way; ask again in a moment
             client: session complete, 0 transcripts
             client: Stopped
             session ended: Stopped
