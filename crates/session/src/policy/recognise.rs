@@ -173,26 +173,16 @@ impl Session {
                 Some(call)
             }
             EffectState::Declined { settled, earlier } => {
-                if wish.is_second_after(asked_with) {
-                    return match earlier.as_deref().filter(|earlier| earlier.is_unknown()) {
-                        Some(unknown) => {
-                            let unknown = Earlier {
-                                is_second_wish: true,
-                                ..unknown.clone()
-                            };
-                            self.recognise_settled(call, unknown, true, out)
-                        }
-                        None => {
-                            call.earlier = earlier.clone();
-                            Some(call)
-                        }
-                    };
+                let (settled, earlier) = (settled.clone(), earlier.clone());
+                match wish.is_second_after(asked_with) {
+                    true => self.recognise_declined(call, earlier, out),
+                    false => {
+                        let rule = DuplicateRule::SameEffectFinished;
+                        self.replay(&call.slot(), &settled, true, rule, out);
+                        self.forget_notice(call.fingerprint);
+                        None
+                    }
                 }
-                let settled = settled.clone();
-                let rule = DuplicateRule::SameEffectFinished;
-                self.replay(&call.slot(), &settled, true, rule, out);
-                self.forget_notice(call.fingerprint);
-                None
             }
             EffectState::Settled {
                 settled,
@@ -207,6 +197,25 @@ impl Session {
                 };
                 let was_answered = *answer_reached_model;
                 self.recognise_settled(call, earlier, was_answered, out)
+            }
+        }
+    }
+
+    /// The user has spoken since they said no.
+    fn recognise_declined(
+        &mut self,
+        mut call: Box<Call>,
+        earlier: Option<Box<Earlier>>,
+        out: &mut Vec<Output>,
+    ) -> Option<Box<Call>> {
+        match earlier {
+            Some(mut unknown) if unknown.is_unknown() => {
+                unknown.is_second_wish = true;
+                self.recognise_settled(call, *unknown, true, out)
+            }
+            earlier => {
+                call.earlier = earlier;
+                Some(call)
             }
         }
     }
