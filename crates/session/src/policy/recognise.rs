@@ -177,9 +177,7 @@ impl Session {
                 match wish.is_second_after(asked_with) {
                     true => self.recognise_declined(call, earlier, out),
                     false => {
-                        let rule = DuplicateRule::SameEffectFinished;
-                        self.replay(&call.slot(), &settled, true, rule, out);
-                        self.forget_notice(call.fingerprint);
+                        self.replay_known(&call, &settled, out);
                         None
                     }
                 }
@@ -269,9 +267,14 @@ impl Session {
         if let Some(effect_id) = effect_id.filter(|_| !was_answered) {
             self.tell_in_this_turn(effect_id);
         }
-        let rule = DuplicateRule::SameEffectFinished;
-        self.replay(&call.slot(), &earlier.settled, true, rule, out);
-        self.forget_notice(call.fingerprint);
+        self.replay_known(&call, &earlier.settled, out);
         None
+    }
+
+    /// The model has what came of its wish before, and needs no notice of it.
+    fn replay_known(&mut self, call: &Call, settled: &Settled, out: &mut Vec<Output>) {
+        let rule = DuplicateRule::SameEffectFinished;
+        self.replay(&call.slot(), settled, true, rule, out);
+        self.forget_notice(call.fingerprint);
     }
 }
