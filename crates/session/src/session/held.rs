@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::elsewhere::SOUGHT_MAX;
+use super::unsettled::LATE_MAX;
 use crate::limits::Limits;
 
 /// How many there are of each.
@@ -37,7 +38,7 @@ impl Held {
             recorded_responses: limits.recorded_responses_max,
             transcript_bytes: limits.transcript_characters_max,
             sought: SOUGHT_MAX,
-            unrecorded: running,
+            unrecorded: running + LATE_MAX,
         }
     }
 

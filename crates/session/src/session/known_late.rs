@@ -86,6 +86,8 @@ impl Session {
         let mut unrecorded = self.unsettled.unrecorded.iter_mut();
         if let Some(older) = unrecorded.find(|older| older.effect_id == record.effect_id) {
             *older = record.clone();
+        } else {
+            self.unsettled.await_storing(record.clone());
         }
         out.push(Output::RecordOutcome(record));
     }

@@ -271,6 +271,12 @@ impl Session {
             self.deadlines.clear(Deadline::Store(call.number()));
             return self.recorded(call, stored, out);
         }
+        if let Some(record) = self.unsettled.take_storing(effect_id, state) {
+            if !stored {
+                self.try_again(record);
+            }
+            return;
+        }
         let Unsettled {
             unrecorded,
             recording_again,

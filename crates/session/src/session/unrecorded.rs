@@ -5,7 +5,7 @@ use super::ledger::outcome_of;
 use crate::calls::{Call, Concluded, Phase};
 use crate::deadlines::Deadline;
 use crate::event::SessionEvent;
-use crate::io::Output;
+use crate::io::{OutcomeRecord, Output};
 use std::time::Duration;
 
 /// How often outcomes that could not be stored are tried again.
@@ -26,7 +26,11 @@ impl Session {
             effect_id: effect_id.clone(),
         }));
         // No more than the open calls: while there is one, no other change starts.
-        let record = outcome_of(call, effect_id, concluded);
+        self.try_again(outcome_of(call, effect_id, concluded));
+    }
+
+    /// The store is told this outcome until it takes it.
+    pub(super) fn try_again(&mut self, record: OutcomeRecord) {
         self.unsettled.unrecorded.push(record);
         self.deadlines
             .set(Deadline::RecordAgain, self.now + RECORD_AGAIN);

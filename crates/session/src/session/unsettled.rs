@@ -1,13 +1,13 @@
 //! What a session knows of effects whose last word is not said or not stored. Knows no call's way through the gates.
 
-use crate::io::{LedgerEntry, OutcomeRecord, Output};
+use crate::io::{LedgerEntry, OutcomeRecord, OutcomeState, Output};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
 /// Attempts whose late result is waited for; the oldest make room, and stay unknown.
-const LATE_MAX: usize = 32;
+pub(super) const LATE_MAX: usize = 32;
 /// Effects of which the last word is not said or not stored.
 #[derive(Debug, Default)]
 pub(super) struct Unsettled {
@@ -16,6 +16,8 @@ pub(super) struct Unsettled {
     /// How many of them the store has been told once more and has not answered.
     pub(super) recording_again: usize,
     pub(super) late: VecDeque<Started>,
+    /// Outcomes for which no call waits, until the store has answered.
+    storing: VecDeque<OutcomeRecord>,
     /// Effects that were reserved too late for their call, while another one was about to begin them.
     left: VecDeque<EffectId>,
     /// It is known what earlier sessions of the conversation did.
@@ -47,6 +49,26 @@ impl Unsettled {
             readings: 1,
             ..Self::default()
         }
+    }
+
+    /// Whoever was to hear of this outcome has, or asks for it later.
+    pub(super) fn await_storing(&mut self, record: OutcomeRecord) {
+        if self.storing.len() >= LATE_MAX {
+            self.storing.pop_front();
+        }
+        self.storing.push_back(record);
+    }
+
+    /// The outcome of this effect, and in this state, for which no call waits.
+    pub(super) fn take_storing(
+        &mut self,
+        effect_id: &EffectId,
+        state: OutcomeState,
+    ) -> Option<OutcomeRecord> {
+        let mut storing = self.storing.iter();
+        let index =
+            storing.position(|record| record.effect_id == *effect_id && record.state == state)?;
+        self.storing.remove(index)
     }
 
     /// This effect is reserved, and runs only if the call that is about to begin it does.

@@ -16,6 +16,7 @@ mod going_on;
 mod harness;
 mod held_answers;
 mod journal;
+mod kept_news;
 mod known_effects;
 mod late_results;
 mod ledger;
