@@ -101,6 +101,7 @@ fn a_user_who_is_ignored_is_told_for_how_long_and_not_answered() {
         _ => Says::Words("Very well."),
     });
     let folder = place(None);
+    careful_tools(folder.path(), false);
     let lines = folder.path().join("lines");
     std::fs::write(&lines, "Hello.\nInsult.\nHello again.\n").unwrap();
     // In the conversation in which it happens, and in those that follow.
