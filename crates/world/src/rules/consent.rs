@@ -6,6 +6,7 @@ use crate::tools::EXTERNAL;
 use crate::world::{Refusal, World};
 use windlass_session::io::{AdmittedCall, ReserveRequest, TokenHash};
 use windlass_session::model::ModelCommand;
+use windlass_session::session::Session;
 use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::id::{CallNumber, EffectId};
 
@@ -134,6 +135,11 @@ impl World {
     pub(crate) fn note_no(&mut self, index: usize, call: CallNumber) {
         let lane = &mut self.lanes[index];
         let said = (lane.inputs, lane.watch.last_turn);
+        // What was typed before and waits for its connection counts when it is sent.
+        let held = lane.session.as_ref().map(Session::held);
+        if held.is_some_and(|held| held.waiting_texts > 0) {
+            return;
+        }
         if let Some(fingerprint) = lane.watch.asked_about.get(&call) {
             lane.watch.declined.insert(*fingerprint, said);
         }
