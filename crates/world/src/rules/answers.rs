@@ -88,6 +88,9 @@ impl World {
                 let what = format!("{} is to begin", request.call);
                 self.broken(Rule::NoChangeStartsWhileOutcomesAreUnrecorded, what);
             }
+            Output::Reserve(request) if request.grant.is_none() => {
+                self.a_no_holds(index, request.call, request.fingerprint);
+            }
             Output::RequestConfirmation(request) => {
                 self.a_no_holds(index, request.call, request.fingerprint);
                 let watch = &mut self.lanes[index].watch;

@@ -115,10 +115,6 @@ impl World {
         let is_external = facts.after_external && call.tool().writes();
         let grant = facts.reservation.and_then(|reservation| reservation.grant);
         let Some(grant) = grant else {
-            let reservation = self.lanes[index].call(number).reservation.as_ref();
-            if let Some(fingerprint) = reservation.map(|reservation| reservation.fingerprint) {
-                self.a_no_holds(index, number, fingerprint);
-            }
             if call.tool().requires_confirmation || is_external {
                 self.broken(rule, format!("{number} runs without consent"));
             }
@@ -145,7 +141,7 @@ impl World {
         }
     }
 
-    /// What the user has declined is neither begun without them nor put to them again, before they have said anything more.
+    /// What the user has declined is neither to begin without them nor put to them again, before they have said anything more.
     pub(crate) fn a_no_holds(&mut self, index: usize, call: CallNumber, fingerprint: [u8; 32]) {
         let lane = &self.lanes[index];
         let said = (lane.inputs, lane.watch.last_turn);
