@@ -92,7 +92,10 @@ impl World {
                 self.a_no_holds(index, request.call, request.fingerprint);
             }
             Output::RequestConfirmation(request) => {
-                self.a_no_holds(index, request.call, request.fingerprint);
+                // One that is open gets a new token for a client that comes back.
+                if request.replaces.is_none() {
+                    self.a_no_holds(index, request.call, request.fingerprint);
+                }
                 let watch = &mut self.lanes[index].watch;
                 watch.asked_about.insert(request.call, request.fingerprint);
             }
