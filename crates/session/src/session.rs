@@ -17,7 +17,6 @@ mod ledger;
 mod lookup;
 mod model_input;
 mod neighbours;
-
 mod notice;
 mod remembered;
 mod reopened;

@@ -50,6 +50,14 @@ pub(crate) fn required(tool: &Tool) -> CallError {
     )
 }
 
+/// The user has answered with no.
+pub(crate) fn declined() -> CallError {
+    CallError::new(
+        ErrorType::ConfirmationDeclined,
+        "the user was asked and said no",
+    )
+}
+
 /// The user cannot be asked: questions enough are open.
 pub(crate) fn too_many(tool: &Tool) -> CallError {
     CallError::new(

@@ -316,10 +316,7 @@ impl Session {
             return;
         }
         out.push(Output::DeclineConfirmation { token_hash });
-        let error = CallError::new(
-            ErrorType::ConfirmationDeclined,
-            "the user was asked and said no",
-        );
+        let error = confirm::declined();
         self.close_question(number, error, Resolution::Declined, out);
     }
 

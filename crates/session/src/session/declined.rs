@@ -4,10 +4,9 @@ use super::{Charge, Session};
 use crate::calls::{Call, Phase};
 use crate::deadlines::Deadline;
 use crate::io::Output;
-use crate::policy::{Effect, EffectState, Settled};
+use crate::policy::{Effect, EffectState, Settled, confirm};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::EffectId;
 
 impl Session {
@@ -35,10 +34,7 @@ impl Session {
                 continue;
             };
             self.deadlines.clear(Deadline::Store(number));
-            let error = CallError::new(
-                ErrorType::ConfirmationDeclined,
-                "the user was asked and said no",
-            );
+            let error = confirm::declined();
             self.refuse_call(proposed, error, Charge::Already, out);
         }
     }

@@ -62,7 +62,9 @@ impl Session {
         });
         let is_certain = match state_of(&response) {
             OutcomeState::Succeeded => true,
-            OutcomeState::Failed => !late.is_one_of_several,
+            OutcomeState::Failed => {
+                !late.is_one_of_several && self.calls.at(&late.effect_id).is_none()
+            }
             OutcomeState::Unknown => false,
         };
         if is_certain {

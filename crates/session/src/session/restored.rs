@@ -9,7 +9,7 @@ use crate::event::TurnSummary;
 use crate::facts::{Delivered, DeliveryKey, Slot};
 use crate::io::{LedgerEntry, OutcomeState, Output, TokenHash};
 use crate::model::{HistoryEntry, Role};
-use crate::policy::{Effect, EffectState, LoopHistory, Settled};
+use crate::policy::{Effect, EffectState, LoopHistory, Settled, confirm};
 use crate::snapshot::{
     AskedQuestion, KnownQuestion, OpenTurn, QuestionState, Restored, SNAPSHOT_VERSION, Snapshot,
 };
@@ -303,10 +303,7 @@ impl Session {
 
     /// What whoever answers a question once more is told that the user has declined.
     pub(super) fn declined(&self, tool: &str) -> Arc<ToolResponse> {
-        let error = CallError::new(
-            ErrorType::ConfirmationDeclined,
-            "the user was asked and said no",
-        );
+        let error = confirm::declined();
         self.response_without_tool(tool, error)
     }
 
