@@ -104,6 +104,13 @@ pub(crate) enum Phase {
     Recording,
 }
 
+impl Phase {
+    /// Whether it leads to a question to the user, or may: nothing is to begin before.
+    pub(crate) fn may_ask(self) -> bool {
+        matches!(self, Self::Proposing | Self::LookingUp)
+    }
+}
+
 impl Call {
     /// A call that has passed no gate yet.
     pub(crate) fn new(facts: Arc<CallFacts>, blocks: bool) -> Self {
@@ -300,11 +307,10 @@ impl Calls {
         self.iter().filter(proposing).count()
     }
 
-    /// The calls about whose same wish a question is being stored.
-    pub(crate) fn proposing_like(&self, call: &Call) -> Vec<CallNumber> {
-        let is_like = |other: &&Call| {
-            other.phase == Phase::Proposing && other.fingerprint == call.fingerprint
-        };
+    /// The calls for the same wish that are about to ask the user, or may be: see [`Phase::may_ask`].
+    pub(crate) fn asking_like(&self, call: &Call) -> Vec<CallNumber> {
+        let is_like =
+            |other: &&Call| other.phase.may_ask() && other.fingerprint == call.fingerprint;
         self.iter().filter(is_like).map(Call::number).collect()
     }
 

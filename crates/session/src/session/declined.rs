@@ -3,11 +3,11 @@
 use super::{Charge, Session};
 use crate::calls::{Call, Phase};
 use crate::deadlines::Deadline;
-use crate::io::Output;
+use crate::io::{LOOKUP_ATTEMPT, Output};
 use crate::policy::{Effect, EffectState, Settled, confirm};
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::EffectId;
+use windlass_tool::id::{CallRef, EffectId};
 
 impl Session {
     /// Whether what the user was asked about has neither been done by now nor is being done.
@@ -18,7 +18,7 @@ impl Session {
         known.is_none_or(|effect| match &effect.state {
             EffectState::Open(other) => {
                 let other = self.calls.get_mut(*other);
-                other.is_none_or(|other| other.phase == Phase::Proposing)
+                other.is_none_or(|other| other.phase.may_ask())
             }
             EffectState::Settled { .. } => {
                 effect.state.done().is_none() || effect.effect_id.as_ref() != Some(effect_id)
@@ -27,13 +27,22 @@ impl Session {
         })
     }
 
-    /// What was to be put to the user once more is what they have just declined.
+    /// What was to be put to the user once more, or might have been, is what they have just declined.
     pub(super) fn decline_proposed(&mut self, call: &Call, out: &mut Vec<Output>) {
-        for number in self.calls.proposing_like(call) {
+        for number in self.calls.asking_like(call) {
             let Some(proposed) = self.calls.take(number) else {
                 continue;
             };
             self.deadlines.clear(Deadline::Store(number));
+            self.deadlines.clear(Deadline::Lookup(number));
+            if proposed.phase == Phase::LookingUp {
+                let attempt = LOOKUP_ATTEMPT;
+                let call = CallRef {
+                    call: number,
+                    attempt,
+                };
+                out.push(Output::AbortCall { call, drop: true });
+            }
             let error = confirm::declined();
             self.refuse_call(proposed, error, Charge::Already, out);
         }
