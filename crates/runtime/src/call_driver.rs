@@ -212,10 +212,12 @@ impl CallDriver {
             Output::ReadLedger => self.read_ledger(inputs),
             Output::RequestConfirmation(request) => self.propose(&request, |_| None, inputs),
             Output::DeclineConfirmation { token_hash } => {
-                self.close_question(effects::declined(&self.identity, token_hash), inputs);
+                let closing = effects::declined(&self.identity, token_hash);
+                let declined = move |stored| Some(Input::Declined { token_hash, stored });
+                self.close_question(closing, declined, inputs);
             }
             Output::WithdrawConfirmation { token_hash } => {
-                self.close_question(Closing::Withdrawn(token_hash), inputs);
+                self.close_question(Closing::Withdrawn(token_hash), |_| None, inputs);
             }
             Output::MarkAnswered { effect_id } => {
                 let answer = self.shared.store.ask(effects::mark_answered(effect_id));
@@ -322,10 +324,21 @@ impl CallDriver {
         }
     }
 
-    fn close_question(&mut self, closing: Closing, inputs: &mut VecDeque<Input>) {
+    /// `closed` makes the input of whether it is stored.
+    fn close_question(
+        &mut self,
+        closing: Closing,
+        closed: impl FnOnce(bool) -> Option<Input> + Send + 'static,
+        inputs: &mut VecDeque<Input>,
+    ) {
         let answer = self.shared.store.close_question(closing);
-        let become_input = told("that a question may not be approved any more is not stored yet");
-        self.expect(answer, |answer| become_input(answer.map(|()| None)), inputs);
+        let become_input = |answer: Result<(), StoreUnavailable>| {
+            if let Err(error) = &answer {
+                tracing::error!(%error, "that a question may not be approved any more is not stored yet");
+            }
+            closed(answer.is_ok())
+        };
+        self.expect(answer, become_input, inputs);
     }
 
     fn record(&mut self, record: &OutcomeRecord, inputs: &mut VecDeque<Input>) {

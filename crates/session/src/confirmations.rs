@@ -6,6 +6,7 @@ use crate::io::TokenHash;
 use crate::time::Timestamp;
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 
 /// Questions for whose end nobody waits that are remembered for tokens that come again; the oldest make room.
@@ -37,6 +38,8 @@ pub(crate) enum ConfirmationState {
     Running {
         askers: u32,
     },
+    /// Declined, which the store has yet to hear; so many answers wait to be told that it counts.
+    Declining(Box<Declining>),
     /// The change is made by another right, as in another session of the conversation, or was; so many answers wait to hear of it.
     Elsewhere {
         tool: ToolId,
@@ -45,11 +48,23 @@ pub(crate) enum ConfirmationState {
     Resolved(Arc<ToolResponse>),
 }
 
+/// What is to be told once a no is stored.
+#[derive(Debug)]
+pub(crate) struct Declining {
+    /// `None` where another session has asked.
+    pub(crate) call: Option<Call>,
+    pub(crate) response: Arc<ToolResponse>,
+    pub(crate) askers: u32,
+    /// The call for whose sake the question was being put once more, under a token of which nothing is known yet.
+    pub(crate) put_again_by: Option<CallNumber>,
+}
+
 impl ConfirmationState {
     /// How many answers wait for what comes of it.
     pub(crate) fn askers(&self) -> u32 {
         match self {
             Self::Running { askers } | Self::Elsewhere { askers, .. } => *askers,
+            Self::Declining(declining) => declining.askers,
             Self::Open(_) | Self::Resolved(_) => 0,
         }
     }
@@ -57,7 +72,7 @@ impl ConfirmationState {
     /// Whether somebody will still hear of it who has not yet.
     fn is_awaited(&self) -> bool {
         match self {
-            Self::Open(_) | Self::Running { .. } => true,
+            Self::Open(_) | Self::Running { .. } | Self::Declining(_) => true,
             Self::Elsewhere { askers, .. } => *askers > 0,
             Self::Resolved(_) => false,
         }
@@ -69,21 +84,23 @@ impl Confirmation {
         matches!(self.state, ConfirmationState::Open(_))
     }
 
-    /// One more answer to what is running already, here or elsewhere; false where too many wait.
+    /// One more answer to what is running already, here or elsewhere, or is being declined; false where too many wait.
     pub(crate) fn join(&mut self) -> bool {
-        match &mut self.state {
-            ConfirmationState::Running { askers } | ConfirmationState::Elsewhere { askers, .. }
-                if *askers < ASKERS_MAX =>
-            {
-                *askers += 1;
-                true
+        let askers = match &mut self.state {
+            ConfirmationState::Running { askers } | ConfirmationState::Elsewhere { askers, .. } => {
+                askers
             }
-            ConfirmationState::Running { .. }
-            | ConfirmationState::Elsewhere { .. }
-            | ConfirmationState::Open(_)
-            | ConfirmationState::Resolved(_) => false,
-        }
+            ConfirmationState::Declining(declining) => &mut declining.askers,
+            ConfirmationState::Open(_) | ConfirmationState::Resolved(_) => return false,
+        };
+        let has_room = *askers < ASKERS_MAX;
+        *askers += u32::from(has_room);
+        has_room
     }
+}
+
+fn says_no(response: &ToolResponse) -> bool {
+    response.error_type() == Some(ErrorType::ConfirmationDeclined)
 }
 
 /// Few at a time, so that a list beats a table.
@@ -109,7 +126,9 @@ impl Confirmations {
     pub(crate) fn busy_count(&self) -> usize {
         let is_busy = |entry: &&Confirmation| match entry.state {
             ConfirmationState::Open(_) | ConfirmationState::Running { .. } => true,
-            ConfirmationState::Elsewhere { .. } | ConfirmationState::Resolved(_) => false,
+            ConfirmationState::Elsewhere { .. }
+            | ConfirmationState::Declining(_)
+            | ConfirmationState::Resolved(_) => false,
         };
         self.0.iter().filter(is_busy).count()
     }
@@ -140,6 +159,7 @@ impl Confirmations {
         self.0.iter().filter_map(|entry| match &entry.state {
             ConfirmationState::Open(call) => Some((entry, &**call)),
             ConfirmationState::Running { .. }
+            | ConfirmationState::Declining(_)
             | ConfirmationState::Elsewhere { .. }
             | ConfirmationState::Resolved(_) => None,
         })
@@ -167,6 +187,53 @@ impl Confirmations {
         awaited.map(|entry| entry.question.call).collect()
     }
 
+    /// The store has heard of a no, or could not: what is to be told, and to how many. Nothing where that is told, but whoever
+    /// asks again hears of it as it is now.
+    pub(crate) fn end_declining(&mut self, call: CallNumber, stored: bool) -> Option<Declining> {
+        let entry = self.by_call(call)?;
+        let response = match &mut entry.state {
+            ConfirmationState::Declining(declining) => &mut declining.response,
+            ConfirmationState::Resolved(response) if says_no(response) => response,
+            ConfirmationState::Open(_)
+            | ConfirmationState::Running { .. }
+            | ConfirmationState::Elsewhere { .. }
+            | ConfirmationState::Resolved(_) => return None,
+        };
+        let recorded = (!stored).then_some(false);
+        if response.meta.recorded != recorded {
+            Arc::make_mut(response).meta.recorded = recorded;
+        }
+        let resolved = ConfirmationState::Resolved(response.clone());
+        match std::mem::replace(&mut entry.state, resolved) {
+            ConfirmationState::Declining(declining) => Some(*declining),
+            ConfirmationState::Open(_)
+            | ConfirmationState::Running { .. }
+            | ConfirmationState::Elsewhere { .. }
+            | ConfirmationState::Resolved(_) => None,
+        }
+    }
+
+    /// Whether the store has yet to hear of a no.
+    pub(crate) fn is_any_declining(&self) -> bool {
+        let mut states = self.0.iter().map(|entry| &entry.state);
+        states.any(|state| matches!(state, ConfirmationState::Declining(_)))
+    }
+
+    /// The question that is being declined while this call has it put under a new token: its own, or one like it.
+    pub(crate) fn declining_under(&mut self, call: CallNumber) -> Option<&mut Question> {
+        let mut entries = self.0.iter_mut();
+        let entry = entries.find(|entry| match &entry.state {
+            ConfirmationState::Declining(declining) => {
+                entry.question.call == call || declining.put_again_by == Some(call)
+            }
+            ConfirmationState::Open(_)
+            | ConfirmationState::Running { .. }
+            | ConfirmationState::Elsewhere { .. }
+            | ConfirmationState::Resolved(_) => false,
+        });
+        entry.map(|entry| &mut entry.question)
+    }
+
     /// The questions of which the client has not heard the end.
     pub(crate) fn iter_unresolved(&self) -> impl Iterator<Item = &Question> {
         let awaited = self.0.iter().filter(|entry| entry.state.is_awaited());
@@ -183,6 +250,7 @@ impl Confirmations {
         match entry.state {
             ConfirmationState::Open(call) => Some((call, entry.question)),
             ConfirmationState::Running { .. }
+            | ConfirmationState::Declining(_)
             | ConfirmationState::Elsewhere { .. }
             | ConfirmationState::Resolved(_) => None,
         }

@@ -17,6 +17,8 @@ pub(crate) enum Deadline {
     Retry(CallNumber),
     /// The store has taken as long as a call waits for it.
     Store(CallNumber),
+    /// The store has taken as long to hear of the user's no as anybody waits to be told that it counts.
+    Declined(CallNumber),
     /// Outcomes that could not be stored are tried again.
     RecordAgain,
     /// A ledger that could not be read is asked for again.

@@ -53,6 +53,11 @@ pub enum Input {
         state: OutcomeState,
         stored: bool,
     },
+    /// The answer to [`Output::DeclineConfirmation`]: whether it is durable.
+    Declined {
+        token_hash: TokenHash,
+        stored: bool,
+    },
     /// The answer to [`Output::Lookup`]: what the handler found.
     LookedUp {
         call: CallNumber,
@@ -304,7 +309,8 @@ pub enum Output {
     NoteReading,
     /// Mint a token, store what the user is to be asked, durably, and answer with [`Input::Proposed`].
     RequestConfirmation(Box<ConfirmationRequest>),
-    /// The user said no: the token must never count, not even after a restart.
+    /// The user said no: the token must never count, not even after a restart. Store that, and answer with
+    /// [`Input::Declined`].
     DeclineConfirmation {
         token_hash: TokenHash,
     },

@@ -14,7 +14,7 @@ use windlass_tool::artifact::Tightening;
 use windlass_tool::registry::Registry;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
-pub const JOURNAL_VERSION: u32 = 5;
+pub const JOURNAL_VERSION: u32 = 6;
 
 /// Characters of an output's text. What is longer is cut, and is compared by a sum of the rest.
 const OUTPUT_CHARACTERS_MAX: usize = 2_000;

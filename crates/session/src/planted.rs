@@ -46,6 +46,8 @@ pub enum PlantedBug {
     SharesEffects,
     /// Does not hear the user say no.
     RunsWhatWasDeclined,
+    /// Tells the user that their no counts before the store has heard of it.
+    TellsANoUnstored,
     /// Asks the user again for what they have just declined.
     ForgetsANo,
     /// Charges a turn for no call that is refused.
@@ -95,7 +97,7 @@ pub enum PlantedBug {
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -116,6 +118,7 @@ impl PlantedBug {
         Self::IgnoresTheEnd,
         Self::SharesEffects,
         Self::RunsWhatWasDeclined,
+        Self::TellsANoUnstored,
         Self::ForgetsANo,
         Self::ForgetsRefusedCalls,
         Self::BeginsATurnPerMessage,

@@ -212,6 +212,7 @@ impl Session {
                 state,
                 stored,
             } => self.on_recorded(&effect_id, state, stored, out),
+            Input::Declined { token_hash, stored } => self.on_declined(&token_hash, stored, out),
             Input::LookedUp { call, finding } => self.on_looked_up(call, finding, out),
             Input::LookupSpared { call, reason } => self.on_lookup_spared(call, reason, out),
             Input::EffectAwaited { call, entry } => {
@@ -265,10 +266,11 @@ impl Session {
         self.calls.iter().any(|call| call.tool().writes())
     }
 
-    /// Whether something comes to its end by itself that no user and no model is asked about: a call that has begun, or an
-    /// outcome that the store did not take. Its deadlines are due then, whether or not anybody speaks.
+    /// Whether something comes to its end by itself that no user and no model is asked about: a call that has begun, an outcome
+    /// that the store did not take, or a no of which it has not heard. Its deadlines are due then, whether or not anybody speaks.
     pub fn is_working(&self) -> bool {
-        !self.is_over() && (self.calls.len() > 0 || self.has_unrecorded_outcomes())
+        let is_busy = self.calls.len() > 0 || self.confirmations.is_any_declining();
+        !self.is_over() && (is_busy || self.has_unrecorded_outcomes())
     }
 
     /// Whether the model owes an answer, or is to say something to a result, and it is counted how long that takes.
@@ -341,6 +343,7 @@ impl Session {
                 Deadline::Approvals => self.give_up_seeking(out),
                 Deadline::Retry(call) => self.on_retry_due(call, out),
                 Deadline::Store(call) => self.on_store_timeout(call, out),
+                Deadline::Declined(call) => self.tell_declined(call, false, out),
                 Deadline::RecordAgain => self.record_again(out),
                 Deadline::LedgerAgain => self.ask_ledger_again(out),
                 Deadline::Confirmation(call) => self.on_confirmation_expired(call, out),

@@ -13,6 +13,7 @@ use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -165,6 +166,10 @@ pub fn is_worth_saving(output: &Output) -> bool {
         | SessionEvent::EffectSettled { .. }
         | SessionEvent::IntentApplied { .. } => true,
         SessionEvent::CallFinished(record) => record.effect_id.is_some(),
+        // The client has heard the end of the question.
+        SessionEvent::CallRejected(record) => {
+            record.error_type() == Some(ErrorType::ConfirmationDeclined)
+        }
         _ => false,
     }
 }

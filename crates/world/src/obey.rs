@@ -34,7 +34,8 @@ impl World {
                     conversation_id: self.lanes[index].conversation.clone(),
                     user_id: self.lanes[index].user.clone(),
                 };
-                self.decline(self.lanes[index].home, answer);
+                let stored = self.decline(self.lanes[index].home, answer);
+                self.answer_of_store(index, Input::Declined { token_hash, stored });
             }
             Output::WithdrawConfirmation { token_hash } => {
                 self.withdraw(self.lanes[index].home, token_hash);
@@ -74,6 +75,9 @@ impl World {
                 generation, handle, ..
             } => self.open_connection(index, generation, handle.is_some()),
             Output::Close(reason) => self.close(index, &reason),
+            Output::SendClient(ClientUpdate::ConfirmationResult { call, response }) => {
+                self.a_no_is_told_when_it_is_stored(index, call, response.expose());
+            }
             Output::SendModel(_)
             | Output::SendClient(_)
             | Output::DiscardAudio

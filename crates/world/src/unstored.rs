@@ -51,13 +51,14 @@ impl World {
         self.note_readings();
         for (home, closing) in std::mem::take(&mut self.unstored.closings) {
             match closing {
-                Closing::Declined(answer) => self.decline(home, answer),
+                Closing::Declined(answer) => drop(self.decline(home, answer)),
                 Closing::Withdrawn(token_hash) => self.withdraw(home, token_hash),
             }
         }
     }
 
-    pub(crate) fn decline(&mut self, home: usize, answer: Decline) {
+    /// Whether the store has heard of it.
+    pub(crate) fn decline(&mut self, home: usize, answer: Decline) -> bool {
         let declined = self.ask_store(|transaction| transaction.decline(&answer));
         // One whose time is up by the wall clock has nothing to decline, until that is set back.
         let is_stored = matches!(declined, Ok(Declined::Declined(_)));
@@ -67,6 +68,7 @@ impl World {
                 .closings
                 .push((home, Closing::Declined(answer)));
         }
+        declined.is_ok()
     }
 
     pub(crate) fn withdraw(&mut self, home: usize, token_hash: TokenHash) {

@@ -71,6 +71,7 @@ impl Visible {
             | Input::Connection(_)
             | Input::Client(_)
             | Input::Recorded { .. }
+            | Input::Declined { .. }
             | Input::RateChecked { .. }
             | Input::ChangedElsewhere
             | Input::Shutdown

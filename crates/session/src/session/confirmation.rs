@@ -179,8 +179,7 @@ impl Session {
             .filter(|entry| entry.is_open())
         else {
             self.deadlines.clear(Deadline::Confirmation(number));
-            let token_hash = proposed.token_hash;
-            return out.push(Output::WithdrawConfirmation { token_hash });
+            return self.close_renewed(number, proposed.token_hash, out);
         };
         entry.question.token_hash = proposed.token_hash;
         entry.question.expires_at = expires_at;
@@ -214,8 +213,8 @@ impl Session {
         }
         match &entry.state {
             ConfirmationState::Open(_) if approved => self.approve(call, out),
-            ConfirmationState::Open(_) => self.decline(call, token_hash, out),
-            ConfirmationState::Running { .. } => {
+            ConfirmationState::Open(_) => self.decline(call, out),
+            ConfirmationState::Running { .. } | ConfirmationState::Declining(_) => {
                 if !entry.join() {
                     self.refuse_token(Some(call), out);
                 }
@@ -310,16 +309,6 @@ impl Session {
         Ok(())
     }
 
-    /// The user said no.
-    fn decline(&mut self, number: CallNumber, token_hash: TokenHash, out: &mut Vec<Output>) {
-        if has_bug!(self, RunsWhatWasDeclined) {
-            return;
-        }
-        out.push(Output::DeclineConfirmation { token_hash });
-        let error = confirm::declined();
-        self.close_question(number, error, Resolution::Declined, out);
-    }
-
     pub(super) fn on_confirmation_expired(&mut self, number: CallNumber, out: &mut Vec<Output>) {
         let error = CallError::new(
             ErrorType::ConfirmationExpired,
@@ -328,7 +317,7 @@ impl Session {
         self.close_question(number, error, Resolution::Expired, out);
     }
 
-    /// A question that nobody will answer with yes.
+    /// A question that nobody will answer.
     pub(super) fn close_question(
         &mut self,
         number: CallNumber,
@@ -340,13 +329,7 @@ impl Session {
         let Some((mut call, question)) = self.confirmations.take_open(number) else {
             return;
         };
-        let response = Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error.into()),
-            intents: Vec::new(),
-            meta: self.meta_of(call.tool()),
-        });
-        let is_no = resolution == Resolution::Declined && !has_bug!(self, ForgetsANo);
-        let is_no = is_no && self.is_undone(&call, &question.effect_id);
+        let response = self.refusal_of(&call, error);
         self.confirmations.open(Confirmation {
             state: ConfirmationState::Resolved(response.clone()),
             question,
@@ -358,20 +341,17 @@ impl Session {
         }));
         let record = call_record(call.slot(), &response);
         out.push(Output::Event(SessionEvent::CallRejected(record)));
-        out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
-            call: Some(number),
-            response: Sensitive(response.clone()),
-        }));
-        match is_no {
-            true => {
-                self.remember_no(&call, &response);
-                self.decline_proposed(&call, out);
-            }
-            false => self.restore_asked_effect(&call),
-        }
-        if resolution == Resolution::Declined {
-            self.notify_declined(&call, out);
-        }
+        tell_client(number, response, out);
+        self.restore_asked_effect(&call);
+    }
+
+    /// What a question ends with that nobody has approved.
+    pub(super) fn refusal_of(&self, call: &Call, error: CallError) -> Arc<ToolResponse> {
+        Arc::new(ToolResponse {
+            outcome: Outcome::Failure(error.into()),
+            intents: Vec::new(),
+            meta: self.meta_of(call.tool()),
+        })
     }
 
     /// The provider took a call back that waits for the user.

@@ -1,17 +1,154 @@
-//! A user's no: what a model that asks again is answered, until the user has spoken. Knows no token.
+//! A user's no: it is told once the store has it, and a model that asks again is answered with it, until the user has spoken.
+//! Knows no token, only its hash.
 
+use super::restored::tell_client;
+use super::settlement::call_record;
 use super::{Charge, Session};
 use crate::calls::{Call, Phase};
+use crate::confirmations::{Confirmation, ConfirmationState, Declining, Question};
 use crate::deadlines::Deadline;
-use crate::io::{LOOKUP_ATTEMPT, Output};
+use crate::event::{Resolution, SessionEvent};
+use crate::io::{LOOKUP_ATTEMPT, OpenQuestion, Output, TokenHash};
 use crate::policy::{Effect, EffectState, Settled, confirm};
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallRef, EffectId};
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
 
 impl Session {
+    /// The user said no. From now on nothing comes of the question; that this outlives the process is told when it does.
+    pub(super) fn decline(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        if has_bug!(self, RunsWhatWasDeclined) {
+            return;
+        }
+        self.deadlines.clear(Deadline::Confirmation(number));
+        let Some((mut call, question)) = self.confirmations.take_open(number) else {
+            return;
+        };
+        let response = self.refusal_of(&call, confirm::declined());
+        let is_undone = self.is_undone(&call, &question.effect_id);
+        call.kept_effect = None;
+        let token_hash = question.token_hash;
+        out.push(Output::DeclineConfirmation { token_hash });
+        out.push(Output::Event(SessionEvent::ConfirmationResolved {
+            call: Some(number),
+            resolution: Resolution::Declined,
+        }));
+        let mut put_again_by = None;
+        if is_undone && !has_bug!(self, ForgetsANo) {
+            self.remember_no(&call, &response);
+            put_again_by = self.decline_proposed(&call, out);
+        } else {
+            self.restore_asked_effect(&call);
+        }
+        let declining = Declining {
+            call: Some(*call),
+            response,
+            askers: 1,
+            put_again_by,
+        };
+        self.tell_once_stored(question, declining, out);
+    }
+
+    /// The same for a question of another session's about what runs here by another right.
+    pub(super) fn decline_found(&mut self, question: OpenQuestion, out: &mut Vec<Output>) {
+        let left_ms = self.left_ms(question.expires_at_unix_ms);
+        let token_hash = question.token_hash;
+        out.push(Output::DeclineConfirmation { token_hash });
+        if left_ms == 0 {
+            return;
+        }
+        let call = self.calls.next_number();
+        out.push(Output::Event(SessionEvent::ConfirmationResolved {
+            call: Some(call),
+            resolution: Resolution::Declined,
+        }));
+        let declining = Declining {
+            call: None,
+            response: self.declined(question.tool.as_str()),
+            askers: 0,
+            put_again_by: None,
+        };
+        let question = Question {
+            call,
+            token_hash,
+            effect_id: question.effect_id,
+            expires_at: self.now + Duration::from_millis(left_ms),
+        };
+        self.tell_once_stored(question, declining, out);
+    }
+
+    fn tell_once_stored(
+        &mut self,
+        question: Question,
+        declining: Declining,
+        out: &mut Vec<Output>,
+    ) {
+        let number = question.call;
+        let state = ConfirmationState::Declining(Box::new(declining));
+        self.confirmations.open(Confirmation { question, state });
+        if has_bug!(self, TellsANoUnstored) {
+            return self.tell_declined(number, true, out);
+        }
+        let patience = Duration::from_millis(self.config.limits.record_timeout_ms);
+        self.deadlines
+            .set(Deadline::Declined(number), self.now + patience);
+    }
+
+    /// The store has heard of a no, or could not.
+    pub(super) fn on_declined(
+        &mut self,
+        token_hash: &TokenHash,
+        stored: bool,
+        out: &mut Vec<Output>,
+    ) {
+        if let Some(number) = self.confirmations.call_of(token_hash) {
+            self.tell_declined(number, stored, out);
+        }
+    }
+
+    /// Whoever waits is told that the no counts, and where that is so, that it is not stored: a later process may ask again.
+    pub(super) fn tell_declined(
+        &mut self,
+        number: CallNumber,
+        stored: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(declined) = self.confirmations.end_declining(number, stored) else {
+            return;
+        };
+        self.deadlines.clear(Deadline::Declined(number));
+        if let Some(call) = &declined.call {
+            let record = call_record(call.slot(), &declined.response);
+            out.push(Output::Event(SessionEvent::CallRejected(record)));
+        }
+        for _ in 0..declined.askers {
+            tell_client(number, declined.response.clone(), out);
+        }
+        if let Some(call) = &declined.call {
+            self.notify_declined(call, out);
+        }
+    }
+
+    /// The question is open in the store under a new token, of which nobody knows. Where the user has said no to the old one,
+    /// that was said to this one, too.
+    pub(super) fn close_renewed(
+        &mut self,
+        number: CallNumber,
+        token_hash: TokenHash,
+        out: &mut Vec<Output>,
+    ) {
+        match self.confirmations.declining_under(number) {
+            Some(question) => {
+                question.token_hash = token_hash;
+                out.push(Output::DeclineConfirmation { token_hash });
+            }
+            None => out.push(Output::WithdrawConfirmation { token_hash }),
+        }
+    }
+
     /// Whether what the user was asked about has neither been done by now nor is being done.
-    pub(super) fn is_undone(&mut self, call: &Call, effect_id: &EffectId) -> bool {
+    fn is_undone(&mut self, call: &Call, effect_id: &EffectId) -> bool {
         let known = call
             .fingerprint
             .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
@@ -27,8 +164,10 @@ impl Session {
         })
     }
 
-    /// What was to be put to the user once more, or might have been, is what they have just declined.
-    pub(super) fn decline_proposed(&mut self, call: &Call, out: &mut Vec<Output>) {
+    /// What was to be put to the user once more, or might have been, is what they have just declined. The call for whose sake the
+    /// store is being asked to.
+    fn decline_proposed(&mut self, call: &Call, out: &mut Vec<Output>) -> Option<CallNumber> {
+        let mut put_again_by = None;
         for number in self.calls.asking_like(call) {
             let Some(proposed) = self.calls.take(number) else {
                 continue;
@@ -43,13 +182,17 @@ impl Session {
                 };
                 out.push(Output::AbortCall { call, drop: true });
             }
+            if proposed.phase == Phase::Proposing {
+                put_again_by = Some(number);
+            }
             let error = confirm::declined();
             self.refuse_call(proposed, error, Charge::Already, out);
         }
+        put_again_by
     }
 
     /// A model that asks again although the user has just said no gets the same answer, and the user no question.
-    pub(super) fn remember_no(&mut self, call: &Call, response: &Arc<ToolResponse>) {
+    fn remember_no(&mut self, call: &Call, response: &Arc<ToolResponse>) {
         let Some(fingerprint) = call.fingerprint else {
             return;
         };

@@ -8,8 +8,7 @@ use crate::confirmations::{Confirmation, ConfirmationState};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
 use crate::io::{
-    AnsweredQuestion, FoundQuestion, LedgerEntry, OpenQuestion, OutcomeState, Output,
-    ReservationError, TokenHash,
+    FoundQuestion, LedgerEntry, OpenQuestion, OutcomeState, Output, ReservationError, TokenHash,
 };
 use crate::policy::EffectState;
 use std::sync::Arc;
@@ -109,25 +108,6 @@ impl Session {
             // Its time is up by this session's clock. By that of a later one it may not be.
             out.push(Output::DeclineConfirmation { token_hash });
         }
-    }
-
-    fn decline_found(&mut self, question: OpenQuestion, out: &mut Vec<Output>) {
-        out.push(Output::DeclineConfirmation {
-            token_hash: question.token_hash,
-        });
-        let call = self.calls.next_number();
-        out.push(Output::Event(SessionEvent::ConfirmationResolved {
-            call: Some(call),
-            resolution: Resolution::Declined,
-        }));
-        self.remember_declined(AnsweredQuestion {
-            call: Some(call),
-            token_hash: question.token_hash,
-            effect_id: question.effect_id,
-            tool: question.tool,
-            response: None,
-            expires_at_unix_ms: question.expires_at_unix_ms,
-        });
     }
 
     /// The store takes longer than anybody waits.
@@ -270,6 +250,7 @@ impl Session {
             ConfirmationState::Elsewhere { .. }
             | ConfirmationState::Open(_)
             | ConfirmationState::Running { .. }
+            | ConfirmationState::Declining(_)
             | ConfirmationState::Resolved(_) => None,
         }
     }

@@ -219,6 +219,9 @@ impl Session {
         if self.calls.len() > 0 && !has_bug!(self, EndsBeforeChangesAreDone) {
             return;
         }
+        if self.confirmations.is_any_declining() {
+            return;
+        }
         let reason = reason.clone();
         // The last chance: nobody tries again after the end.
         out.extend(self.unsettled.records());

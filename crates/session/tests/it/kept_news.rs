@@ -75,11 +75,11 @@ fn a_no_ends_what_was_to_ask_once_more() {
             > decline token-1
             declined token-1
             call-1 Declined
-            call-1 rejected ConfirmationDeclined
-            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
             call-2 rejected ConfirmationDeclined
             to model: function-call-2 CONFIRMATION_DECLINED the user was asked and said no
             client: ToolsComplete { tool_count: 1 }
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
             > calls function-call-3 pay {"text":"10"}
             call-3 is a repeat: SameEffectFinished
             to model: function-call-3 CONFIRMATION_DECLINED the user was asked and said no

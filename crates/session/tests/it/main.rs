@@ -8,6 +8,7 @@ mod confirmations;
 mod connections;
 mod continuation;
 mod crossing;
+mod declined;
 mod duplicates;
 mod endings;
 mod farewells;

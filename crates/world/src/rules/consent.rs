@@ -7,7 +7,9 @@ use crate::world::{Refusal, World};
 use windlass_session::io::{AdmittedCall, ReserveRequest, TokenHash};
 use windlass_session::model::ModelCommand;
 use windlass_session::session::Session;
-use windlass_tool::envelope::ProjectionBody;
+use windlass_store::{GrantState, Store};
+use windlass_tool::envelope::{ProjectionBody, ToolResponse};
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId};
 
 impl World {
@@ -138,6 +140,36 @@ impl World {
         }
         if let Some(fingerprint) = lane.watch.asked_about.get(&call) {
             lane.watch.declined.insert(*fingerprint, said);
+        }
+    }
+
+    /// Whoever says no and hears that it counts is asked no more, whatever process comes next.
+    pub(crate) fn a_no_is_told_when_it_is_stored(
+        &mut self,
+        index: usize,
+        call: Option<CallNumber>,
+        response: &ToolResponse,
+    ) {
+        let says_no = response.error_type() == Some(ErrorType::ConfirmationDeclined);
+        if !says_no || response.meta.recorded == Some(false) {
+            return;
+        }
+        let now_unix_ms = self.unix_ms();
+        let session = self.lanes[index].session.as_ref();
+        let questions = session.into_iter().flat_map(Session::questions);
+        let mut tokens = questions.filter(|(asked, _)| Some(*asked) == call);
+        let store: &dyn Store = &self.store;
+        let is_open = |token: &TokenHash| {
+            let grant = store.ask(|transaction| transaction.grant(token));
+            grant.ok().flatten().is_some_and(|grant| {
+                grant.state == GrantState::Open && now_unix_ms < grant.expires_at_unix_ms
+            })
+        };
+        let is_one_open = tokens.any(|(_, token)| is_open(&token));
+        drop(tokens);
+        if is_one_open {
+            let what = format!("the store does not know of the no to {call:?}");
+            self.broken(Rule::ANoIsToldWhenItIsStored, what);
         }
     }
 

@@ -38,6 +38,7 @@ rules! {
     SameSeedSameOutputs "same_seed_same_outputs",
     AReplayGivesTheSameOutputs "a_replay_gives_the_same_outputs",
     ANoHolds "a_no_holds",
+    ANoIsToldWhenItIsStored "a_no_is_told_when_it_is_stored",
     ADurableReservationBeforeAStart "a_durable_reservation_before_a_start",
     AGoAwayIsHeeded "a_go_away_is_heeded",
     ALateResultIsToldOnce "a_late_result_is_told_once",

@@ -241,7 +241,12 @@ impl Bench {
                 self.saved = saved(&self.session);
             }
             for output in &outputs {
-                self.books.write(output);
+                // What the store has not heard of is not in its books.
+                let is_unheard = matches!(output, Output::DeclineConfirmation { .. })
+                    && self.recording != Recording::Works;
+                if !is_unheard {
+                    self.books.write(output);
+                }
                 inputs.extend(self.answer(output));
             }
         }
@@ -323,6 +328,11 @@ impl Bench {
                     stored: self.recording == Recording::Works,
                 })
             }
+            Output::DeclineConfirmation { token_hash } => (self.recording != Recording::Hangs)
+                .then(|| Input::Declined {
+                    token_hash: *token_hash,
+                    stored: self.recording == Recording::Works,
+                }),
             Output::Lookup(lookup) => self.finding.clone().map(|finding| Input::LookedUp {
                 call: lookup.call(),
                 finding,

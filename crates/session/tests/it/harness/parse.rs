@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{
     AnsweredQuestion, Begun, Continued, FoundQuestion, Input, LedgerEntry, OpenQuestion,
-    OutcomeState, Remembered, Reservation, Spared, Wish,
+    OutcomeState, Proposed, Remembered, Reservation, Spared, Wish,
 };
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent,
@@ -152,6 +152,21 @@ fn parse_other(word: &str, rest: &str) -> Input {
                 effect_id: EffectId::new(effect_id),
                 state: parse_state(state).0,
                 stored: true,
+            }
+        }
+        "stored" => Input::Declined {
+            token_hash: [rest.strip_prefix("no to token-").unwrap().parse().unwrap(); 32],
+            stored: true,
+        },
+        "proposed" => {
+            let (call, token) = rest.split_once(" token-").unwrap();
+            Input::Proposed {
+                call: CallNumber(call.parse().unwrap()),
+                outcome: Ok(Proposed {
+                    effect_id: EffectId::new("effect-1"),
+                    token_hash: [token.parse().unwrap(); 32],
+                    expires_at_unix_ms: 1_795_000_060_000,
+                }),
             }
         }
         "found" => {

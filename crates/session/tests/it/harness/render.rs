@@ -209,7 +209,11 @@ fn render_update(update: &ClientUpdate) -> String {
                     format!("{} {}", error.error_type.code(), error.message)
                 }
             };
-            format!("client: confirmation result {call} {result}")
+            let stored = match response.expose().meta.recorded {
+                Some(false) => " (not stored)",
+                Some(true) | None => "",
+            };
+            format!("client: confirmation result {call} {result}{stored}")
         }
         ClientUpdate::Message(message) => format!("client: message {message}"),
         other => format!("client: {other:?}"),

@@ -1,0 +1,370 @@
+//! A no is told once the store has it, so that no later process puts the question again to somebody who was told that it is closed.
+
+use crate::harness::check;
+use expect_test::expect;
+use windlass_tool::kind::Mode;
+
+#[test]
+fn a_no_is_told_once_it_is_stored_and_to_each_who_waits() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > recording hangs
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            > confirm token-1
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 CONFIRMATION_DECLINED the user was asked and said no
+            client: ToolsComplete { tool_count: 1 }
+            > stored no to token-1
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            > confirm token-1
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_that_the_store_does_not_answer_is_told_as_not_stored() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > recording hangs
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            > wait 499
+            > wait 1
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no (not stored)
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > stored no to token-1
+            > confirm token-1
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_that_the_store_does_not_take_is_told_as_not_stored() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > recording fails
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no (not stored)
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+        "#]],
+    );
+}
+
+#[test]
+fn a_session_ends_when_its_last_no_is_stored() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > recording hangs
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            > stop
+            client: session complete, 2 transcripts
+            > stored no to token-1
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            client: Stopped
+            session ended: Stopped
+            close Stopped
+        "#]],
+    );
+}
+
+#[test]
+fn a_process_that_ends_before_a_no_is_stored_leaves_the_question_open() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > recording hangs
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            > killed
+            read ledger
+            > recording works
+            > back
+            propose call-1 pay in place of token-1
+            client: confirm call-1 "Pay 10"
+            > connected 1
+            > ready
+            to model: history "pay / Shall I?"
+            > decline token-2
+            declined token-2
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+        "#]],
+    );
+}
+
+#[test]
+fn a_process_that_ends_after_a_no_was_told_says_nothing_more_of_it() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > killed
+            read ledger
+            > back
+            > connected 1
+            > ready
+            to model: history "pay / Shall I?"
+            > confirm token-1
+            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_to_a_token_that_is_being_replaced_is_said_to_the_new_one() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > recording hangs
+            > store slow
+            > gone
+            > back
+            propose call-1 pay in place of token-1
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            > proposed 1 token-2
+            declined token-2
+            > stored no to token-1
+            > stored no to token-2
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > confirm token-2
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_while_the_same_is_to_be_asked_anew_is_said_to_the_new_question() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > text pay it now
+            turn 2 started
+            to model: text "pay it now"
+            > recording hangs
+            > store slow
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-2 pay in place of token-1
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-2 rejected ConfirmationDeclined
+            to model: function-call-2 CONFIRMATION_DECLINED the user was asked and said no
+            client: ToolsComplete { tool_count: 1 }
+            > proposed 2 token-2
+            declined token-2
+            > stored no to token-1
+            > stored no to token-2
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_to_a_found_question_is_told_once_it_is_stored() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > says Shall I?
+            client: Assistant piece "Shall I?"
+            > generated
+            > done
+            client: Assistant said "Shall I?"
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > store has open 7 60 effect-9 pay 1.0.0 {"text":"10"}
+            > recording hangs
+            > decline token-7
+            find token-7
+            declined token-7
+            call-2 Declined
+            > decline token-7
+            > stored no to token-7
+            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
+            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
