@@ -115,6 +115,8 @@ pub(crate) struct Turns {
     /// The provider heard something while the model was answering, after so many entries of the transcript. It may be the
     /// tail of the earlier question, so it counts as input only once the provider takes it for an interruption.
     input_suspected: Option<u64>,
+    /// No turn's end says anything of the user any more.
+    is_closed: bool,
     /// The turn that goes on if the model speaks without being spoken to.
     continues: Option<Continued>,
     /// The model is in the middle of a message, which may outlive its turn.
@@ -433,11 +435,16 @@ impl Turns {
         Some(ended)
     }
 
+    /// The session ends. That is no interruption of the user's: what was suspected may be said of what was done since.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
     /// Begins the turn of what the user said while the last one was running. An interruption proves what was suspected.
     pub(crate) fn begin_waiting(&mut self, now: Timestamp, interrupted: bool) -> Option<Waited> {
         let suspected = std::mem::take(&mut self.input_suspected);
         let proved_from = suspected.filter(|_| interrupted);
-        if proved_from.is_some() {
+        if proved_from.is_some() && !self.is_closed {
             self.count_input(now);
         }
         let waits = std::mem::take(&mut self.input_waits) || proved_from.is_some();

@@ -460,9 +460,8 @@ impl World {
             state,
             stored,
         };
-        if !self.answer_of_store(index, answer) {
-            self.lanes[index].recorded(&effect_id, true);
-        }
+        // Until it is known what has become of that, it stays this session's.
+        self.answer_of_store(index, answer);
     }
 
     /// Has a handler asked, unless another session is at the effect or has settled it by now.

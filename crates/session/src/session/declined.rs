@@ -35,11 +35,13 @@ impl Session {
             resolution: Resolution::Declined,
         }));
         let mut put_again_by = None;
-        if is_undone && !has_bug!(self, ForgetsANo) {
+        if has_bug!(self, ForgetsANo) {
+            self.restore_asked_effect(&call);
+        } else if is_undone {
             self.remember_no(&call, &response);
             put_again_by = self.decline_proposed(&call, out);
         } else {
-            self.restore_asked_effect(&call);
+            self.ask_for_no_other(&call);
         }
         let declining = Declining {
             call: Some(*call),
@@ -162,6 +164,17 @@ impl Session {
             }
             EffectState::Asked(_) | EffectState::Failed | EffectState::Declined { .. } => true,
         })
+    }
+
+    /// The user does not want again what has been done by now, or is being done, whatever they had said until then.
+    fn ask_for_no_other(&mut self, call: &Call) {
+        let wish = self.turns.wish();
+        let known = call
+            .fingerprint
+            .and_then(|fingerprint| self.deliveries.effect(&fingerprint));
+        if let Some(effect) = known {
+            effect.wish = wish;
+        }
     }
 
     /// What was to be put to the user once more, or might have been, is what they have just declined. The call for whose sake the

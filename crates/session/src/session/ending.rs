@@ -188,6 +188,7 @@ impl Session {
         if self.lifecycle != Lifecycle::Running {
             return;
         }
+        self.turns.close();
         self.end_turn(true, out);
         self.deadlines.clear(Deadline::ProviderSilence);
         self.deadlines.clear(Deadline::ResultSilence);

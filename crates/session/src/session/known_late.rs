@@ -84,7 +84,7 @@ impl Session {
     }
 
     /// Has an outcome stored, in place of what the store has not taken of the same effect.
-    fn store_outcome(&mut self, record: OutcomeRecord, out: &mut Vec<Output>) {
+    pub(super) fn store_outcome(&mut self, record: OutcomeRecord, out: &mut Vec<Output>) {
         let mut unrecorded = self.unsettled.unrecorded.iter_mut();
         if let Some(older) = unrecorded.find(|older| older.effect_id == record.effect_id) {
             *older = record.clone();

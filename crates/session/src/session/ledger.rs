@@ -6,7 +6,7 @@ use super::call_input::failure;
 use super::unsettled::Unsettled;
 use crate::calls::{Call, Concluded, Phase};
 use crate::deadlines::Deadline;
-use crate::event::{Resolution, SessionEvent};
+use crate::event::Resolution;
 use crate::io::{
     Begun, LedgerEntry, OutcomeRecord, OutcomeState, Output, Reservation, ReservationRefusal,
 };
@@ -46,6 +46,7 @@ impl Session {
                     started.is_one_of_several |= started.effect_id == effect_id;
                 }
                 self.unsettled.take_left(&effect_id);
+                self.forget_undone(&effect_id, out);
                 // What was told of an earlier run is not what comes of this one.
                 self.connection.outdate(&effect_id);
                 self.notices.outdate(&effect_id);
@@ -71,14 +72,15 @@ impl Session {
         if begun.may_be_done && self.calls.at(&begun.effect_id).is_some() {
             self.unsettled.leave(begun.effect_id);
         } else {
-            out.push(Output::RecordOutcome(OutcomeRecord {
+            let record = OutcomeRecord {
                 effect_id: begun.effect_id,
                 state: match begun.may_be_done {
                     true => OutcomeState::Unknown,
                     false => OutcomeState::Failed,
                 },
                 response: None,
-            }));
+            };
+            self.store_outcome(record, out);
         }
         // It has used up the approval, which was said to count once more.
         let error = CallError::new(
@@ -148,11 +150,12 @@ impl Session {
         self.settle(call, failure(error, None), out);
         self.leave_question_elsewhere(number, &effect_id, &tool.id);
         if self.unsettled.take_left(&effect_id) && self.calls.at(&effect_id).is_none() {
-            out.push(Output::RecordOutcome(OutcomeRecord {
+            let record = OutcomeRecord {
                 effect_id: effect_id.clone(),
                 state: OutcomeState::Unknown,
                 response: None,
-            }));
+            };
+            self.store_outcome(record, out);
         }
         // Where a call of this session is at it, that one knows better.
         let Some(fingerprint) = fingerprint.filter(|_| self.calls.at(&effect_id).is_none()) else {
@@ -205,11 +208,12 @@ impl Session {
         done: Arc<ToolResponse>,
         out: &mut Vec<Output>,
     ) {
-        out.push(Output::RecordOutcome(OutcomeRecord {
+        let record = OutcomeRecord {
             effect_id: effect_id.clone(),
             state: OutcomeState::Succeeded,
             response: Some(Sensitive(done.clone())),
-        }));
+        };
+        self.store_outcome(record, out);
         call.effect_id = Some(effect_id);
         self.adopt(call, done, out);
     }
@@ -296,12 +300,7 @@ impl Session {
             return;
         }
         unrecorded.retain(|record| !is_meant(record));
-        if unrecorded.is_empty() {
-            *recording_again = 0;
-            self.deadlines.clear(Deadline::RecordAgain);
-            out.push(Output::Event(SessionEvent::OutcomesRecorded));
-            self.end_await_of_outcomes(true, out);
-        }
+        self.go_on_if_recorded(out);
     }
 
     fn recorded(&mut self, mut call: Box<Call>, stored: bool, out: &mut Vec<Output>) {

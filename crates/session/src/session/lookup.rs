@@ -47,11 +47,12 @@ impl Session {
             }
             Finding::NotHappened => {
                 if let Some(effect_id) = call.kept_effect.clone() {
-                    out.push(Output::RecordOutcome(OutcomeRecord {
+                    let record = OutcomeRecord {
                         effect_id: effect_id.clone(),
                         state: OutcomeState::Failed,
                         response: None,
-                    }));
+                    };
+                    self.store_outcome(record, out);
                     out.push(Output::Event(SessionEvent::EffectSettled {
                         call: number,
                         tool: call.tool().id.clone(),

@@ -7,6 +7,7 @@ use crate::deadlines::Deadline;
 use crate::event::SessionEvent;
 use crate::io::{OutcomeRecord, Output};
 use std::time::Duration;
+use windlass_tool::id::EffectId;
 
 /// How often outcomes that could not be stored are tried again.
 const RECORD_AGAIN: Duration = Duration::from_secs(1);
@@ -51,6 +52,27 @@ impl Session {
             .set(Deadline::Store(call.number()), self.now + patience);
         self.calls.open(call);
         self.record_again(out);
+    }
+
+    /// Changes may begin once every outcome is stored.
+    pub(super) fn go_on_if_recorded(&mut self, out: &mut Vec<Output>) {
+        if self.unsettled.unrecorded.is_empty() {
+            self.unsettled.recording_again = 0;
+            self.deadlines.clear(Deadline::RecordAgain);
+            out.push(Output::Event(SessionEvent::OutcomesRecorded));
+            self.end_await_of_outcomes(true, out);
+        }
+    }
+
+    /// The store has let the effect begin, and so has what was to be told of an earlier run that did not do it. Told once more,
+    /// that would say of this run that it has ended.
+    pub(super) fn forget_undone(&mut self, effect_id: &EffectId, out: &mut Vec<Output>) {
+        let forgotten = self.unsettled.forget_undone(effect_id);
+        if forgotten > 0 {
+            let again = &mut self.unsettled.recording_again;
+            *again = again.saturating_sub(forgotten);
+            self.go_on_if_recorded(out);
+        }
     }
 
     /// The outcomes that changes waited for are stored, or could not be: these go on, or do not begin.

@@ -71,6 +71,19 @@ impl Unsettled {
         self.storing.remove(index)
     }
 
+    /// Nothing is to be stored or told any more of an earlier run that did not do this, or of which that is not known. How many
+    /// outcomes were to be stored again.
+    pub(super) fn forget_undone(&mut self, effect_id: &EffectId) -> usize {
+        let is_its = |record: &OutcomeRecord| {
+            record.effect_id == *effect_id && record.state != OutcomeState::Succeeded
+        };
+        self.untold.retain(|entry| entry.effect_id != *effect_id);
+        self.storing.retain(|record| !is_its(record));
+        let before = self.unrecorded.len();
+        self.unrecorded.retain(|record| !is_its(record));
+        before - self.unrecorded.len()
+    }
+
     /// This effect is reserved, and runs only if the call that is about to begin it does.
     pub(super) fn leave(&mut self, effect_id: EffectId) {
         if self.left.len() >= LATE_MAX {
