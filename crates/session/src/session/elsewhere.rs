@@ -90,12 +90,15 @@ impl Session {
     /// the same wish. Where that has been approved, the user says yes to what is done already.
     fn take_up_found(&mut self, question: OpenQuestion, is_no: bool, out: &mut Vec<Output>) {
         let effect = self.deliveries.effect(&question.fingerprint);
-        if effect.is_some_and(|effect| matches!(effect.state, EffectState::Open(_))) {
+        if let Some(EffectState::Open(number)) = effect.map(|effect| &effect.state) {
+            let call = self.calls.get_mut(*number);
+            let may_ask = call.is_some_and(|call| call.phase.may_ask());
             // What runs here does so by another right; a no to the question stays one.
-            if is_no {
-                self.decline_found(question, out);
+            match is_no {
+                true if may_ask => {}
+                true => return self.decline_found(question, out),
+                false => return,
             }
-            return;
         }
         let own = self.confirmations.open_like(&question.fingerprint);
         if let Some(own) = own.map(|own| own.call) {

@@ -397,3 +397,61 @@ fn what_the_model_has_just_been_told_is_not_told_again_as_news() {
         "#]],
     );
 }
+
+#[test]
+fn a_first_try_that_fails_while_the_second_is_about_to_begin_says_nothing_of_it() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > wait 30000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 30000 ms, over Tool 500
+            call-1 took 30000 ms, over Turn 1500
+            client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was started, and how it ended is not known\",\"suggestion\":\"It may or may not have happened. Say so, and do not try again.\",\"type\":\"OUTCOME_UNKNOWN\"}}"
+            > text again
+            turn 2 started
+            to model: text "again"
+            > calls function-call-2 pay {"text":"10"}
+            answered effect-1
+            client: ModelGenerating
+            look up effect-1 of pay
+            propose call-2 pay
+            call-2 rejected OutcomeUnknown
+            to model: function-call-2 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Pay 10" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+            > store slow
+            > confirm token-2
+            call-2 Approved
+            reserve call-2 pay as effect-1 with token-2
+            > returns 1 permanent
+            call-1 returned late
+            > reserved 2 effect-1 again
+            start call-2 pay (effect-1) {"text":"10"}
+            > returns 2 {"x":1}
+            record effect-1 Succeeded
+            call-2 finished
+            client: confirmation result call-2 ok
+        "#]],
+    );
+}

@@ -308,3 +308,52 @@ fn an_end_that_was_asked_for_comes() {
         "#]],
     );
 }
+
+#[test]
+fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text begin
+            turn 1 started
+            to model: text "begin"
+            > says Well,
+            client: ModelGenerating
+            client: Assistant piece "Well,"
+            > hears write it
+            client: User piece "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: User said "write it"
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says done
+            answered effect-1
+            client: Assistant piece "done"
+            > shutdown
+            client: error shutting_down: the server is shutting down
+            client: Assistant said "Well,done"
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
+            turn 2 started
+            client: session complete, 3 transcripts
+            session ended: Shutdown
+            close Shutdown
+            > killed
+            read ledger
+            > back
+            > connected 1
+            > ready
+            to model: history "begin / Well,done"
+            to model: text "write it"
+            > calls function-call-2 write {"text":"a"}
+            client: ModelGenerating
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}

@@ -180,3 +180,90 @@ fn an_outcome_that_was_never_stored_is_tried_once_more_at_the_end() {
         "#]],
     );
 }
+
+#[test]
+fn what_was_reserved_too_late_is_called_failed_until_the_store_has_it() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > store slow
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            > wait 5000
+            call-1 finished Transient
+            to model: function-call-1 TRANSIENT write was not started: the store does not answer
+            client: ToolsComplete { tool_count: 1 }
+            > recording fails
+            > reserved 1 effect-1
+            record effect-1 Failed
+            > recording works
+            > wait 1000
+            record effect-1 Failed
+            all outcomes recorded
+        "#]],
+    );
+}
+
+#[test]
+fn an_outcome_of_an_earlier_run_is_not_stored_again_once_the_effect_has_begun_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unknown effect-9 write {"text":"a"}
+            > recording hangs
+            > lookup finds nothing happened
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            look up effect-9 of write
+            record effect-9 Failed
+            call-1 settled effect-9: false
+            reserve call-1 write as effect-9
+            start call-1 write (effect-9) {"text":"a"}
+            > unrecorded effect-9 as failed
+            > wait 1000
+            > returns 1 {"x":1}
+            record effect-9 Succeeded
+            > recorded effect-9 as succeeded
+            call-1 finished
+            call-1 took 1000 ms, over Tool 500
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_lookup_found_not_to_have_happened_is_stored_as_surely() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > ledger unknown effect-9 pay {"text":"10"}
+            > recording fails
+            > lookup finds nothing happened
+            > text pay it
+            turn 1 started
+            to model: text "pay it"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            look up effect-9 of pay
+            record effect-9 Failed
+            call-1 settled effect-9: false
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > recording works
+            > wait 1000
+            record effect-9 Failed
+            all outcomes recorded
+        "#]],
+    );
+}

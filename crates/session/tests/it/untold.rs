@@ -292,3 +292,42 @@ fn what_a_call_of_this_session_was_answered_with_is_no_news_from_the_ledger() {
         "#]],
     );
 }
+
+#[test]
+fn what_came_of_an_earlier_run_is_no_news_once_the_effect_has_begun_again() {
+    check_from_the_beginning(
+        Mode::Voice,
+        expect![[r#"
+            > connected 1
+            > ready
+            > text write it
+            turn 1 started
+            to model: text "write it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > ledger undone effect-7 write {"text":"a"}
+            reserve call-1 write as effect-7
+            start call-1 write (effect-7) {"text":"a"}
+            > returns 1 permanent
+            record effect-7 Failed
+            call-1 finished Permanent
+            client: ToolsComplete { tool_count: 1 }
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "write it"
+            > says Hm.
+            client: ModelGenerating
+            client: Assistant piece "Hm."
+            > generated
+            > done
+            client: Assistant said "Hm."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: late write PERMANENT it failed
+        "#]],
+    );
+}

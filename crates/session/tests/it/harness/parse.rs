@@ -146,12 +146,12 @@ fn parse_other(word: &str, rest: &str) -> Input {
                 }),
             })
         }
-        "recorded" => {
+        "recorded" | "unrecorded" => {
             let (effect_id, state) = rest.split_once(" as ").unwrap();
             Input::Recorded {
                 effect_id: EffectId::new(effect_id),
                 state: parse_state(state).0,
-                stored: true,
+                stored: word == "recorded",
             }
         }
         "stored" => Input::Declined {
@@ -269,7 +269,7 @@ fn ledger_entry(text: &str) -> LedgerEntry {
         Some((state, id)) => (state, Some(MessageKey::of(id))),
         None => (state, None),
     };
-    let is_kept = matches!(state, "succeeded" | "unheard");
+    let is_kept = matches!(state, "succeeded" | "unheard" | "undone");
     let is_under_way = state == "running";
     let (state, is_answered) = parse_state(state);
     let fingerprint = fingerprint(tool, &arguments);
@@ -463,6 +463,7 @@ fn parse_state(word: &str) -> (OutcomeState, bool) {
         "succeeded" => (OutcomeState::Succeeded, true),
         "unheard" | "unkept" => (OutcomeState::Succeeded, false),
         "failed" => (OutcomeState::Failed, true),
+        "undone" => (OutcomeState::Failed, false),
         "unknown" => (OutcomeState::Unknown, true),
         "doubtful" | "running" => (OutcomeState::Unknown, false),
         other => panic!("no such state: {other}"),
