@@ -46,7 +46,7 @@ pub struct Limits {
     pub open_confirmations_max: usize,
     /// Milliseconds that a call waits for the store before it starts.
     pub reserve_timeout_ms: u64,
-    /// Milliseconds that an answer waits for its outcome to be stored.
+    /// Milliseconds that an answer waits for its outcome, or a no of the user's, to be stored.
     pub record_timeout_ms: u64,
     /// Transitions kept on the session's trail.
     pub trail_entries_max: usize,
