@@ -16,6 +16,7 @@ use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, UserId};
 use windlass_tool::json;
+use windlass_tool::kind::Reach;
 use windlass_tool::registry::Tool;
 
 /// Provider ids shorter than this, in characters, are taken for unstable (`docs/policies.md`, "The same call twice").
@@ -94,6 +95,34 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
+    /// An answer that says nothing of any effect.
+    pub(crate) fn refusal(response: Arc<ToolResponse>, turn: u64) -> Self {
+        Self {
+            response,
+            turn,
+            quoted: false,
+            is_outcome: false,
+            answered_on: None,
+            effect_id: None,
+            repeats: None,
+        }
+    }
+
+    /// How an effect ended.
+    pub(crate) fn outcome(
+        response: Arc<ToolResponse>,
+        turn: u64,
+        reach: Reach,
+        effect_id: Option<EffectId>,
+    ) -> Self {
+        Self {
+            quoted: reach == Reach::External,
+            is_outcome: true,
+            effect_id,
+            ..Self::refusal(response, turn)
+        }
+    }
+
     /// Whether both are the end of one run.
     pub(crate) fn is_of_one_run(&self, other: &Self) -> bool {
         let recorded = |settled: &Self| {

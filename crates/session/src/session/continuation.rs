@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::kind::Reach;
 use windlass_tool::registry::Tool;
 
 impl Session {
@@ -194,19 +193,12 @@ impl Session {
 
     /// What a model that asks for the same again is answered.
     fn answered_meanwhile(&self, tool: &Arc<Tool>) -> Settled {
-        Settled {
-            response: Arc::new(ToolResponse {
-                outcome: Outcome::Failure(confirm::required(tool).into()),
-                intents: Vec::new(),
-                meta: self.meta_of(tool),
-            }),
-            turn: 0,
-            quoted: tool.reach == Reach::External,
-            is_outcome: false,
-            answered_on: None,
-            effect_id: None,
-            repeats: None,
-        }
+        let response = Arc::new(ToolResponse {
+            outcome: Outcome::Failure(confirm::required(tool).into()),
+            intents: Vec::new(),
+            meta: self.meta_of(tool),
+        });
+        Settled::refusal(response, 0)
     }
 }
 

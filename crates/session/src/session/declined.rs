@@ -209,15 +209,7 @@ impl Session {
         let Some(fingerprint) = call.fingerprint else {
             return;
         };
-        let settled = Settled {
-            response: response.clone(),
-            turn: call.turn(),
-            quoted: false,
-            is_outcome: false,
-            answered_on: None,
-            effect_id: None,
-            repeats: None,
-        };
+        let settled = Settled::refusal(response.clone(), call.turn());
         // What nobody knows may be found out all the same.
         let earlier = call.earlier.as_deref();
         let doubtful = earlier.filter(|earlier| earlier.is_unknown());

@@ -65,13 +65,8 @@ impl Session {
             }
         }
         let settled = Settled {
-            response,
-            turn: slot.turn,
-            quoted: false,
-            is_outcome: false,
             answered_on: Some(slot.generation),
-            effect_id: None,
-            repeats: None,
+            ..Settled::refusal(response, slot.turn)
         };
         let state = DeliveryState::Settled(settled.clone());
         self.deliveries.remember(slot.clone(), state);

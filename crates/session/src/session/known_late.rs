@@ -11,7 +11,6 @@ use std::sync::Arc;
 use windlass_tool::envelope::{Meta, ToolResponse};
 use windlass_tool::handler::HandlerResult;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
-use windlass_tool::kind::Reach;
 use windlass_tool::sensitive::Sensitive;
 
 impl Session {
@@ -142,15 +141,12 @@ impl Session {
         // A later wish of the same kind may have taken its place.
         if effect.effect_id.as_ref() == Some(&known.effect_id) {
             effect.state = EffectState::Settled {
-                settled: Settled {
+                settled: Settled::outcome(
                     response,
-                    turn: known.turn,
-                    quoted: known.tool.reach == Reach::External,
-                    is_outcome: true,
-                    answered_on: None,
-                    effect_id: Some(known.effect_id),
-                    repeats: None,
-                },
+                    known.turn,
+                    known.tool.reach,
+                    Some(known.effect_id),
+                ),
                 answer_reached_model: false,
             };
         }

@@ -237,16 +237,9 @@ impl Session {
         answer_reached_model: bool,
     ) -> EffectState {
         let tool = self.config.registry.get(tool.as_str());
+        let reach = tool.map_or(Reach::External, |tool| tool.reach);
         EffectState::Settled {
-            settled: Settled {
-                quoted: tool.is_none_or(|tool| tool.reach == Reach::External),
-                response,
-                turn: 0,
-                is_outcome: true,
-                answered_on: None,
-                effect_id: Some(effect_id.clone()),
-                repeats: None,
-            },
+            settled: Settled::outcome(response, 0, reach, Some(effect_id.clone())),
             answer_reached_model,
         }
     }

@@ -346,13 +346,8 @@ impl Session {
 
     fn settled(&self, response: Arc<ToolResponse>, quoted: bool) -> Settled {
         Settled {
-            response,
-            turn: self.turns.last_number(),
             quoted,
-            is_outcome: false,
-            answered_on: None,
-            effect_id: None,
-            repeats: None,
+            ..Settled::refusal(response, self.turns.last_number())
         }
     }
 

@@ -17,7 +17,7 @@ use windlass_tool::error::ErrorType;
 use windlass_tool::handler::ContentPart;
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::intent::Intent;
-use windlass_tool::kind::{Category, Reach, Scheduling};
+use windlass_tool::kind::{Category, Scheduling};
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
@@ -80,14 +80,11 @@ impl Session {
         } = concluded;
         let number = call.number();
         let is_speakable = call.grant.is_none() && call.spoken && self.is_here(call.delivered());
+        let effect_id = call.effect_id.clone();
         let settled = Settled {
             is_outcome: call.started.is_some() && is_outcome(&response),
-            response,
-            turn: call.turn(),
-            quoted: call.tool().reach == Reach::External,
             answered_on: is_speakable.then_some(call.delivered().generation),
-            effect_id: call.effect_id.clone(),
-            repeats: None,
+            ..Settled::outcome(response, call.turn(), call.tool().reach, effect_id)
         };
         self.record(&call, &settled, is_speakable);
         self.note_loops(&call, &settled.response);
@@ -232,15 +229,12 @@ impl Session {
         if call.earlier.as_deref().is_some_and(Earlier::is_unknown) {
             return self.restore_effect(call);
         }
-        let settled = Settled {
-            response: self.lost_answer(&call.tool().id),
-            turn: call.turn(),
-            quoted: call.tool().reach == Reach::External,
-            is_outcome: true,
-            answered_on: None,
-            effect_id: call.effect_id.clone(),
-            repeats: None,
-        };
+        let settled = Settled::outcome(
+            self.lost_answer(&call.tool().id),
+            call.turn(),
+            call.tool().reach,
+            call.effect_id.clone(),
+        );
         let effect = Effect {
             effect_id: call.effect_id.clone(),
             wish: self.turns.wish(),
