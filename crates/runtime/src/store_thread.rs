@@ -389,6 +389,8 @@ enum Before {
 fn may_be_ones_own(error: &StoreUnavailable) -> bool {
     match error {
         StoreUnavailable::DiskFull { .. } | StoreUnavailable::Failed { .. } => true,
-        StoreUnavailable::Locked { .. } | StoreUnavailable::Overloaded => false,
+        StoreUnavailable::Locked { .. }
+        | StoreUnavailable::Moved { .. }
+        | StoreUnavailable::Overloaded => false,
     }
 }

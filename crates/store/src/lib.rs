@@ -24,6 +24,7 @@ pub use reading::Readings;
 pub use snapshot::{ResumeTokens, Saved, Snapshot, Snapshots};
 pub use sqlite::{DATABASE_FILE, OpenError, SqliteStore};
 
+use std::path::PathBuf;
 use windlass_tool::handler::Blocks;
 
 /// A SHA-256.
@@ -88,6 +89,12 @@ pub enum StoreUnavailable {
         "the store is locked by another process ({cause}); stop that one, or name another data folder"
     )]
     Locked { cause: String },
+    #[error(
+        "the store's file {} was deleted or replaced while it was in use; stop the program, put the file back if it is to \
+         know what was done, and start again",
+        path.display()
+    )]
+    Moved { path: PathBuf },
     #[error("the store has more to do than it can; try again later, or use a faster disk")]
     Overloaded,
     #[error("the store does not answer: {cause}")]

@@ -8,6 +8,8 @@ use windlass_tool::id::UserId;
 
 impl Blocks for SqliteStore {
     fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
+        let place = self.place.check();
+        place.map_err(|error| BlocksUnavailable(error.to_string()))?;
         let mut open = self.lock();
         upsert_all(&mut open.connection, blocks).map_err(unavailable)
     }

@@ -5,6 +5,7 @@ mod blocks;
 mod conversations;
 mod grants;
 mod ledger;
+mod place;
 mod pruning;
 mod readings;
 mod schema;
@@ -12,6 +13,7 @@ mod snapshots;
 mod tables;
 
 use crate::{PRUNE_INTERVAL_MS, Store, StoreLimits, StoreUnavailable, Transaction};
+use place::Place;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -81,6 +83,7 @@ pub struct SqliteStore {
     open: Mutex<Open>,
     /// For what is asked where a session stands: it does not wait for a commit that is under way.
     questions: Mutex<Connection>,
+    place: Place,
     limits: StoreLimits,
 }
 
@@ -121,7 +124,12 @@ impl SqliteStore {
         write_ahead(&connection).map_err(explain)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(explain)?;
         let questions = connect_to_read(&path).map_err(explain)?;
+        let place = Place::of(&path).map_err(|error| OpenError::NotWritable {
+            folder: folder.to_owned(),
+            cause: error.to_string(),
+        })?;
         Ok(Self {
+            place,
             questions: Mutex::new(questions),
             limits,
             open: Mutex::new(Open {
@@ -165,6 +173,7 @@ impl Open {
 
 impl Store for SqliteStore {
     fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+        self.place.check()?;
         let mut open = self.lock();
         let writes = TransactionBehavior::Immediate;
         tables::transact(&mut open.connection, &self.limits, writes, work)

@@ -60,6 +60,7 @@ fn say_end(store: &dyn Store, error: &StoreUnavailable) {
     let kind = match error {
         StoreUnavailable::DiskFull { .. } => "full",
         StoreUnavailable::Locked { .. }
+        | StoreUnavailable::Moved { .. }
         | StoreUnavailable::Overloaded
         | StoreUnavailable::Failed { .. } => "failed",
     };

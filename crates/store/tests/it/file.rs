@@ -3,7 +3,7 @@
 use crate::contract::block;
 use rusqlite::Connection;
 use std::path::Path;
-use windlass_store::{DATABASE_FILE, OpenError, SqliteStore, Store};
+use windlass_store::{DATABASE_FILE, OpenError, SqliteStore, Store, StoreUnavailable};
 use windlass_tool::handler::Blocks;
 use windlass_tool::id::{ConversationId, SessionId, UserId};
 
@@ -36,6 +36,37 @@ fn a_block_survives_a_process_that_never_closes_its_files() {
         }
     }
     assert!(is_blocked(copy.path(), "mallory"));
+}
+
+#[test]
+fn a_file_that_was_deleted_or_replaced_takes_nothing_that_the_next_process_would_not_find() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    store.block(block("mallory", 1_000, "Bye")).unwrap();
+    let is_known = || {
+        let known = store.blocked(&UserId::new("mallory"), 0);
+        known.unwrap().is_some()
+    };
+    assert!(is_known());
+    let path = folder.path().join(DATABASE_FILE);
+    let away = folder.path().join("away.db");
+    std::fs::rename(&path, &away).unwrap();
+    let begin = || {
+        let store: &dyn Store = &store;
+        let conversation = ConversationId::new("c");
+        store.ask(|tables| tables.open_conversation(&conversation, &UserId::new("eve"), 1))
+    };
+    let moved = StoreUnavailable::Moved { path: path.clone() };
+    assert_eq!(begin(), Err(moved.clone()));
+    let refused = store.block(block("eve", 1_000, "Bye")).unwrap_err();
+    assert!(refused.to_string().ends_with(&moved.to_string()));
+    // What is known is read all the same.
+    assert!(is_known());
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(begin(), Err(moved));
+    std::fs::rename(&away, &path).unwrap();
+    store.block(block("eve", 1_000, "Bye")).unwrap();
+    assert!(is_blocked(folder.path(), "eve"));
 }
 
 #[test]
