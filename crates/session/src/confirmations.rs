@@ -6,7 +6,6 @@ use crate::io::TokenHash;
 use crate::time::Timestamp;
 use std::sync::Arc;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 
 /// Questions for whose end nobody waits that are remembered for tokens that come again; the oldest make room.
@@ -38,8 +37,8 @@ pub(crate) enum ConfirmationState {
     Running {
         askers: u32,
     },
-    /// Declined, which the store has yet to hear; so many answers wait to be told that it counts.
-    Declining(Box<Declining>),
+    /// The user said no, of which the store may have yet to hear.
+    Declined(Box<Declined>),
     /// The change is made by another right, as in another session of the conversation, or was; so many answers wait to hear of it.
     Elsewhere {
         tool: ToolId,
@@ -48,15 +47,26 @@ pub(crate) enum ConfirmationState {
     Resolved(Arc<ToolResponse>),
 }
 
-/// What is to be told once a no is stored.
+/// A no, and what the store knows of it.
 #[derive(Debug)]
-pub(crate) struct Declining {
-    /// `None` where another session has asked.
-    pub(crate) call: Option<Call>,
+pub(crate) struct Declined {
     pub(crate) response: Arc<ToolResponse>,
-    pub(crate) askers: u32,
+    /// The newest token that the question has in the store: once that is declined there, the no is stored.
+    pub(crate) token_hash: TokenHash,
     /// The call for whose sake the question was being put once more, under a token of which nothing is known yet.
     pub(crate) put_again_by: Option<CallNumber>,
+    /// What is to be told once it is stored, until that is.
+    pub(crate) untold: Option<Untold>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Untold {
+    /// `None` where another session has asked.
+    pub(crate) call: Option<Call>,
+    /// What was asked about has neither been done by then, nor is being done.
+    pub(crate) is_undone: bool,
+    /// So many answers wait to be told that the no counts.
+    pub(crate) askers: u32,
 }
 
 impl ConfirmationState {
@@ -64,7 +74,7 @@ impl ConfirmationState {
     pub(crate) fn askers(&self) -> u32 {
         match self {
             Self::Running { askers } | Self::Elsewhere { askers, .. } => *askers,
-            Self::Declining(declining) => declining.askers,
+            Self::Declined(declined) => declined.untold.as_ref().map_or(0, |untold| untold.askers),
             Self::Open(_) | Self::Resolved(_) => 0,
         }
     }
@@ -72,7 +82,8 @@ impl ConfirmationState {
     /// Whether somebody will still hear of it who has not yet.
     fn is_awaited(&self) -> bool {
         match self {
-            Self::Open(_) | Self::Running { .. } | Self::Declining(_) => true,
+            Self::Open(_) | Self::Running { .. } => true,
+            Self::Declined(declined) => declined.untold.is_some(),
             Self::Elsewhere { askers, .. } => *askers > 0,
             Self::Resolved(_) => false,
         }
@@ -90,17 +101,16 @@ impl Confirmation {
             ConfirmationState::Running { askers } | ConfirmationState::Elsewhere { askers, .. } => {
                 askers
             }
-            ConfirmationState::Declining(declining) => &mut declining.askers,
+            ConfirmationState::Declined(declined) => match &mut declined.untold {
+                Some(untold) => &mut untold.askers,
+                None => return false,
+            },
             ConfirmationState::Open(_) | ConfirmationState::Resolved(_) => return false,
         };
         let has_room = *askers < ASKERS_MAX;
         *askers += u32::from(has_room);
         has_room
     }
-}
-
-fn says_no(response: &ToolResponse) -> bool {
-    response.error_type() == Some(ErrorType::ConfirmationDeclined)
 }
 
 /// Few at a time, so that a list beats a table.
@@ -127,7 +137,7 @@ impl Confirmations {
         let is_busy = |entry: &&Confirmation| match entry.state {
             ConfirmationState::Open(_) | ConfirmationState::Running { .. } => true,
             ConfirmationState::Elsewhere { .. }
-            | ConfirmationState::Declining(_)
+            | ConfirmationState::Declined(_)
             | ConfirmationState::Resolved(_) => false,
         };
         self.0.iter().filter(is_busy).count()
@@ -159,7 +169,7 @@ impl Confirmations {
         self.0.iter().filter_map(|entry| match &entry.state {
             ConfirmationState::Open(call) => Some((entry, &**call)),
             ConfirmationState::Running { .. }
-            | ConfirmationState::Declining(_)
+            | ConfirmationState::Declined(_)
             | ConfirmationState::Elsewhere { .. }
             | ConfirmationState::Resolved(_) => None,
         })
@@ -187,51 +197,48 @@ impl Confirmations {
         awaited.map(|entry| entry.question.call).collect()
     }
 
-    /// The store has heard of a no, or could not: what is to be told, and to how many. Nothing where that is told, but whoever
-    /// asks again hears of it as it is now.
-    pub(crate) fn end_declining(&mut self, call: CallNumber, stored: bool) -> Option<Declining> {
-        let entry = self.by_call(call)?;
-        let response = match &mut entry.state {
-            ConfirmationState::Declining(declining) => &mut declining.response,
-            ConfirmationState::Resolved(response) if says_no(response) => response,
-            ConfirmationState::Open(_)
-            | ConfirmationState::Running { .. }
-            | ConfirmationState::Elsewhere { .. }
-            | ConfirmationState::Resolved(_) => return None,
+    /// The no of which the store is being told by this token.
+    pub(crate) fn declined_by(&mut self, token_hash: &TokenHash) -> Option<CallNumber> {
+        let mut declined = self.iter_declined();
+        let (question, _) = declined.find(|(_, declined)| declined.token_hash == *token_hash)?;
+        Some(question.call)
+    }
+
+    /// The no to a question that this call has put under a new token: to its own, or to one like it.
+    pub(crate) fn declined_under(&mut self, call: CallNumber) -> Option<&mut Declined> {
+        let mut declined = self.iter_declined();
+        let is_its = |(question, declined): &(&Question, &mut Declined)| {
+            question.call == call || declined.put_again_by == Some(call)
         };
-        let recorded = (!stored).then_some(false);
-        if response.meta.recorded != recorded {
-            Arc::make_mut(response).meta.recorded = recorded;
-        }
-        let resolved = ConfirmationState::Resolved(response.clone());
-        match std::mem::replace(&mut entry.state, resolved) {
-            ConfirmationState::Declining(declining) => Some(*declining),
-            ConfirmationState::Open(_)
-            | ConfirmationState::Running { .. }
-            | ConfirmationState::Elsewhere { .. }
-            | ConfirmationState::Resolved(_) => None,
-        }
+        declined.find(is_its).map(|(_, declined)| declined)
     }
 
-    /// Whether the store has yet to hear of a no.
-    pub(crate) fn is_any_declining(&self) -> bool {
+    /// The no to the question about this call.
+    pub(crate) fn declined(&mut self, call: CallNumber) -> Option<&mut Declined> {
+        let mut declined = self.iter_declined();
+        declined
+            .find(|(question, _)| question.call == call)
+            .map(|(_, declined)| declined)
+    }
+
+    fn iter_declined(&mut self) -> impl Iterator<Item = (&Question, &mut Declined)> {
+        self.0
+            .iter_mut()
+            .filter_map(|entry| match &mut entry.state {
+                ConfirmationState::Declined(declined) => Some((&entry.question, &mut **declined)),
+                ConfirmationState::Open(_)
+                | ConfirmationState::Running { .. }
+                | ConfirmationState::Elsewhere { .. }
+                | ConfirmationState::Resolved(_) => None,
+            })
+    }
+
+    /// Whether somebody is to be told of a no once it is stored.
+    pub(crate) fn is_any_no_untold(&self) -> bool {
         let mut states = self.0.iter().map(|entry| &entry.state);
-        states.any(|state| matches!(state, ConfirmationState::Declining(_)))
-    }
-
-    /// The question that is being declined while this call has it put under a new token: its own, or one like it.
-    pub(crate) fn declining_under(&mut self, call: CallNumber) -> Option<&mut Question> {
-        let mut entries = self.0.iter_mut();
-        let entry = entries.find(|entry| match &entry.state {
-            ConfirmationState::Declining(declining) => {
-                entry.question.call == call || declining.put_again_by == Some(call)
-            }
-            ConfirmationState::Open(_)
-            | ConfirmationState::Running { .. }
-            | ConfirmationState::Elsewhere { .. }
-            | ConfirmationState::Resolved(_) => false,
-        });
-        entry.map(|entry| &mut entry.question)
+        states.any(|state| {
+            matches!(state, ConfirmationState::Declined(declined) if declined.untold.is_some())
+        })
     }
 
     /// The questions of which the client has not heard the end.
@@ -250,7 +257,7 @@ impl Confirmations {
         match entry.state {
             ConfirmationState::Open(call) => Some((call, entry.question)),
             ConfirmationState::Running { .. }
-            | ConfirmationState::Declining(_)
+            | ConfirmationState::Declined(_)
             | ConfirmationState::Elsewhere { .. }
             | ConfirmationState::Resolved(_) => None,
         }

@@ -269,7 +269,7 @@ impl Session {
     /// Whether something comes to its end by itself that no user and no model is asked about: a call that has begun, an outcome
     /// that the store did not take, or a no of which it has not heard. Its deadlines are due then, whether or not anybody speaks.
     pub fn is_working(&self) -> bool {
-        let is_busy = self.calls.len() > 0 || self.confirmations.is_any_declining();
+        let is_busy = self.calls.len() > 0 || self.confirmations.is_any_no_untold();
         !self.is_over() && (is_busy || self.has_unrecorded_outcomes())
     }
 

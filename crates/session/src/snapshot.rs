@@ -4,7 +4,7 @@
 
 mod elsewhere;
 
-use crate::client::{ClientEvent, MessageKey};
+use crate::client::{ClientEvent, ClientUpdate, MessageKey};
 use crate::event::{SessionEvent, TurnSummary};
 use crate::io::{Input, LedgerEntry, Output, TokenHash};
 use crate::model::HistoryEntry;
@@ -13,7 +13,6 @@ use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -155,8 +154,11 @@ pub fn brings_words(input: &Input) -> bool {
 /// put or answered, a change has settled, or the session's state has changed. Several of them in one step are worth one
 /// save.
 pub fn is_worth_saving(output: &Output) -> bool {
-    let Output::Event(event) = output else {
-        return false;
+    let event = match output {
+        Output::Event(event) => event,
+        // The client has heard the end of the question.
+        Output::SendClient(ClientUpdate::ConfirmationResult { .. }) => return true,
+        _ => return false,
     };
     match event {
         SessionEvent::TurnEnded { .. }
@@ -166,10 +168,6 @@ pub fn is_worth_saving(output: &Output) -> bool {
         | SessionEvent::EffectSettled { .. }
         | SessionEvent::IntentApplied { .. } => true,
         SessionEvent::CallFinished(record) => record.effect_id.is_some(),
-        // The client has heard the end of the question.
-        SessionEvent::CallRejected(record) => {
-            record.error_type() == Some(ErrorType::ConfirmationDeclined)
-        }
         _ => false,
     }
 }

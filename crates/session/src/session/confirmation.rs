@@ -214,7 +214,10 @@ impl Session {
         match &entry.state {
             ConfirmationState::Open(_) if approved => self.approve(call, out),
             ConfirmationState::Open(_) => self.decline(call, out),
-            ConfirmationState::Running { .. } | ConfirmationState::Declining(_) => {
+            ConfirmationState::Declined(declined) if declined.untold.is_none() => {
+                tell_client(call, declined.response.clone(), out);
+            }
+            ConfirmationState::Running { .. } | ConfirmationState::Declined(_) => {
                 if !entry.join() {
                     self.refuse_token(Some(call), out);
                 }

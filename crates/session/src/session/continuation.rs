@@ -187,7 +187,13 @@ impl Session {
                 let asked = self.confirmations.call_like(fingerprint)?;
                 asked.earlier.as_deref().cloned()
             }
-            EffectState::Open(_) | EffectState::Failed => None,
+            // Who looks up what became of it, or is about to ask, knows.
+            EffectState::Open(number) => {
+                let call = self.calls.get_mut(*number);
+                let call = call.filter(|call| call.phase.may_ask())?;
+                call.earlier.as_deref().cloned()
+            }
+            EffectState::Failed => None,
         }
     }
 

@@ -5,7 +5,7 @@ use super::restored::tell_client;
 use super::settlement::call_record;
 use super::{Charge, Session};
 use crate::calls::{Call, Phase};
-use crate::confirmations::{Confirmation, ConfirmationState, Declining, Question};
+use crate::confirmations::{Confirmation, ConfirmationState, Declined, Question, Untold};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
 use crate::io::{LOOKUP_ATTEMPT, OpenQuestion, Output, TokenHash};
@@ -43,13 +43,17 @@ impl Session {
         } else {
             self.ask_for_no_other(&call);
         }
-        let declining = Declining {
-            call: Some(*call),
+        let declined = Declined {
             response,
-            askers: 1,
+            token_hash,
             put_again_by,
+            untold: Some(Untold {
+                call: Some(*call),
+                is_undone,
+                askers: 1,
+            }),
         };
-        self.tell_once_stored(question, declining, out);
+        self.tell_once_stored(question, declined, out);
     }
 
     /// The same for a question of another session's about what runs here by another right.
@@ -65,11 +69,15 @@ impl Session {
             call: Some(call),
             resolution: Resolution::Declined,
         }));
-        let declining = Declining {
-            call: None,
+        let declined = Declined {
             response: self.declined(question.tool.as_str()),
-            askers: 0,
+            token_hash,
             put_again_by: None,
+            untold: Some(Untold {
+                call: None,
+                is_undone: false,
+                askers: 0,
+            }),
         };
         let question = Question {
             call,
@@ -77,17 +85,12 @@ impl Session {
             effect_id: question.effect_id,
             expires_at: self.now + Duration::from_millis(left_ms),
         };
-        self.tell_once_stored(question, declining, out);
+        self.tell_once_stored(question, declined, out);
     }
 
-    fn tell_once_stored(
-        &mut self,
-        question: Question,
-        declining: Declining,
-        out: &mut Vec<Output>,
-    ) {
+    fn tell_once_stored(&mut self, question: Question, declined: Declined, out: &mut Vec<Output>) {
         let number = question.call;
-        let state = ConfirmationState::Declining(Box::new(declining));
+        let state = ConfirmationState::Declined(Box::new(declined));
         self.confirmations.open(Confirmation { question, state });
         if has_bug!(self, TellsANoUnstored) {
             return self.tell_declined(number, true, out);
@@ -104,31 +107,40 @@ impl Session {
         stored: bool,
         out: &mut Vec<Output>,
     ) {
-        if let Some(number) = self.confirmations.call_of(token_hash) {
+        if let Some(number) = self.confirmations.declined_by(token_hash) {
             self.tell_declined(number, stored, out);
         }
     }
 
-    /// Whoever waits is told that the no counts, and where that is so, that it is not stored: a later process may ask again.
+    /// Whoever waits is told that the no counts, and where that is so, that it is not stored: a later process may ask again. Who
+    /// asks once more hears how it is then.
     pub(super) fn tell_declined(
         &mut self,
         number: CallNumber,
         stored: bool,
         out: &mut Vec<Output>,
     ) {
-        let Some(declined) = self.confirmations.end_declining(number, stored) else {
+        let Some(declined) = self.confirmations.declined(number) else {
+            return;
+        };
+        let recorded = (!stored).then_some(false);
+        if declined.response.meta.recorded != recorded {
+            Arc::make_mut(&mut declined.response).meta.recorded = recorded;
+        }
+        let response = declined.response.clone();
+        let Some(untold) = declined.untold.take() else {
             return;
         };
         self.deadlines.clear(Deadline::Declined(number));
-        if let Some(call) = &declined.call {
-            let record = call_record(call.slot(), &declined.response);
+        if let Some(call) = &untold.call {
+            let record = call_record(call.slot(), &response);
             out.push(Output::Event(SessionEvent::CallRejected(record)));
         }
-        for _ in 0..declined.askers {
-            tell_client(number, declined.response.clone(), out);
+        for _ in 0..untold.askers {
+            tell_client(number, response.clone(), out);
         }
-        if let Some(call) = &declined.call {
-            self.notify_declined(call, out);
+        if let Some(call) = &untold.call {
+            self.notify_declined(call, untold.is_undone, out);
         }
     }
 
@@ -140,9 +152,9 @@ impl Session {
         token_hash: TokenHash,
         out: &mut Vec<Output>,
     ) {
-        match self.confirmations.declining_under(number) {
-            Some(question) => {
-                question.token_hash = token_hash;
+        match self.confirmations.declined_under(number) {
+            Some(declined) => {
+                declined.token_hash = token_hash;
                 out.push(Output::DeclineConfirmation { token_hash });
             }
             None => out.push(Output::WithdrawConfirmation { token_hash }),

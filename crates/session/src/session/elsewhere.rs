@@ -253,7 +253,7 @@ impl Session {
             ConfirmationState::Elsewhere { .. }
             | ConfirmationState::Open(_)
             | ConfirmationState::Running { .. }
-            | ConfirmationState::Declining(_)
+            | ConfirmationState::Declined(_)
             | ConfirmationState::Resolved(_) => None,
         }
     }

@@ -220,7 +220,7 @@ impl Session {
         if self.calls.len() > 0 && !has_bug!(self, EndsBeforeChangesAreDone) {
             return;
         }
-        if self.confirmations.is_any_declining() {
+        if self.confirmations.is_any_no_untold() {
             return;
         }
         let reason = reason.clone();

@@ -86,6 +86,10 @@ impl Session {
     pub(super) fn store_outcome(&mut self, record: OutcomeRecord, out: &mut Vec<Output>) {
         let mut unrecorded = self.unsettled.unrecorded.iter_mut();
         if let Some(older) = unrecorded.find(|older| older.effect_id == record.effect_id) {
+            // What is known is not taken back, and is tried again by itself.
+            if older.state != OutcomeState::Unknown && record.state == OutcomeState::Unknown {
+                return;
+            }
             *older = record.clone();
         } else {
             self.unsettled.await_storing(record.clone());

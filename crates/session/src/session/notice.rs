@@ -85,9 +85,14 @@ impl Session {
         self.notify(call, effect_id, text, out);
     }
 
-    pub(super) fn notify_declined(&mut self, call: &Call, out: &mut Vec<Output>) {
+    /// `is_undone` where it has not been done by another right meanwhile.
+    pub(super) fn notify_declined(&mut self, call: &Call, is_undone: bool, out: &mut Vec<Output>) {
+        let not_run = match is_undone {
+            true => " It has not run.",
+            false => "",
+        };
         let text = format!(
-            "The user was asked whether {} may run and said no. It has not run. Do not call it again unless the user asks for it.",
+            "The user was asked whether {} may run and said no.{not_run} Do not call it again unless the user asks for it.",
             call.tool().id
         );
         self.notify(call, None, text, out);

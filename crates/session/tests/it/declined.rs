@@ -278,7 +278,9 @@ fn a_no_to_a_token_that_is_being_replaced_is_said_to_the_new_one() {
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
             to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
             > confirm token-2
-            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            find token-2
+            nothing Refused
+            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
     );
 }

@@ -9,6 +9,7 @@ mod connections;
 mod continuation;
 mod crossing;
 mod declined;
+mod declined_late;
 mod duplicates;
 mod endings;
 mod farewells;

@@ -267,3 +267,70 @@ fn what_a_lookup_found_not_to_have_happened_is_stored_as_surely() {
         "#]],
     );
 }
+
+#[test]
+fn what_is_known_is_not_taken_back_by_a_reservation_that_came_too_late() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > wait 30000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 30000 ms, over Tool 500
+            call-1 took 30000 ms, over Turn 1500
+            client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was started, and how it ended is not known\",\"suggestion\":\"It may or may not have happened. Say so, and do not try again.\",\"type\":\"OUTCOME_UNKNOWN\"}}"
+            > text again
+            turn 2 started
+            to model: text "again"
+            > calls function-call-2 pay {"text":"10"}
+            answered effect-1
+            client: ModelGenerating
+            look up effect-1 of pay
+            propose call-2 pay
+            call-2 rejected OutcomeUnknown
+            to model: function-call-2 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 "Pay 10" warned "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
+            > store slow
+            > confirm token-2
+            call-2 Approved
+            reserve call-2 pay as effect-1 with token-2
+            > recording fails
+            > returns 1 {"x":1}
+            call-1 returned late
+            record effect-1 Succeeded
+            call-1 settled effect-1: true
+            > wait 5000
+            record effect-1 Succeeded
+            call-2 finished Transient
+            client: confirmation result call-2 TRANSIENT pay was not started: the store does not answer
+            > reserved 2 effect-1 again
+            call-2 Withdrawn
+            call-2 rejected ConfirmationExpired
+            client: confirmation result call-2 CONFIRMATION_EXPIRED the store took this approval when it was too late to begin; ask for it again
+            > recording works
+            > wait 1000
+            record effect-1 Succeeded
+            all outcomes recorded
+        "#]],
+    );
+}

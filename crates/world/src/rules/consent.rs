@@ -157,7 +157,10 @@ impl World {
         let now_unix_ms = self.unix_ms();
         let session = self.lanes[index].session.as_ref();
         let questions = session.into_iter().flat_map(Session::questions);
-        let mut tokens = questions.filter(|(asked, _)| Some(*asked) == call);
+        // Those that were put under a new token, too.
+        let minted = self.lanes[index].minted.iter().copied();
+        let tokens = questions.chain(minted);
+        let mut tokens = tokens.filter(|(asked, _)| Some(*asked) == call);
         let store: &dyn Store = &self.store;
         let is_open = |token: &TokenHash| {
             let grant = store.ask(|transaction| transaction.grant(token));
