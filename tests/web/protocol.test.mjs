@@ -250,8 +250,19 @@ test("a confirmation is asked for with its preview, and the answer carries its t
       endpoint.send({ type: "confirmation_result", callId: "call-1", ok: approved, response });
       await page.locator(`.call[data-state=${approved ? "done" : "refused"}]`).waitFor();
       assert.equal(await dialog.isVisible(), false);
+      assert.equal(await page.locator(".notice[data-subject=declined]").count(), 0);
     });
   }
+});
+
+test("a no that is not stored yet is said to count, and that it may be asked for again", async () => {
+  await inSession(async (page, endpoint) => {
+    const response = { ok: false, error: { type: "CONFIRMATION_DECLINED" }, meta: { recorded: false } };
+    endpoint.send({ type: "confirmation_result", callId: "call-1", ok: false, response });
+    const notice = page.locator(".notice[data-subject=declined]");
+    await notice.getByText("Your no counts, but is not stored yet").waitFor();
+    await notice.getByText(/may ask you the same again/).waitFor();
+  });
 });
 
 test("Escape declines a confirmation, and a key pressed as it opens answers nothing", async () => {

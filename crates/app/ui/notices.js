@@ -60,6 +60,12 @@ export const MICROPHONE_NOTICES = {
   },
 };
 
+/** What a no means that the server has not stored. */
+export const UNSTORED_NO_NOTICE = {
+  title: "Your no counts, but is not stored yet",
+  text: "Nothing was done. If the server is restarted before it has stored your no, it may ask you the same again: answer no once more.",
+};
+
 /** What an `error` message means, where its code says more to a person than its text. */
 export const ERROR_NOTICES = {
   provider_auth: {

@@ -4,7 +4,7 @@ import { Chat, Conversation } from "./chat.js";
 import { openMicrophone } from "./capture.js";
 import { unixMs } from "./clock.js";
 import { textOf } from "./dom.js";
-import { ERROR_NOTICES, MICROPHONE_NOTICES } from "./notices.js";
+import { ERROR_NOTICES, MICROPHONE_NOTICES, UNSTORED_NO_NOTICE } from "./notices.js";
 import { Playback } from "./playback.js";
 import { Connection, forgetSession } from "./socket.js";
 
@@ -272,6 +272,7 @@ export class Session {
     confirmation_result: (message) => {
       this.#view.confirmation.resolve(message.callId);
       this.#view.calls.confirmed(message);
+      this.#declined(message.response);
     },
     interrupted: () => this.#interrupted(),
     turn_complete: () => this.#turnComplete(),
@@ -284,6 +285,12 @@ export class Session {
     reconnected: () => this.#changed({ phase: "live" }),
     error: (message) => this.#error(message),
   };
+
+  /** A no that the store has yet to take counts, and may have to be said again. */
+  #declined(response) {
+    const isUnstored = response?.error?.type === "CONFIRMATION_DECLINED" && response.meta?.recorded === false;
+    if (isUnstored) this.#view.notices.show("declined", UNSTORED_NO_NOTICE);
+  }
 
   #turnComplete() {
     this.#turnOpen = false;
