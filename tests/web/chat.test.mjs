@@ -103,6 +103,16 @@ test("a call that needs consent asks in a dialog, and runs where the user says y
   }
 });
 
+test("a no in writing that is not stored yet is said to count", async () => {
+  const chunks = [{ type: "start" }, { type: "data-declined", data: { toolCallId: "call-1", recorded: false }, transient: true }];
+  const body = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
+  const prepare = (page) => page.route("**/api/chat", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+  await visit(browser, server.url, { prepare }, async (page) => {
+    await ask(page, "Who designed the Fram?");
+    await page.getByText("Your no counts, but is not stored yet").waitFor();
+  });
+});
+
 test("the conversation goes on by voice, and comes back", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, "Let's talk");

@@ -1,6 +1,7 @@
 // Owns the conversation by text: posts what is typed, reads the answer's stream, and remembers which conversation it is. Knows
 // no layout and no audio; what people see goes through `view`, as in session.js.
 import { textOf, valueText } from "./dom.js";
+import { UNSTORED_NO_NOTICE } from "./notices.js";
 
 const STORAGE_KEY = "windlass.conversation";
 const EVENT_CHARACTERS_MAX = 4_000_000;
@@ -130,6 +131,9 @@ export class Chat {
     "tool-output-denied": ({ toolCallId }) => this.#finished(toolCallId, false, "CONFIRMATION_DECLINED"),
     "data-tool-progress": ({ data }) => this.#view.calls.progress({ ...data, callId: data?.toolCallId }),
     "data-confirmation-request": ({ data }) => this.#view.confirmation.request({ ...data, callId: data?.toolCallId ?? data?.callId }),
+    "data-declined": ({ data }) => {
+      if (data?.recorded === false) this.#view.notices.show("declined", UNSTORED_NO_NOTICE);
+    },
     file: ({ url }) => this.#view.transcript.receive({ role: "assistant", text: "", final: true, images: [{ url }] }),
     "data-image": ({ data }) => this.#view.transcript.image(data),
     "data-timeout": ({ data }) => this.onTimeout(data ?? {}),

@@ -183,13 +183,13 @@ impl<O: Outlet> UiStream<O> {
         if !is_shown {
             self.show_call(record.call(), record.shown_name(), arguments, None);
         }
-        self.outcome(record.call(), &record.response.expose().outcome);
+        self.outcome(record.call(), record.response.expose());
     }
 
     /// What came of a call, once.
-    fn outcome(&mut self, call: CallNumber, outcome: &Outcome) {
+    fn outcome(&mut self, call: CallNumber, response: &ToolResponse) {
         let tool_call_id = Self::call_id(call);
-        match outcome {
+        match &response.outcome {
             Outcome::Success { data, .. } => {
                 let output: &Value = data.as_deref().unwrap_or(&Value::Null);
                 self.chunk(&Chunk::ToolOutputAvailable {
@@ -202,6 +202,11 @@ impl<O: Outlet> UiStream<O> {
                 self.chunk(&Chunk::ToolOutputDenied {
                     tool_call_id: &tool_call_id,
                 });
+                // The format's own part has no place for it.
+                if response.meta.recorded == Some(false) {
+                    let declined = json!({"toolCallId": tool_call_id, "recorded": false});
+                    self.data("declined", &declined, true);
+                }
             }
             Outcome::Failure(error) => {
                 let error_text = format!("{}: {}", error.error_type.code(), error.message);
@@ -328,7 +333,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             } => {
                 // In a message of its own it would be the end of a call that the client does not have there.
                 if self.continues && !self.ended.contains(call) {
-                    self.outcome(*call, &response.expose().outcome);
+                    self.outcome(*call, response.expose());
                     self.is_repeated = true;
                 }
             }
