@@ -3,6 +3,7 @@
 //! the server, so that it can have a tool of its own.
 
 mod chat;
+mod declined;
 mod process;
 mod shop;
 

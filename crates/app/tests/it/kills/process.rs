@@ -28,6 +28,8 @@ const MODEL: &str = "WINDLASS_TEST_KILLED_MODEL";
 const SHOP: &str = "WINDLASS_TEST_KILLED_SHOP";
 /// The address of its model for text, where it has one.
 const TEXT_MODEL: &str = "WINDLASS_TEST_KILLED_TEXT_MODEL";
+/// How long it waits for the store, in milliseconds, where that is what is tested.
+const STORE_PATIENCE: &str = "WINDLASS_TEST_KILLED_STORE_PATIENCE";
 
 /// The tools that order: one that just does, one for which the user is asked, and one whose orders can be looked up.
 pub(super) const PLAIN: &str = "order";
@@ -49,6 +51,22 @@ impl Process {
     /// The same of one that chats.
     pub(super) fn start_to_chat(folder: &Path, text_model: &str, shop: &str) -> Self {
         Self::start_with(folder, &[(TEXT_MODEL, text_model), (SHOP, shop)])
+    }
+
+    /// The same of one that talks and chats, and waits for the store no longer than a moment.
+    pub(super) fn start_impatient(
+        folder: &Path,
+        model: &str,
+        text_model: &str,
+        shop: &str,
+    ) -> Self {
+        let told = [
+            (MODEL, model),
+            (TEXT_MODEL, text_model),
+            (SHOP, shop),
+            (STORE_PATIENCE, "50"),
+        ];
+        Self::start_with(folder, &told)
     }
 
     fn start_with(folder: &Path, told: &[(&str, &str)]) -> Self {
@@ -236,12 +254,14 @@ async fn server_that_is_killed() {
     write_tools(folder);
     let path = |name: &str| folder.join(name).display().to_string();
     let (tools, kb) = (path("tools"), path("kb"));
+    // A slow disk is not what most tests are about: what was not stored in time is told all the same.
+    let patience = std::env::var(STORE_PATIENCE).unwrap_or_else(|_| "60000".to_owned());
     let mut keys = vec![
         ("folders.tools", tools.as_str()),
         ("folders.knowledge", kb.as_str()),
         ("server.user_header", USER_HEADER),
-        // A slow disk is not what is tested: an outcome that was not stored in time is told all the same.
-        ("voice.limits.record_timeout_ms", "60000"),
+        ("voice.limits.record_timeout_ms", patience.as_str()),
+        ("text.limits.record_timeout_ms", patience.as_str()),
         ("voice.limits.reserve_timeout_ms", "60000"),
     ];
     if let Some(model) = &model {

@@ -2,6 +2,7 @@
 //! that is tested.
 
 pub(crate) mod change;
+pub(crate) mod held_store;
 pub(crate) mod http;
 pub(crate) mod live_model;
 pub(crate) mod live_provider;
