@@ -277,7 +277,7 @@ impl Worker {
                 self.commit(jobs);
             }
             if is_closed {
-                return;
+                return self.unrecorded.give_up();
             }
             if Instant::now() >= upkeep_at {
                 self.upkeep();

@@ -2,6 +2,7 @@
 //! voice, and what a server that was killed has asked. Once, and by nobody else. Real processes and sockets.
 
 use crate::chat::{Chat, approval, chat, echo, question, user};
+use crate::support::held_store::HeldStore;
 use crate::support::http::{Answer, post_with};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
@@ -338,4 +339,25 @@ async fn what_was_asked_by_voice_is_answered_over_http_where_no_model_speaks_by_
     simulator.signal("-TERM");
     simulator.end();
     assert_eq!(searches(&folder.path().join("data")), 2);
+}
+
+#[test]
+fn a_server_that_ends_before_the_store_has_a_no_says_that_it_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, address) = serve(folder.path());
+    let asked = post_chat(&address, &[], &json!({"id": "c", "message": SEARCH}));
+    let no = json!({"conversationId": "c", "token": question(&asked)["token"], "approved": false});
+    let held = HeldStore::take(folder.path());
+    let told = post_with(&address, "/api/confirm", &[], no.to_string().as_bytes());
+    let told: Value = serde_json::from_str(&told.body).unwrap();
+    assert_eq!(told["response"]["meta"]["recorded"], false, "{told}");
+    server.signal("-TERM");
+    let (code, log) = server.end();
+    held.let_go();
+    assert_eq!(code, Some(0), "{log}");
+    let lost = log.lines().find(|line| line.contains("is lost"));
+    assert!(
+        lost.is_some_and(|line| line.contains("closings=1")),
+        "{log}"
+    );
 }

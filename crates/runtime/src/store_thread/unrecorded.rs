@@ -103,4 +103,16 @@ impl Unrecorded {
             self.closings.clear();
         }
     }
+    /// Nobody will try again.
+    pub(super) fn give_up(&self) {
+        if !self.is_empty() {
+            tracing::error!(
+                outcomes = self.outcomes.len(),
+                readings = self.readings.len(),
+                closings = self.closings.len(),
+                "what the store did not take is lost: a change without its outcome counts as unknown, and a question that was \
+                 closed may be put again"
+            );
+        }
+    }
 }
