@@ -33,9 +33,11 @@ pub(crate) struct Question {
 pub(crate) enum ConfirmationState {
     /// Waits for the user, with the call that is to run.
     Open(Box<Call>),
-    /// Approved; so many answers wait for what comes of it.
+    /// Approved; so many answers wait for what comes of it. `is_refused` where the user has said no since, which counts if
+    /// nothing is begun.
     Running {
         askers: u32,
+        is_refused: bool,
     },
     /// The user said no, of which the store may have yet to hear.
     Declined(Box<Declined>),
@@ -73,7 +75,7 @@ impl ConfirmationState {
     /// How many answers wait for what comes of it.
     pub(crate) fn askers(&self) -> u32 {
         match self {
-            Self::Running { askers } | Self::Elsewhere { askers, .. } => *askers,
+            Self::Running { askers, .. } | Self::Elsewhere { askers, .. } => *askers,
             Self::Declined(declined) => declined.untold.as_ref().map_or(0, |untold| untold.askers),
             Self::Open(_) | Self::Resolved(_) => 0,
         }
@@ -95,12 +97,16 @@ impl Confirmation {
         matches!(self.state, ConfirmationState::Open(_))
     }
 
+    /// Whether the user has said no to what is running already.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.state, ConfirmationState::Running { is_refused, .. } if is_refused)
+    }
+
     /// One more answer to what is running already, here or elsewhere, or is being declined; false where too many wait.
     pub(crate) fn join(&mut self) -> bool {
         let askers = match &mut self.state {
-            ConfirmationState::Running { askers } | ConfirmationState::Elsewhere { askers, .. } => {
-                askers
-            }
+            ConfirmationState::Running { askers, .. }
+            | ConfirmationState::Elsewhere { askers, .. } => askers,
             ConfirmationState::Declined(declined) => match &mut declined.untold {
                 Some(untold) => &mut untold.askers,
                 None => return false,

@@ -215,9 +215,12 @@ impl Session {
             ConfirmationState::Open(_) if approved => self.approve(call, out),
             ConfirmationState::Open(_) => self.decline(call, out),
             ConfirmationState::Declined(declined) if declined.untold.is_none() => {
-                tell_client(call, declined.response.clone(), out);
+                self.tell_declined_again(call, out);
             }
             ConfirmationState::Running { .. } | ConfirmationState::Declined(_) => {
+                if let ConfirmationState::Running { is_refused, .. } = &mut entry.state {
+                    *is_refused |= !approved;
+                }
                 if !entry.join() {
                     self.refuse_token(Some(call), out);
                 }
@@ -265,7 +268,10 @@ impl Session {
         if self.calls.at(&entry.question.effect_id).is_some() {
             return self.await_run_beside(number, out);
         }
-        let running = ConfirmationState::Running { askers: 1 };
+        let running = ConfirmationState::Running {
+            askers: 1,
+            is_refused: false,
+        };
         let state = std::mem::replace(&mut entry.state, running);
         let ConfirmationState::Open(mut call) = state else {
             return;
@@ -406,9 +412,10 @@ impl Session {
             // It was never reserved, so that the token is still good in the store.
             out.push(Output::WithdrawConfirmation { token_hash });
         }
-        if self.confirmations.by_call(call.number()).is_none() {
+        let Some(entry) = self.confirmations.by_call(call.number()) else {
             return;
-        }
+        };
+        let is_refused = entry.is_refused();
         let next = match is_open_again {
             true => ConfirmationState::Open(Box::new(call.after_vain_approval(&response))),
             false => ConfirmationState::Resolved(response.clone()),
@@ -416,6 +423,9 @@ impl Session {
         self.answer_askers(call.number(), &response, next, out);
         if is_open_again {
             self.wait_again(call, out);
+        }
+        if is_open_again && is_refused {
+            self.decline(call.number(), out);
         }
         // What the model was to hear meanwhile, on another connection, is not so any more.
         let late = &mut self.connection.late;

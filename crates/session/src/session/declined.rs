@@ -95,9 +95,7 @@ impl Session {
         if has_bug!(self, TellsANoUnstored) {
             return self.tell_declined(number, true, out);
         }
-        let patience = Duration::from_millis(self.config.limits.record_timeout_ms);
-        self.deadlines
-            .set(Deadline::Declined(number), self.now + patience);
+        self.await_stored(number);
     }
 
     /// The store has heard of a no, or could not.
@@ -142,6 +140,30 @@ impl Session {
         if let Some(call) = &untold.call {
             self.notify_declined(call, untold.is_undone, out);
         }
+    }
+
+    /// Somebody answers what was declined. Where it was not stored, it may be by now.
+    pub(super) fn tell_declined_again(&mut self, number: CallNumber, out: &mut Vec<Output>) {
+        let Some(declined) = self.confirmations.declined(number) else {
+            return;
+        };
+        if declined.response.meta.recorded.is_none() {
+            return tell_client(number, declined.response.clone(), out);
+        }
+        declined.untold = Some(Untold {
+            call: None,
+            is_undone: false,
+            askers: 1,
+        });
+        let token_hash = declined.token_hash;
+        out.push(Output::DeclineConfirmation { token_hash });
+        self.await_stored(number);
+    }
+
+    fn await_stored(&mut self, number: CallNumber) {
+        let patience = Duration::from_millis(self.config.limits.record_timeout_ms);
+        self.deadlines
+            .set(Deadline::Declined(number), self.now + patience);
     }
 
     /// The question is open in the store under a new token, of which nobody knows. Where the user has said no to the old one,

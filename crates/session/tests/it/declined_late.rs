@@ -43,8 +43,9 @@ fn a_no_of_which_the_store_hears_too_late_is_said_to_the_new_token_all_the_same(
             declined token-2
             > stored no to token-1
             > confirm token-1
-            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no (not stored)
+            declined token-2
             > stored no to token-2
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
             > confirm token-1
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
         "#]],
@@ -188,6 +189,104 @@ fn a_no_to_a_found_question_is_told_once_in_all_processes() {
             read ledger
             client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
             > back
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_that_was_not_stored_is_told_anew_to_who_asks_once_more() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > recording fails
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no (not stored)
+            > decline token-1
+            declined token-1
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no (not stored)
+            > recording works
+            > confirm token-1
+            declined token-1
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            > confirm token-1
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_after_a_yes_counts_where_nothing_is_begun() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > store slow
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            > decline token-1
+            > wait 5000
+            call-1 finished Transient
+            client: confirmation result call-1 TRANSIENT pay was not started: the store does not answer
+            client: confirmation result call-1 TRANSIENT pay was not started: the store does not answer
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            > store up
+            > confirm token-1
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+        "#]],
+    );
+}
+
+#[test]
+fn a_no_after_a_yes_says_nothing_where_the_change_is_made() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > decline token-1
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: confirmation result call-1 ok
+            client: confirmation result call-1 ok
         "#]],
     );
 }
