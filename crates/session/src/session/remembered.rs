@@ -280,7 +280,7 @@ pub(super) fn is_untold(entry: &LedgerEntry) -> bool {
 }
 
 /// Puts the newest entry of each wish last. They come by the clock, which may have been set back: among those of one session,
-/// what the user had said until then tells better.
+/// what the user had said until then tells better, and of one wish that which did not happen came before that which may have.
 pub(super) fn put_in_order(entries: &mut [LedgerEntry]) {
     let mut newest = HashMap::new();
     for entry in &*entries {
@@ -291,7 +291,9 @@ pub(super) fn put_in_order(entries: &mut [LedgerEntry]) {
     entries.sort_by_cached_key(|entry| {
         let Wish { line, input, .. } = entry.wish;
         let newest = newest.get(&(entry.fingerprint, line)).copied();
-        (newest, line, input, entry.reserved_at_unix_ms)
+        let may_have_happened = entry.state != OutcomeState::Failed;
+        let at = entry.reserved_at_unix_ms;
+        (newest, line, input, may_have_happened, at)
     });
 }
 
@@ -306,7 +308,10 @@ mod tests {
                 fingerprint: [*wish; 32],
                 effect_id: EffectId::new(*effect),
                 tool: ToolId::parse("write").unwrap(),
-                state: OutcomeState::Succeeded,
+                state: match *effect {
+                    "undone" => OutcomeState::Failed,
+                    _ => OutcomeState::Succeeded,
+                },
                 response: None,
                 is_answered: true,
                 is_under_way: false,
@@ -337,5 +342,7 @@ mod tests {
             ("a1", 1, 1, Some(5), 250),
         ];
         assert_eq!(order(&wishes), ["b", "a1", "a2"]);
+        let tries = [("undone", 1, 2, Some(5), 900), ("done", 1, 2, Some(5), 100)];
+        assert_eq!(order(&tries), ["undone", "done"]);
     }
 }
