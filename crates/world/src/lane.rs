@@ -182,6 +182,8 @@ pub(crate) struct Watch {
     /// What the user has declined, what they had said until then, and the turn that it was in: what was typed before may begin
     /// the next.
     pub(crate) declined: BTreeMap<[u8; 32], (u64, u64)>,
+    /// Tokens of which the present session has heard that its questions have them in the store.
+    pub(crate) proposed: Vec<(CallNumber, TokenHash)>,
     /// Tokens with which the present session has asked.
     pub(crate) asked: BTreeSet<TokenHash>,
     pub(crate) stages: BTreeMap<EffectId, Stage>,

@@ -31,6 +31,10 @@ impl World {
         lane.watch.note_reaction(input);
         lane.watch.turn_at_input = lane.watch.open_turn;
         match input {
+            Input::Proposed {
+                call,
+                outcome: Ok(proposed),
+            } => lane.watch.proposed.push((*call, proposed.token_hash)),
             Input::Model(_) if lane.watch.is_draining => {}
             Input::Model(ModelEvent::Calls(calls)) => {
                 for call in calls {

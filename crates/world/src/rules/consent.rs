@@ -158,8 +158,8 @@ impl World {
         let session = self.lanes[index].session.as_ref();
         let questions = session.into_iter().flat_map(Session::questions);
         // Those that were put under a new token, too.
-        let minted = self.lanes[index].minted.iter().copied();
-        let tokens = questions.chain(minted);
+        let proposed = self.lanes[index].watch.proposed.iter().copied();
+        let tokens = questions.chain(proposed);
         let mut tokens = tokens.filter(|(asked, _)| Some(*asked) == call);
         let store: &dyn Store = &self.store;
         let is_open = |token: &TokenHash| {
