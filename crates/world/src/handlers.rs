@@ -46,6 +46,7 @@ impl World {
             writes,
             reads: call.tool().reach == Reach::External,
             claim: claim.cloned(),
+            has_returned: false,
             will_request: false,
             started_us: now_us,
         };
@@ -234,10 +235,12 @@ impl World {
         let lane = &mut self.lanes[index];
         let is_present = lane.number == session && lane.is_live();
         let overtakes = lane.running.iter().any(|(key, run)| {
-            key.0 == session && key.1.call < call.call && run.started_us <= self.now_us
+            let is_before = key.1.call < call.call && run.started_us <= self.now_us;
+            key.0 == session && is_before && !run.has_returned
         });
         let run = lane.running.get_mut(&(session, call));
         let (effect_id, claim) = run.map_or((None, None), |run| {
+            run.has_returned = true;
             (run.effect_id.clone(), run.claim.take())
         });
         if is_certain_failure(&result)

@@ -49,6 +49,8 @@ pub(crate) struct Running {
     pub(crate) claim: Option<Claim>,
     /// It has still to ask the outside service.
     pub(crate) will_request: bool,
+    /// Its result has come in; it may come in once more.
+    pub(crate) has_returned: bool,
     pub(crate) started_us: u64,
 }
 
@@ -459,7 +461,13 @@ impl Lane {
     /// Whether a handler is at something that others wrote.
     pub(crate) fn reads_now(&self) -> bool {
         let mut running = self.running.iter();
-        running.any(|((number, _), run)| *number == self.number && run.reads)
+        running.any(|((number, _), run)| *number == self.number && run.reads && !run.has_returned)
+    }
+
+    /// Whether a call of the present session runs.
+    pub(crate) fn runs_calls(&self) -> bool {
+        let mut running = self.running.iter();
+        running.any(|((number, _), run)| *number == self.number && !run.has_returned)
     }
 
     /// Whether whatever its model waits for was written by others.

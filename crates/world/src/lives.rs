@@ -48,7 +48,7 @@ impl World {
         let lane = &self.lanes[index];
         let changes = |((number, _), run): (&(u32, CallRef), &crate::lane::Running)| {
             let is_change = run.writes && run.claim.is_some();
-            *number == lane.number && (is_change || run.reads)
+            *number == lane.number && (is_change || (run.reads && !run.has_returned))
         };
         if !lane.is_live() || !lane.running.iter().any(changes) {
             return;

@@ -133,7 +133,7 @@ impl World {
 
     /// Leaves the old connection, and asks the provider for a new one.
     fn open_connection(&mut self, index: usize, generation: u64, resumes: bool) {
-        if !self.lanes[index].running.is_empty() {
+        if self.lanes[index].runs_calls() {
             self.fault(Fault::RotatedUnderCalls);
         }
         self.a_refused_handle_is_thrown_away(index, resumes);
