@@ -48,6 +48,8 @@ pub enum PlantedBug {
     RunsWhatWasDeclined,
     /// Tells the user that their no counts before the store has heard of it.
     TellsANoUnstored,
+    /// Tells one of several who have approved what came of it.
+    AnswersOneClick,
     /// Asks the user again for what they have just declined.
     ForgetsANo,
     /// Charges a turn for no call that is refused.
@@ -97,7 +99,7 @@ pub enum PlantedBug {
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -119,6 +121,7 @@ impl PlantedBug {
         Self::SharesEffects,
         Self::RunsWhatWasDeclined,
         Self::TellsANoUnstored,
+        Self::AnswersOneClick,
         Self::ForgetsANo,
         Self::ForgetsRefusedCalls,
         Self::BeginsATurnPerMessage,

@@ -184,6 +184,9 @@ pub(crate) struct Watch {
     /// What the user has declined, what they had said until then, and the turn that it was in: what was typed before may begin
     /// the next.
     pub(crate) declined: BTreeMap<[u8; 32], (u64, u64)>,
+    /// How often the client has answered the question about each call, and how often it was told what came of that; `None` where
+    /// no question is known by then.
+    pub(crate) answers: BTreeMap<Option<CallNumber>, (usize, usize)>,
     /// Tokens of which the present session has heard that its questions have them in the store.
     pub(crate) proposed: Vec<(CallNumber, TokenHash)>,
     /// Tokens with which the present session has asked.

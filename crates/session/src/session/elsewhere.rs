@@ -269,7 +269,10 @@ impl Session {
         let Some(entry) = self.confirmations.by_call(number) else {
             return;
         };
-        let askers = std::mem::replace(&mut entry.state, next).askers();
+        let mut askers = std::mem::replace(&mut entry.state, next).askers();
+        if has_bug!(self, AnswersOneClick) {
+            askers = askers.min(1);
+        }
         for _ in 0..askers {
             tell_client(number, response.clone(), out);
         }

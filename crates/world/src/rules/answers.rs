@@ -5,7 +5,7 @@ use crate::lane::{Past, Reaction};
 use crate::rules::Rule;
 use crate::tools;
 use crate::world::World;
-use windlass_session::client::{ClientUpdate, ErrorCode};
+use windlass_session::client::{ClientEvent, ClientUpdate, ErrorCode};
 use windlass_session::event::{CallRecord, DuplicateRule, EndReason, Resolution, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{ModelCommand, ModelEvent, ModelToolResponse};
@@ -35,6 +35,9 @@ impl World {
                 call,
                 outcome: Ok(proposed),
             } => lane.watch.proposed.push((*call, proposed.token_hash)),
+            Input::Client(ClientEvent::Confirm { token_hash, .. }) => {
+                self.note_click(index, token_hash);
+            }
             Input::Model(_) if lane.watch.is_draining => {}
             Input::Model(ModelEvent::Calls(calls)) => {
                 for call in calls {
@@ -128,7 +131,14 @@ impl World {
             Output::SendClient(ClientUpdate::SessionComplete { .. }) => {
                 self.lanes[index].watch.is_draining = true;
             }
-            Output::Close(_) => self.every_call_ends_before_its_session(index),
+            Output::SendClient(ClientUpdate::ConfirmationResult { call, .. }) => {
+                let answers = &mut self.lanes[index].watch.answers;
+                answers.entry(*call).or_default().1 += 1;
+            }
+            Output::Close(_) => {
+                self.every_call_ends_before_its_session(index);
+                self.each_answer_is_answered(index);
+            }
             // Both end the turn under way, and nobody asked for that.
             Output::SendClient(ClientUpdate::Error {
                 code: ErrorCode::ProviderSilent,

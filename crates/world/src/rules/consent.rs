@@ -59,6 +59,33 @@ impl World {
         }
     }
 
+    /// The client answers a question, and is to be told what comes of that.
+    pub(crate) fn note_click(&mut self, index: usize, token_hash: &TokenHash) {
+        let lane = &mut self.lanes[index];
+        if lane.watch.is_draining {
+            return;
+        }
+        let session = lane.session.as_ref();
+        let call = session.and_then(|session| session.call_of_question(token_hash));
+        lane.watch.answers.entry(call).or_default().0 += 1;
+    }
+
+    /// Nobody who has answered waits for ever. Of one that is for a question of another session it shows later which.
+    pub(crate) fn each_answer_is_answered(&mut self, index: usize) {
+        let answers = &self.lanes[index].watch.answers;
+        let (given, told) = answers
+            .values()
+            .fold((0, 0), |(given, told), one| (given + one.0, told + one.1));
+        let lacks = |(call, (given, told)): &(&Option<CallNumber>, &(usize, usize))| {
+            call.is_some() && told < given
+        };
+        let lacking = answers.iter().find(lacks).map(|(call, _)| *call);
+        if lacking.is_some() || told < given {
+            let what = format!("{given} answers were given, and {told} told; {lacking:?}");
+            self.broken(Rule::EachAnswerIsAnswered, what);
+        }
+    }
+
     /// The store has let a reservation pass: if it used a grant, that was a good one.
     pub(crate) fn its_own_unexpired_grant_used_once(
         &mut self,

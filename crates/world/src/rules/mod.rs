@@ -49,6 +49,7 @@ rules! {
     AtMostOneOutsideRequestPerEffect "at_most_one_outside_request_per_effect",
     BudgetsAreKept "budgets_are_kept",
     ConnectionsAreBounded "connections_are_bounded",
+    EachAnswerIsAnswered "each_answer_is_answered",
     EveryCallEndsBeforeItsSession "every_call_ends_before_its_session",
     EverythingSettles "everything_settles",
     ItsOwnUnexpiredGrantUsedOnce "its_own_unexpired_grant_used_once",
