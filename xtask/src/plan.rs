@@ -66,7 +66,7 @@ fn check_build(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
         report.run("lints of what is built on demand", clippy);
     }
     tests(workspace, report, build);
-    doc_tests(workspace, report);
+    doc_tests(workspace, report, build);
 }
 
 /// Everything: what `check` does, and the tests that drive the built program with a browser and the official SDKs.
@@ -140,20 +140,21 @@ fn tests(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
     report.run("tests", command);
 }
 
-/// Only nextest leaves doc tests out, and most crates have none, so only those that do are named.
-fn doc_tests(workspace: &Workspace, report: &mut Report) {
-    let packages = match packages_with_doc_tests(workspace) {
-        Ok(packages) => packages,
-        Err(problem) => return report.check("doc tests", || vec![problem]),
+/// Only nextest leaves doc tests out. Some of them show what does not compile, so that a run without any is a failure.
+fn doc_tests(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
+    let problem = match packages_with_doc_tests(workspace) {
+        Ok(packages) if packages.is_empty() => {
+            Problem::general("no library has doc tests, so nothing shows what does not compile")
+        }
+        Ok(_) => {
+            // All packages, as for the other tests: those with doc tests alone would be compiled anew, for other features.
+            let command = build.cargo(workspace, &["test", "--workspace", "--doc"]);
+            report.run("doc tests", command);
+            return;
+        }
+        Err(problem) => problem,
     };
-    if packages.is_empty() {
-        return;
-    }
-    let mut command = workspace.cargo(&["test", "--doc"]);
-    for package in packages {
-        command.arg("--package").arg(package);
-    }
-    report.run("doc tests", command);
+    report.check("doc tests", || vec![problem]);
 }
 
 fn packages_with_doc_tests(workspace: &Workspace) -> Result<Vec<String>, Problem> {

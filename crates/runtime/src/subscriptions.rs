@@ -193,7 +193,7 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 ///
 /// A turn has no receipt:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0609
 /// # use serde::{Deserialize, Serialize};
 /// # use windlass_runtime::subscriptions::Subscriptions;
 /// # use windlass_tool::handler::CustomEvent;
@@ -214,7 +214,7 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 ///
 /// An order says nothing of its price:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0609
 /// # use serde::{Deserialize, Serialize};
 /// # use windlass_runtime::subscriptions::Subscriptions;
 /// # use windlass_tool::handler::CustomEvent;
@@ -235,7 +235,7 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 ///
 /// A number is no event:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use serde::{Deserialize, Serialize};
 /// # use windlass_runtime::subscriptions::Subscriptions;
 /// # use windlass_tool::handler::CustomEvent;

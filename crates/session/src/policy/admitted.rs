@@ -10,7 +10,33 @@ use windlass_tool::handler::SessionFacts;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
-/// A call that passed every gate, ready to run once.
+/// A call that passed every gate, ready to run once. Whoever has one may read it:
+///
+/// ```
+/// fn turn(call: &windlass_session::io::AdmittedCall) -> u64 {
+///     call.turn()
+/// }
+/// ```
+///
+/// Nobody else makes one:
+///
+/// ```compile_fail,E0451
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use windlass_session::facts::CallFacts;
+/// use windlass_session::io::AdmittedCall;
+/// use windlass_tool::handler::SessionFacts;
+///
+/// fn admit(facts: Arc<CallFacts>, session: SessionFacts) -> AdmittedCall {
+///     AdmittedCall {
+///         facts,
+///         attempt: 1,
+///         effect_id: None,
+///         timeout: Duration::from_secs(1),
+///         session,
+///     }
+/// }
+/// ```
 pub struct AdmittedCall {
     pub(super) facts: Arc<CallFacts>,
     pub(super) attempt: u32,
