@@ -10,13 +10,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-struct Process {
-    running: Running,
+pub(crate) struct Process {
+    pub(crate) running: Running,
     address: String,
 }
 
 /// The demo's server as a shell starts it, which outlives the signal that a write past the limit sends.
-fn serve(folder: &Path, line: &str) -> Process {
+pub(crate) fn serve(folder: &Path, line: &str) -> Process {
     let program = command(folder);
     let mut shell = Command::new("sh");
     shell
@@ -46,7 +46,7 @@ impl Process {
         prlimit(id, Resource::Fsize, limit).unwrap();
     }
 
-    fn say(&self, conversation: &str, message: &str) -> Answer {
+    pub(crate) fn say(&self, conversation: &str, message: &str) -> Answer {
         let body = json!({"id": conversation, "message": message});
         post(&self.address, "/api/chat", body.to_string().as_bytes())
     }
@@ -60,7 +60,9 @@ impl Process {
 
 /// How long what must come may take; only a broken program takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
-const TALK: &str = "call start_voice_session {\"pending_request\": \"the Fram\"}";
+/// Has the demo's model call a tool that writes, and one that reads.
+pub(crate) const CHANGE: &str = "call start_voice_session {\"pending_request\": \"the Fram\"}";
+pub(crate) const SEARCH: &str = "call kb_search {\"query\": \"Fram\"}";
 
 #[test]
 fn a_full_disk_stops_changes_and_no_chat() {
@@ -69,7 +71,7 @@ fn a_full_disk_stops_changes_and_no_chat() {
     std::fs::write(folder.path().join("windlass.toml"), consent).unwrap();
     let server = serve(folder.path(), "exec \"$@\"");
     let questions: Vec<Value> = (0..4)
-        .map(|round| question(&server.say(&format!("asked-{round}"), TALK)))
+        .map(|round| question(&server.say(&format!("asked-{round}"), CHANGE)))
         .collect();
     assert_eq!(server.say("known", "hello").status, 200);
 
@@ -82,13 +84,13 @@ fn a_full_disk_stops_changes_and_no_chat() {
             assert!(!words(&answer).is_empty(), "{}", answer.body);
         }
         // What only reads runs.
-        let searched = server.say(&new, "call kb_search {\"query\": \"Fram\"}");
+        let searched = server.say(&new, SEARCH);
         assert!(is_done(&searched), "{}", searched.body);
         // What changes something does not: neither with consent, nor so that anybody is asked for it.
         let (status, refused) = server.confirm(&old, &asked["token"]);
         let code = &refused["error"]["code"];
         assert_eq!((status, code), (503, &json!("TRANSIENT")), "{refused}");
-        let unasked = server.say(&new, TALK);
+        let unasked = server.say(&new, CHANGE);
         assert!(unasked.body.contains("TRANSIENT"), "{}", unasked.body);
     }
     assert_eq!(get(&server.address, "/ready").status, 200);
@@ -97,7 +99,7 @@ fn a_full_disk_stops_changes_and_no_chat() {
     // Within a moment the server sees that there is space again.
     let begun = Instant::now();
     loop {
-        let asked = question(&server.say("known", TALK));
+        let asked = question(&server.say("known", CHANGE));
         let (status, done) = server.confirm("known", &asked["token"]);
         if status == 200 {
             assert_eq!(done["ok"], true, "{done}");
@@ -146,7 +148,7 @@ const LINES_OF_THE_LOG: [&str; 8] = [
     " ended",
 ];
 
-fn is_done(answer: &Answer) -> bool {
+pub(crate) fn is_done(answer: &Answer) -> bool {
     chunks(answer)
         .iter()
         .any(|chunk| chunk["type"] == "tool-output-available")

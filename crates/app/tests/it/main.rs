@@ -5,6 +5,7 @@
 mod answers_anywhere;
 mod approvals_together;
 mod asked_again;
+mod audit_gone;
 mod audit_places;
 mod blocks;
 mod bodies;
