@@ -136,6 +136,17 @@ impl Scene {
     }
 }
 
+/// Reads an answer until its turn waits for the change: it has opened a step, which the model has yet to fill. A change that ends
+/// before that is in the model's words alone.
+fn until_it_waits(stream: &mut TcpStream) {
+    let mut heard = Vec::new();
+    let mut byte = [0];
+    while !heard.ends_with(b"start-step") {
+        stream.read_exact(&mut byte).unwrap();
+        heard.push(byte[0]);
+    }
+}
+
 fn rest(mut stream: TcpStream) -> String {
     let mut read = String::new();
     stream.read_to_string(&mut read).unwrap();
@@ -146,7 +157,8 @@ fn rest(mut stream: TcpStream) -> String {
 async fn a_message_that_comes_again_while_its_change_is_made_hears_what_came_of_it() {
     let scene = scene(false).await;
     scene.leave();
-    let first = scene.ask_once_free(&anew()).await;
+    let mut first = scene.ask_once_free(&anew()).await;
+    until_it_waits(&mut first);
     // Another client brings it, too, and hears the same turn.
     let address = scene.chat.address.clone();
     let second = std::thread::spawn(move || {
@@ -208,7 +220,8 @@ async fn a_message_is_answered_whenever_it_comes_again() {
 async fn a_message_whose_change_is_lost_is_told_so() {
     let scene = scene(true).await;
     scene.leave();
-    let answer = scene.ask_once_free(&anew()).await;
+    let mut answer = scene.ask_once_free(&anew()).await;
+    until_it_waits(&mut answer);
     scene.end_change();
     let answer = rest(answer);
     assert!(answer.contains("OUTCOME_UNKNOWN"), "{answer}");
