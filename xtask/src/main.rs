@@ -34,7 +34,7 @@ usage: cargo xtask <command>
           or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N
   order   writes down which functions a start and a conversation run, for the linker (needs valgrind and nm)
 
-With CI=true, a test that has to be left out is a failure.
+With CI=true, a test that has to be left out is a failure. What only has a note at the end is none.
 ";
 
 fn main() -> ExitCode {
