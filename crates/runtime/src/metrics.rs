@@ -60,6 +60,8 @@ struct ToolCounts {
     calls: u64,
     succeeded: u64,
     cancelled: u64,
+    /// Responses that the user was being asked. No call has ended with them, so they are in no other count.
+    asked: u64,
     duplicates: u64,
     errors: BTreeMap<ErrorType, u64>,
     /// Calls that took longer than the tool's own budget, or were refused because the turn's was spent.
@@ -150,6 +152,10 @@ impl Counted {
 
     fn answered(&mut self, record: &CallRecord) {
         let response = record.response.expose();
+        if response.error_type() == Some(ErrorType::ConfirmationRequired) {
+            self.tool(record).asked += 1;
+            return;
+        }
         let characters = match &response.outcome {
             Outcome::Success { data, .. } => match data.as_ref().and_then(Data::text) {
                 Some(text) => u32::try_from(text.chars().count()).unwrap_or(u32::MAX),

@@ -26,7 +26,8 @@ pub trait Observed {
     fn observe(event: &SessionEvent) -> Option<Self::Seen<'_>>;
 }
 
-/// How a call ended, whatever became of it.
+/// How a call ended, whatever became of it. One of which the user was asked has two ends: [`Self::Rejected`] with
+/// `CONFIRMATION_REQUIRED`, which says that it has not run, and under the same number what came of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
     /// It ran.
@@ -37,7 +38,7 @@ pub enum CallEnd {
     Cancelled,
 }
 
-/// Every call's one response: [`Subscriptions::on_tool_call`].
+/// The responses to calls: [`Subscriptions::on_tool_call`].
 pub struct ToolCall;
 
 impl Observed for ToolCall {
@@ -277,7 +278,8 @@ impl Subscriptions {
         self
     }
 
-    /// Calls back once for every call, with its one response.
+    /// Calls back once for every call, with its one response; and twice for one of which the user was asked, where an answer
+    /// or the end of its time came: with the response that the user is being asked, and with what came of it ([`CallEnd`]).
     #[must_use]
     pub fn on_tool_call(
         self,

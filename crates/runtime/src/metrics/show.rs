@@ -66,10 +66,11 @@ fn tool_json(tool: &ToolCounts) -> Value {
         clippy::cast_precision_loss,
         reason = "a rate needs no more than the digits of a double"
     )]
-    let success_rate = tool.succeeded as f64 / tool.calls.max(1) as f64;
+    let success_rate = (tool.calls > 0).then(|| tool.succeeded as f64 / tool.calls as f64);
     json!({
         "calls": tool.calls,
         "cancelled": tool.cancelled,
+        "asked": tool.asked,
         "duplicates": tool.duplicates,
         "errors": errors,
         "successRate": success_rate,
@@ -195,6 +196,17 @@ fn tools(text: &mut String, counted: &Counted) {
                 format_args!("{name}{{tool=\"{tool}\",outcome=\"{code}\"}} {count}"),
             );
         }
+    }
+    let name = "windlass_tool_questions_total";
+    head(
+        text,
+        name,
+        "counter",
+        "Calls of which the user was asked; how each ended is counted as any other call.",
+    );
+    for (tool, counts) in &counted.tools {
+        let asked = counts.asked;
+        line(text, format_args!("{name}{{tool=\"{tool}\"}} {asked}"));
     }
     let name = "windlass_tool_budget_violations_total";
     head(

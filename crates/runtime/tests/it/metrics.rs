@@ -4,11 +4,12 @@ use crate::support::tools::{echo, registry};
 use crate::support::{StillWorld, session_config, shared};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass_runtime::direct::{DirectRequest, call_once};
+use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
 use windlass_runtime::metrics::{ContextTokens, Metrics};
 use windlass_session::model::IncomingCall;
 use windlass_tool::id::ClientId;
 use windlass_tool::kind::Mode;
+use windlass_tool::registry::Tool;
 
 async fn measured() -> Arc<Metrics> {
     let metrics = Arc::new(Metrics::default());
@@ -57,6 +58,42 @@ async fn metrics_have_the_documented_shape() {
     assert!(metrics["responseSizes"]["echo"]["p50"].as_u64().unwrap() >= 19);
     assert!(metrics["responseTokens"]["echo"]["avg"].as_u64().unwrap() >= 5);
     assert_eq!(metrics["sessions"]["total"], 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_to_the_user_is_neither_an_error_nor_an_end() {
+    for (approved, calls, errors) in [
+        (true, 2, json!({})),
+        (false, 2, json!({ "CONFIRMATION_DECLINED": 2 })),
+    ] {
+        let metrics = Arc::new(Metrics::default());
+        for _ in 0..calls {
+            let confirmed = Tool {
+                requires_confirmation: true,
+                ..echo()
+            };
+            let request = DirectRequest {
+                session: session_config(Mode::Voice, registry(vec![confirmed])),
+                client_id: ClientId::new("shell"),
+                world: Arc::new(StillWorld),
+                shared: shared(vec![metrics.clone()]),
+            };
+            let call = IncomingCall {
+                id: Some("delivery-1".into()),
+                name: Some("echo".into()),
+                arguments: Ok(json!({ "text": "a" }).as_object().unwrap().clone().into()),
+            };
+            call_asking(request, call, &|_| approved).await;
+        }
+        let echo = &metrics.json()["tools"]["echo"];
+        assert_eq!(echo["asked"], 2, "{echo}");
+        assert_eq!(echo["calls"], calls, "{echo}");
+        assert_eq!(echo["errors"], errors, "{echo}");
+        assert_eq!(echo["successRate"], f64::from(u8::from(approved)), "{echo}");
+        let line = "windlass_tool_questions_total{tool=\"echo\"} 2";
+        let text = metrics.prometheus();
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
