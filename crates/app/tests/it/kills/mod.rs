@@ -13,17 +13,23 @@ use process::{CONFIRMED, PLAIN, Process, TRACKED};
 use serde_json::{Value, json};
 use shop::{Patience, Shop};
 use std::time::Duration;
+use windlass_store::EffectState;
 
-/// How often servers are killed in all tests together, where nothing else is said.
+/// How often servers are killed at random moments in all tests together, where nothing else is said. Kills at chosen moments
+/// come on top.
 const KILLS: u32 = 200;
 /// The tests that share the kills, one for each tool that orders.
 const TESTS: u32 = 3;
-/// Says something else: `cargo xtask soak --kills N` does.
+/// What the user types before the model orders.
+const WISH: &str = "I want it.";
+/// Says something else than [`KILLS`]: `cargo xtask soak --kills N` does.
 const KILLS_VARIABLE: &str = "WINDLASS_TEST_KILLS";
 
 /// When the server is killed, seen from the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
+    /// The user has said what is wanted, and nothing has begun: not even the question is answered where there is one.
+    Wished,
     /// Some time after the model has asked.
     Asked,
     /// The shop has the order, and does not answer.
@@ -34,6 +40,15 @@ enum Moment {
     Told,
     /// The model has its answer.
     Heard,
+}
+
+impl Moment {
+    fn is_random(self) -> bool {
+        match self {
+            Self::Asked | Self::Answered => true,
+            Self::Wished | Self::Ordered | Self::Told | Self::Heard => false,
+        }
+    }
 }
 
 /// The same numbers on every run (a linear congruential generator).
@@ -48,12 +63,14 @@ impl Seeded {
         (self.0 >> 33) % bound
     }
 
+    /// Three of four are random.
     fn moment(&mut self, tool: &str) -> Moment {
-        match self.below(6) {
-            0 | 1 => Moment::Asked,
-            2 => Moment::Ordered,
-            3 => Moment::Answered,
-            4 => Moment::Told,
+        match self.below(16) {
+            0..8 => Moment::Asked,
+            8..12 => Moment::Answered,
+            12 => Moment::Ordered,
+            13 => Moment::Told,
+            14 => Moment::Wished,
             // What came of a question the model hears as words, at some time.
             _ if tool == CONFIRMED => Moment::Told,
             _ => Moment::Heard,
@@ -71,32 +88,64 @@ impl Seeded {
 struct Tally {
     /// Lines of the audit that a later server had to write.
     afterwards: usize,
+    random: u32,
     resumed: u32,
+    /// Killed before the session was saved for certain, and not taken up again.
+    begun_anew: u32,
     done: u32,
     unknown: u32,
     /// Not begun: the user is still being asked.
     asked: u32,
+    ledger: Ledger,
+}
+
+/// In how many rounds the next server found an effect in which state.
+#[derive(Debug, Default)]
+struct Ledger {
+    none: u32,
+    /// Reserved or unknown.
+    open: u32,
+    succeeded: u32,
+    failed: u32,
+}
+
+impl Tally {
+    /// Rounds that are over.
+    fn rounds(&self) -> u32 {
+        self.resumed + self.begun_anew
+    }
+}
+
+impl Ledger {
+    fn count(&mut self, found: Option<EffectState>) {
+        *match found {
+            None => &mut self.none,
+            Some(EffectState::Reserved | EffectState::Unknown) => &mut self.open,
+            Some(EffectState::Succeeded) => &mut self.succeeded,
+            Some(EffectState::Failed) => &mut self.failed,
+        } += 1;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_kill_makes_a_change_happen_twice_or_loses_an_answer() {
     let tally = kill_again_and_again(PLAIN).await;
     println!("killed again and again: {tally:?}");
-    assert!(tally.unknown > 0, "{tally:?}");
+    assert!(tally.unknown > 0 && tally.asked == 0, "{tally:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_kill_makes_a_change_happen_twice_that_the_user_has_approved() {
     let tally = kill_again_and_again(CONFIRMED).await;
     println!("killed again and again: {tally:?}");
-    assert!(tally.unknown > 0, "{tally:?}");
+    assert!(tally.unknown > 0 && tally.asked > 0, "{tally:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_can_be_looked_up_is_known_after_every_kill() {
     let tally = kill_again_and_again(TRACKED).await;
     println!("killed again and again: {tally:?}");
-    assert_eq!(tally.unknown, 0, "{tally:?}");
+    assert_eq!((tally.unknown, tally.asked), (0, 0), "{tally:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,10 +201,11 @@ async fn kill_again_and_again(tool: &'static str) -> Tally {
     let mut seeded = Seeded(7);
     let mut tally = Tally::default();
     let mut process = Process::start(folder.path(), &models.url, &shop.address);
-    for round in 0..kills {
+    while tally.random < kills {
         let moment = seeded.moment(tool);
-        let conversation = format!("round-{round}");
-        let known = interrupted(
+        tally.random += u32::from(moment.is_random());
+        let conversation = format!("round-{}", tally.rounds());
+        let mut known = interrupted(
             &process.address,
             &mut models,
             &shop,
@@ -164,12 +214,23 @@ async fn kill_again_and_again(tool: &'static str) -> Tally {
         )
         .await;
         process.kill();
+        // What the user had typed was given to the store before the order was reserved, and the store keeps that order.
+        known.is_saved = shop.orders(&conversation) > 0;
         shop.be(Patience::Answers);
         process = Process::start(folder.path(), &models.url, &shop.address);
+        let found = process::standing(folder.path(), &conversation);
+        tally.ledger.count(found);
         let outcome = continued(&process.address, &mut models, &known, &mut tally).await;
         judge(&shop, &known, &outcome, &mut tally);
     }
     assert!(tally.done > 0 && tally.resumed > 0, "{tally:?}");
+    let Ledger {
+        none,
+        open,
+        succeeded,
+        ..
+    } = tally.ledger;
+    assert!(none > 0 && open > 0 && succeeded > 0, "{tally:?}");
     assert_eq!(shop.keys_asked_twice(), Vec::<String>::new());
     // The last kill's line, too, is there when the next server listens.
     process.kill();
@@ -191,6 +252,8 @@ struct Known {
     token: String,
     /// What the client or the model was told, if they were.
     receipt: Option<Value>,
+    /// The store must have had the session when the server was killed.
+    is_saved: bool,
 }
 
 /// Has the model ask for a change, and goes as far as the moment.
@@ -203,22 +266,31 @@ async fn interrupted(
 ) -> Known {
     shop.be(match moment {
         Moment::Ordered => Patience::IsSilent,
-        Moment::Asked | Moment::Answered | Moment::Told | Moment::Heard => Patience::Answers,
+        Moment::Wished | Moment::Asked | Moment::Answered | Moment::Told | Moment::Heard => {
+            Patience::Answers
+        }
     });
     let mut client = connect(address).await;
     let start = json!({ "type": "start", "conversationId": conversation });
     client.send(start).await;
     let started = client.expect("started").await;
     let mut model = models.next().await;
-    let item = json!({ "item": conversation });
-    model.call("call-0001", tool, item).await;
+    client.send(json!({ "type": "text", "text": WISH })).await;
+    while !model.next().await.to_string().contains(WISH) {}
+    if moment != Moment::Wished || tool == CONFIRMED {
+        let item = json!({ "item": conversation });
+        model.call("call-0001", tool, item).await;
+    }
     if tool == CONFIRMED {
         let question = client.expect("confirmation_request").await;
         let confirm = json!({ "type": "confirm", "token": question["token"], "approved": true });
-        client.send(confirm).await;
+        if moment != Moment::Wished {
+            client.send(confirm).await;
+        }
     }
     let mut receipt = None;
     match moment {
+        Moment::Wished => {}
         Moment::Asked => seeded.pause().await,
         Moment::Ordered => shop.until_asked(conversation).await,
         Moment::Answered => {
@@ -243,6 +315,7 @@ async fn interrupted(
         conversation: conversation.to_owned(),
         token: started["resumeToken"].as_str().unwrap().to_owned(),
         receipt,
+        is_saved: false,
     }
 }
 
@@ -258,6 +331,8 @@ async fn continued(address: &str, models: &mut Models, known: &Known, tally: &mu
         assert_eq!(started["conversationId"], known.conversation.as_str());
         tally.resumed += 1;
     } else {
+        assert!(!known.is_saved, "{:?} {}", known.moment, known.conversation);
+        tally.begun_anew += 1;
         client = connect(address).await;
         let start = json!({ "type": "start", "conversationId": known.conversation });
         client.send(start).await;

@@ -13,12 +13,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_app::server::{Setup, start};
 use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
-use windlass_store::SqliteStore;
+use windlass_store::{EffectState, SqliteStore, Store};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, Placement, Success,
 };
-use windlass_tool::id::ToolId;
+use windlass_tool::id::{ConversationId, ToolId};
 
 /// The header in which a proxy would say who has signed in.
 pub(super) const USER_HEADER: &str = "X-Test-User";
@@ -104,6 +104,16 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// How the ledger has a conversation's one change; `None` where it has none.
+pub(super) fn standing(folder: &Path, conversation: &str) -> Option<EffectState> {
+    let store = SqliteStore::open(&folder.join("data")).unwrap();
+    let (store, conversation): (&dyn Store, _) = (&store, ConversationId::new(conversation));
+    let effects = store.read(|tables| tables.effects_of(&conversation, 0));
+    let effects = effects.unwrap();
+    assert!(effects.len() <= 1, "{effects:?}");
+    effects.first().map(|effect| effect.state)
 }
 
 /// Whoever looks after the ledger an hour later writes down what nobody will ever know.
