@@ -3,6 +3,7 @@
 
 mod failure;
 mod knowledge;
+mod message;
 
 use crate::arguments::Arguments;
 use crate::data::Data;
@@ -14,6 +15,7 @@ pub use knowledge::{
     Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
     Snippet,
 };
+pub use message::HandlerMessage;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -175,7 +177,7 @@ impl Cancellation {
 
 /// What a call may say while it runs. Everything goes through the session core, in the order it was said.
 pub trait Outbox: Send + Sync {
-    /// `Err` where the session is over or its queue is full.
+    /// `Err` where the session is over, its queue is full, or the message too long for it.
     fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed>;
 
     /// Whether a message would be taken now.
@@ -183,24 +185,10 @@ pub trait Outbox: Send + Sync {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session no longer takes messages of this call")]
+#[error(
+    "the session does not take this message: it is over, too much waits, or the message is too long"
+)]
 pub struct OutboxClosed;
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HandlerMessage {
-    /// `messaging.send`: an object with a `type`, for the client.
-    Client(Value),
-    /// `audit.log`: a line of the handler's own in the audit.
-    Audit { event: String, data: Value },
-    /// `events.emit`: for subscribers of the session.
-    Emit { name: String, payload: Value },
-    /// `progress`: for the client, and for the model where it can take it.
-    Progress {
-        message: String,
-        fraction: Option<f64>,
-    },
-}
 
 /// An event of a tool's own. The handler that emits it and the program that subscribes to it share the type, so that the
 /// compiler holds them together.

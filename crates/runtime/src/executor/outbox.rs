@@ -9,6 +9,10 @@ use windlass_tool::id::CallRef;
 
 /// Messages of handlers that wait for the session. A handler that finds the queue full is told so.
 const MESSAGES_MAX: usize = 256;
+/// Bytes of messages that wait, after which no further one is taken.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+/// Bytes of one message. A longer one is not taken, however few wait, so that a handler that may send at all can send any other.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct Messages(Mutex<Queue>);
@@ -16,24 +20,33 @@ pub(super) struct Messages(Mutex<Queue>);
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<(CallRef, HandlerMessage)>,
+    waiting_bytes: usize,
     waker: Option<Waker>,
     is_closed: bool,
 }
 
 impl Queue {
     fn is_open(&self) -> bool {
-        !self.is_closed && self.waiting.len() < MESSAGES_MAX
+        !self.is_closed
+            && self.waiting.len() < MESSAGES_MAX
+            && self.waiting_bytes < WAITING_BYTES_MAX
+    }
+
+    fn take(&mut self) -> Option<(CallRef, HandlerMessage)> {
+        let (call, message) = self.waiting.pop_front()?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(message.bytes());
+        Some((call, message))
     }
 }
 
 impl Messages {
     pub(super) fn take(&self) -> Option<(CallRef, HandlerMessage)> {
-        self.lock().waiting.pop_front()
+        self.lock().take()
     }
 
     pub(super) fn poll_take(&self, context: &mut Context<'_>) -> Poll<(CallRef, HandlerMessage)> {
         let mut queue = self.lock();
-        match queue.waiting.pop_front() {
+        match queue.take() {
             Some(message) => Poll::Ready(message),
             None => {
                 match &mut queue.waker {
@@ -50,6 +63,7 @@ impl Messages {
         let mut queue = self.lock();
         queue.is_closed = true;
         queue.waiting = VecDeque::new();
+        queue.waiting_bytes = 0;
         queue.waker = None;
     }
 
@@ -65,10 +79,15 @@ impl Outbox for Messages {
     }
 
     fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
+        let bytes = message.bytes();
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(OutboxClosed);
+        }
         let mut queue = self.lock();
         if !queue.is_open() {
             return Err(OutboxClosed);
         }
+        queue.waiting_bytes += bytes;
         queue.waiting.push_back((call, message));
         let waker = queue.waker.take();
         drop(queue);
@@ -76,5 +95,35 @@ impl Outbox for Messages {
             waker.wake();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use windlass_tool::id::CallNumber;
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes_and_room_comes_back_as_it_is_taken() {
+        let messages = Messages::default();
+        let call = CallRef {
+            call: CallNumber(1),
+            attempt: 1,
+        };
+        let of_bytes = |bytes: usize| HandlerMessage::Client(json!({ "text": "x".repeat(bytes) }));
+        assert_eq!(messages.send(call, of_bytes(50 << 20)), Err(OutboxClosed));
+        assert!(messages.is_open());
+        let mut sent = 0;
+        while messages.is_open() {
+            messages.send(call, of_bytes(1_000_000)).unwrap();
+            sent += 1;
+        }
+        assert_eq!(sent, 5);
+        assert_eq!(messages.send(call, of_bytes(1)), Err(OutboxClosed));
+        assert!(messages.take().is_some());
+        messages.send(call, of_bytes(1)).unwrap();
+        while messages.take().is_some() {}
+        assert_eq!(messages.lock().waiting_bytes, 0);
     }
 }

@@ -1,0 +1,49 @@
+//! What a handler says before it ends, and how much room that takes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlerMessage {
+    /// `messaging.send`: an object with a `type`, for the client.
+    Client(Value),
+    /// `audit.log`: a line of the handler's own in the audit.
+    Audit { event: String, data: Value },
+    /// `events.emit`: for subscribers of the session.
+    Emit { name: String, payload: Value },
+    /// `progress`: for the client. No model reads it.
+    Progress {
+        message: String,
+        fraction: Option<f64>,
+    },
+}
+
+impl HandlerMessage {
+    /// The bytes that it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let inside = match self {
+            Self::Client(value) => value_bytes(value),
+            Self::Audit { event: name, data }
+            | Self::Emit {
+                name,
+                payload: data,
+            } => name.len() + value_bytes(data),
+            Self::Progress { message, .. } => message.len(),
+        };
+        size_of::<Self>() + inside
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value_bytes).sum(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, item)| size_of::<String>() + key.len() + value_bytes(item))
+            .sum(),
+    };
+    size_of::<Value>() + inside
+}
