@@ -2,12 +2,14 @@
 
 use crate::support::tools::{echo, registry};
 use crate::support::{StillWorld, session_config, shared};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
 use windlass_runtime::metrics::{ContextTokens, Metrics};
-use windlass_session::model::IncomingCall;
-use windlass_tool::id::ClientId;
+use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
+use windlass_session::event::SessionEvent;
+use windlass_session::model::{IncomingCall, Usage};
+use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
 
@@ -130,6 +132,33 @@ async fn prometheus_reads_the_same_numbers() {
 
 #[test]
 fn nothing_measured_is_no_error() {
-    assert_eq!(Metrics::default().json()["responseSizes"], json!({}));
-    assert_ne!(Value::Null, Metrics::default().json());
+    let json = Metrics::default().json();
+    assert_eq!(json["responseSizes"], json!({}));
+    assert_eq!(json["tools"], json!({}));
+    assert_eq!(json["context"]["peakTokens"], 0);
+    assert_eq!(json["sessions"]["total"], 0);
+}
+
+#[test]
+fn the_peak_of_a_context_is_the_most_that_any_session_has_had() {
+    let metrics = Metrics::default();
+    for (session, total_tokens) in [("s-1", 700), ("s-2", 1_200), ("s-1", 900)] {
+        let identity = SessionIdentity {
+            client_id: ClientId::new("client"),
+            session_id: SessionId::new(session),
+            user_id: UserId::new("ada"),
+            conversation_id: ConversationId::new("c"),
+            mode: Mode::Voice,
+        };
+        let usage = Usage {
+            prompt_tokens: 9_999,
+            total_tokens,
+            ..Usage::default()
+        };
+        metrics.event(&identity, 0, &SessionEvent::Usage(usage));
+    }
+    assert_eq!(metrics.json()["context"]["peakTokens"], 1_200);
+    let line = "windlass_context_peak_tokens 1200";
+    let text = metrics.prometheus();
+    assert!(text.lines().any(|found| found == line), "{text}");
 }
