@@ -198,7 +198,10 @@ pub(crate) fn key_of<'k>(key: &'k str, map: &Map<String, Value>) -> Cow<'k, str>
 mod tests {
     use super::Reading;
     use serde_json::json;
-    use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool, project};
+    use windlass_tool::envelope::{
+        Outcome, ProjectionBody, ToolResponse, meta_without_tool, project,
+    };
+    use windlass_tool::error::{CallError, ErrorType};
 
     #[test]
     fn what_a_model_is_sent_of_a_result_is_no_longer_than_its_limit() {
@@ -241,6 +244,44 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_a_model_is_sent_of_a_failure_is_no_longer_than_its_limit() {
+        const CHARACTERS_MAX: usize = 4_000;
+        const LEFT_MAX: usize = 200;
+        let lengths = [0, 9, 1_000, 1_890, 1_910, 3_700, 3_800, 9_000];
+        for (message, suggestion) in lengths
+            .iter()
+            .flat_map(|message| lengths.map(|suggestion| (*message, suggestion)))
+        {
+            let (message, suggestion) = ("é\n".repeat(message / 3), "s".repeat(suggestion));
+            let whole = message.len() + suggestion.len();
+            let error = CallError::new(ErrorType::ConfirmationRequired, message.as_str())
+                .with_suggestion(suggestion.as_str());
+            let mut meta = meta_without_tool("a_tool_with_a_long_name", "1".into(), 0);
+            meta.duration_ms = u64::MAX;
+            let response = ToolResponse {
+                outcome: Outcome::Failure(error.into()),
+                intents: Vec::new(),
+                meta,
+            };
+            let projection = project(&response, false, CHARACTERS_MAX);
+            let reading = Reading::of("a_tool_with_a_long_name", &projection);
+            let gemini = serde_json::to_string(&reading.gemini()).unwrap();
+            for sent in [reading.openai(), gemini] {
+                let sent = sent.chars().count();
+                assert!(sent <= CHARACTERS_MAX, "{sent} of {whole}");
+                assert!(
+                    sent >= whole.min(CHARACTERS_MAX - LEFT_MAX),
+                    "{sent} of {whole}"
+                );
+            }
+            let ProjectionBody::Failure { message: told, .. } = &projection.body else {
+                panic!("{projection:?}");
+            };
+            assert!(*told == message || told.ends_with('…') && told.chars().count() > 1_000);
         }
     }
 }

@@ -112,27 +112,63 @@ impl Cut {
 }
 
 /// What is left of a number of characters after a text is written, with its quotes and escapes.
-fn spend_text(text: &str, characters: usize) -> Option<usize> {
+pub(crate) fn spend_text(text: &str, characters: usize) -> Option<usize> {
     let mut left = characters.checked_sub(2)?;
     for character in text.chars() {
-        left = left.checked_sub(match character {
-            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..'\u{20}' => 6,
-            _ => 1,
-        })?;
+        left = left.checked_sub(written_characters(character))?;
     }
     Some(left)
 }
 
+fn written_characters(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..'\u{20}' => 6,
+        _ => 1,
+    }
+}
+
+/// The beginning of a text that takes more characters than that when written, with the mark that it was cut; nothing where
+/// what is left would say nothing. It does not hold the room that the whole text took.
+pub(crate) fn beginning(text: &str, characters_max: usize) -> String {
+    // Quotes and the mark take three.
+    let Some(mut left) = characters_max
+        .checked_sub(3)
+        .filter(|left| *left >= TEXT_MIN)
+    else {
+        return String::new();
+    };
+    let mut fits = |character: char| {
+        left.checked_sub(written_characters(character))
+            .map(|rest| left = rest)
+            .is_some()
+    };
+    let end = text.char_indices().find(|(_, character)| !fits(*character));
+    let end = end.map_or(text.len(), |(end, _)| end);
+    let mut kept = String::with_capacity(end + '…'.len_utf8());
+    kept.push_str(&text[..end]);
+    kept.push('…');
+    kept
+}
+
+/// What is left of a number of characters after a value is written: nothing where it is longer.
+pub(crate) fn room_after(value: &Value, characters: usize) -> usize {
+    Cut::NOTHING.spend(value, characters).unwrap_or(0)
+}
+
 #[derive(Default)]
-struct LeftOut {
-    fields: usize,
-    items: usize,
-    texts: usize,
+pub(crate) struct LeftOut {
+    pub(crate) fields: usize,
+    pub(crate) items: usize,
+    pub(crate) texts: usize,
 }
 
 impl LeftOut {
-    fn words(&self) -> String {
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.fields + self.items + self.texts == 0
+    }
+
+    pub(crate) fn words(&self) -> String {
         let parts = [
             (self.fields, "fields were left out"),
             (self.items, "list items were left out"),

@@ -4,6 +4,7 @@ mod form;
 
 use crate::data::Data;
 use crate::error::{CallError, ErrorType};
+use crate::excess;
 use crate::handler::ContentPart;
 use crate::intent::Intent;
 use crate::registry::Tool;
@@ -177,6 +178,8 @@ pub enum ProjectionBody {
 /// The most characters that stand around the data where nothing is noted beside it: the envelope of any provider without the
 /// tool's name, or the sentence with which an approved call's result is told.
 const AROUND_DATA: usize = 128;
+/// The same around the message and the suggestion of a failure.
+const AROUND_FAILURE: usize = 192;
 /// The most that the note on what others wrote takes, and the one on what was cut.
 const QUOTED_NOTE: usize = 112;
 const CUT_NOTE: usize = 112;
@@ -184,7 +187,7 @@ const CUT_NOTE: usize = 112;
 const AROUND_WORDS: usize = 32;
 
 /// Makes the projection of an answer. `characters_max` caps what is sent of it, so that `data` with everything around it is no
-/// longer, by cutting whole list items or the ends of strings.
+/// longer, by cutting whole list items or the ends of strings; so it is with what is said of a failure.
 pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> Projection {
     let body = match &response.outcome {
         Outcome::Success { data, content } => {
@@ -212,12 +215,18 @@ pub fn project(response: &ToolResponse, quoted: bool, characters_max: usize) -> 
                 quoted,
             }
         }
-        Outcome::Failure(error) => ProjectionBody::Failure {
-            error_type: error.error_type,
-            message: error.message.clone(),
-            retryable: error.retryable,
-            suggestion: error.suggestion_text().to_owned(),
-        },
+        Outcome::Failure(error) => {
+            let around = AROUND_FAILURE + response.meta.tool_id.len();
+            let room = characters_max.saturating_sub(around);
+            let (message, suggestion) =
+                excess::both_texts(&error.message, error.suggestion_text(), room);
+            ProjectionBody::Failure {
+                error_type: error.error_type,
+                message,
+                retryable: error.retryable,
+                suggestion,
+            }
+        }
     };
     Projection {
         duration_ms: response.meta.duration_ms,

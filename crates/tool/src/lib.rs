@@ -10,6 +10,7 @@ pub mod data;
 mod dialect;
 pub mod envelope;
 pub mod error;
+pub mod excess;
 mod guide;
 pub mod handler;
 pub mod id;

@@ -4,6 +4,7 @@ use crate::io::OutcomeState;
 use std::sync::Arc;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType, FailureKind};
+use windlass_tool::excess;
 use windlass_tool::handler::{Cause, Failure, HandlerResult, Report, Success};
 use windlass_tool::intent::Intent;
 use windlass_tool::kind::Scheduling;
@@ -19,23 +20,59 @@ pub(crate) struct Judged {
     pub(crate) problem: Option<String>,
 }
 
+/// The most of what a broken handler says that the log takes.
+const PROBLEM_CHARACTERS_MAX: usize = 4_000;
+
 /// Of a result that is longer than `characters_max` the beginning is kept: it is remembered for repeats, recorded, and told.
 pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usize) -> Judged {
     match result {
         Ok(success) => judge_success(tool, success, characters_max),
         Err(Failure { cause, intents }) => {
-            let (error, problem) = match cause {
+            let (mut error, problem) = match cause {
                 Cause::Reported(report) => (reported(tool, *report), None),
-                Cause::Broken(problem) => (broken(tool), Some(problem)),
+                Cause::Broken(problem) => (
+                    broken(tool),
+                    Some(excess::beginning(problem, PROBLEM_CHARACTERS_MAX)),
+                ),
             };
-            Judged {
+            let cut = excess::shorten_error(&mut error, characters_max);
+            let judged = Judged {
                 outcome: Outcome::Failure(error.into()),
                 intents,
                 scheduling: None,
                 cut: None,
                 problem,
-            }
+            };
+            judged.cut_to(tool, characters_max, cut)
         }
+    }
+}
+
+impl Judged {
+    /// Shortens what else there is, and says all that was cut.
+    fn cut_to(mut self, tool: &Tool, characters_max: usize, cut: Option<String>) -> Self {
+        let of_content = match &mut self.outcome {
+            Outcome::Success { content, .. } => excess::shorten_content(content, characters_max),
+            Outcome::Failure(_) => None,
+        };
+        let of_intents = excess::shorten_intents(&mut self.intents, characters_max);
+        let words: Vec<String> = [cut, of_content, of_intents]
+            .into_iter()
+            .flatten()
+            .collect();
+        if words.is_empty() {
+            return self;
+        }
+        let cut = words.join(", and ");
+        // That it broke says more than that it said so at length.
+        self.problem.get_or_insert_with(|| {
+            format!(
+                "the result of {} is over {characters_max} characters long: {cut}",
+                tool.id
+            )
+        });
+        self.cut = Some(cut.into());
+        self
     }
 }
 
@@ -57,21 +94,16 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
             .and_then(|data| data.shortened(characters_max));
         let (data, cut) = match shortened {
             None => (data, None),
-            Some((shortened, cut)) => (Some(shortened), Some(Arc::from(cut))),
+            Some((shortened, cut)) => (Some(shortened), Some(cut)),
         };
-        let problem = cut.as_ref().map(|cut| {
-            format!(
-                "the result of {} is over {characters_max} characters long: {cut}",
-                tool.id
-            )
-        });
-        return Judged {
+        let judged = Judged {
             outcome: Outcome::Success { data, content },
             intents,
             scheduling,
-            cut,
-            problem,
+            cut: None,
+            problem: None,
         };
+        return judged.cut_to(tool, characters_max, cut);
     }
     let problem = Some(format!(
         "the result of {} breaks its responseSchema",
@@ -86,13 +118,14 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
     } else {
         Outcome::Failure(broken(tool).into())
     };
-    Judged {
+    let judged = Judged {
         outcome,
         intents,
         scheduling,
         cut: None,
         problem,
-    }
+    };
+    judged.cut_to(tool, characters_max, None)
 }
 
 fn reported(tool: &Tool, report: Report) -> CallError {

@@ -348,6 +348,32 @@ fn a_result_beyond_its_limit_is_kept_short_and_the_log_says_so() {
 }
 
 #[test]
+fn a_failure_beyond_the_limit_is_kept_short_as_a_result_is() {
+    check_with(
+        Mode::Voice,
+        |config| {
+            let mut limits = (*config.limits).clone();
+            limits.result_characters_max = 30;
+            config.limits = Arc::new(limits);
+        },
+        expect![[r#"
+            > hears hello
+            turn 1 started
+            client: User piece "hello"
+            > calls function-call-1 look {}
+            client: User said "hello"
+            client: ModelGenerating
+            start call-1 look {}
+            > returns 1 permanent the reason is much longer than this
+            call-1 problem: the result of look is over 30 characters long: 1 texts were cut for length
+            call-1 finished Permanent
+            to model: function-call-1 PERMANENT the reason is much longer t…
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
 fn every_refused_call_is_answered_however_many_there_are() {
     let (mut bench, _) = Bench::new(Mode::Voice);
     bench.line("hears hello");

@@ -406,6 +406,9 @@ fn parse_call(text: &str) -> IncomingCall {
 
 fn parse_result(text: &str) -> HandlerResult {
     let failure = |kind| Err(Failure::new(kind, "it failed"));
+    if let Some(message) = text.strip_prefix("permanent ") {
+        return Err(Failure::new(FailureKind::Permanent, message));
+    }
     match text {
         "nothing" => Ok(Success::default()),
         "broken" => Err(Failure {
