@@ -12,6 +12,7 @@ mod at_rest;
 mod audit;
 mod audit_afterwards;
 mod audit_chain;
+mod broken_handlers;
 mod client_loss;
 mod confirmations;
 mod direct;
