@@ -48,6 +48,8 @@ pub enum PlantedBug {
     RunsWhatWasDeclined,
     /// Tells the user that their no counts before the store has heard of it.
     TellsANoUnstored,
+    /// Keeps what a handler brings, however long it is.
+    KeepsLongResults,
     /// Tells one of several who have approved what came of it.
     AnswersOneClick,
     /// Asks the user again for what they have just declined.
@@ -99,7 +101,7 @@ pub enum PlantedBug {
 }
 
 impl PlantedBug {
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::AnswersTwice,
         Self::AnswersWhatWasTakenBack,
         Self::LeavesRefusalsOpen,
@@ -121,6 +123,7 @@ impl PlantedBug {
         Self::SharesEffects,
         Self::RunsWhatWasDeclined,
         Self::TellsANoUnstored,
+        Self::KeepsLongResults,
         Self::AnswersOneClick,
         Self::ForgetsANo,
         Self::ForgetsRefusedCalls,

@@ -217,9 +217,14 @@ impl World {
             FailureKind::Conflict,
         ]);
         self.last_id += 1;
+        let mut message = format!("it was refused #{}", self.last_id);
+        if !self.is_calm && self.random.one_in(1_000) {
+            self.fault(Fault::HandlerHuge);
+            message.push_str(&" at length".repeat(HUGE_BYTES / 10));
+        }
         let report = Report {
             partial_side_effects: Some(false),
-            ..Report::new(kind, format!("it was refused #{}", self.last_id))
+            ..Report::new(kind, message)
         };
         Err(report.into())
     }

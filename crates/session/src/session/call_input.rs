@@ -94,11 +94,11 @@ impl Session {
             return self.on_late_result(call, result, out);
         };
         self.deadlines.clear(Deadline::Attempt(call));
-        let judged = judge(
-            open.tool(),
-            result,
-            self.config.limits.result_characters_max,
-        );
+        let characters_max = match has_bug!(self, KeepsLongResults) {
+            true => usize::MAX,
+            false => self.config.limits.result_characters_max,
+        };
+        let judged = judge(open.tool(), result, characters_max);
         self.settle_or_retry(open, judged, out);
     }
 

@@ -82,6 +82,10 @@ impl World {
             let what = format!("{output:?} comes after the end");
             return self.broken(Rule::NothingLivesAfterTheEnd, what);
         }
+        self.look_at_output(index, output);
+    }
+
+    fn look_at_output(&mut self, index: usize, output: &Output) {
         match output {
             Output::StartCall(call) => {
                 self.no_tool_outside_its_mode(index, call);
@@ -251,7 +255,10 @@ impl World {
             }
             SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)
-            | SessionEvent::CallCancelled(record) => self.on_end(index, event, record),
+            | SessionEvent::CallCancelled(record) => {
+                self.results_are_bounded(index, record);
+                self.on_end(index, event, record);
+            }
             // What goes past a limit is said so.
             SessionEvent::LateResultDropped { call } => {
                 let owed = &mut self.lanes[index].watch.owed;

@@ -14,6 +14,10 @@ use windlass_tool::kind::{Category, Scheduling};
 
 /// Outputs of one input. A message has at most 40 calls here, and each causes a handful.
 const OUTPUTS_MAX: usize = 2_000;
+/// A character in JSON takes no more bytes, however it is written.
+const LONGEST_CHARACTER: usize = 12;
+/// Of a response, but for what a handler has said.
+const RESPONSE_BYTES: usize = 10_000;
 /// A connection that held so long is a good one.
 const GOOD_AFTER_US: u64 = 10_000_000;
 
@@ -135,6 +139,17 @@ impl World {
         if outputs > OUTPUTS_MAX {
             let what = format!("one input caused {outputs} outputs");
             self.broken(Rule::OutputsAreBounded, what);
+        }
+    }
+
+    /// What a handler brings is kept, and told, no longer than a result may be: data, pictures and state changes each.
+    pub(crate) fn results_are_bounded(&mut self, index: usize, record: &CallRecord) {
+        let characters_max = self.lanes[index].limits.result_characters_max;
+        let response = record.response.expose();
+        let bytes = serde_json::to_vec(response).map_or(0, |written| written.len());
+        if bytes > 3 * LONGEST_CHARACTER * characters_max + RESPONSE_BYTES {
+            let what = format!("{} is answered with {bytes} bytes", record.call());
+            self.broken(Rule::ResultsAreBounded, what);
         }
     }
 

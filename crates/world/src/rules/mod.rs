@@ -65,6 +65,7 @@ rules! {
     OneResponsePerDeliveredCall "one_response_per_delivered_call",
     OpenQuestionsAreTakenUp "open_questions_are_taken_up",
     OutputsAreBounded "outputs_are_bounded",
+    ResultsAreBounded "results_are_bounded",
     TablesAreBounded "tables_are_bounded",
     TheLedgerTellsTheTruth "the_ledger_tells_the_truth",
     TurnsDoNotOverlap "turns_do_not_overlap",

@@ -31,6 +31,7 @@ fn rule_of(bug: PlantedBug) -> Rule {
         PlantedBug::IgnoresTheEnd => Rule::NothingLivesAfterTheEnd,
         PlantedBug::SharesEffects => Rule::AtMostOneOutsideRequestPerEffect,
         PlantedBug::ForgetsANo => Rule::ANoHolds,
+        PlantedBug::KeepsLongResults => Rule::ResultsAreBounded,
         PlantedBug::AnswersOneClick => Rule::EachAnswerIsAnswered,
         PlantedBug::TellsANoUnstored => Rule::ANoIsToldWhenItIsStored,
         PlantedBug::RunsWhatWasDeclined => Rule::ItsOwnUnexpiredGrantUsedOnce,
