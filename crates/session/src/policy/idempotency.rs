@@ -142,6 +142,14 @@ impl Settled {
     }
 }
 
+impl Earlier {
+    /// How this effect ended, where it is what was done before, and that is known.
+    pub(crate) fn end_of(&self, effect_id: &EffectId) -> Option<Arc<ToolResponse>> {
+        let is_known = self.effect_id.as_ref() == Some(effect_id) && !self.is_unknown();
+        is_known.then(|| self.settled.response.clone())
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Effect {
     pub(crate) effect_id: Option<EffectId>,
@@ -270,15 +278,17 @@ impl Deliveries {
 
     /// How an effect ended, where that is known.
     pub(crate) fn end_of(&self, effect_id: &EffectId) -> Option<Arc<ToolResponse>> {
-        let mut effects = self.effects.iter().map(|(_, effect)| effect);
-        let effect = effects.find(|effect| effect.effect_id.as_ref() == Some(effect_id))?;
-        let end = match &effect.state {
-            EffectState::Settled { settled, .. } => Some(settled.response.clone()),
-            EffectState::Open(_)
-            | EffectState::Asked(_)
-            | EffectState::Failed
-            | EffectState::Declined { .. } => None,
-        };
+        let is_its = |effect: &Effect| effect.effect_id.as_ref() == Some(effect_id);
+        let end = self
+            .effects
+            .iter()
+            .find_map(|(_, effect)| match &effect.state {
+                EffectState::Settled { settled, .. } => {
+                    is_its(effect).then(|| settled.response.clone())
+                }
+                EffectState::Declined { earlier, .. } => earlier.as_deref()?.end_of(effect_id),
+                EffectState::Open(_) | EffectState::Asked(_) | EffectState::Failed => None,
+            });
         end.filter(|end| end.error_type() != Some(ErrorType::OutcomeUnknown))
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_tool::envelope::{self, Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::CallNumber;
+use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::kind::{Category, Mode, Scheduling};
 
 impl Session {
@@ -210,7 +210,7 @@ impl Session {
         self.deduplicated(slot, rule, out);
         // What was unknown when it was recorded may be known since.
         let effect_id = settled.effect_id.as_ref();
-        let known = effect_id.and_then(|effect_id| self.deliveries.end_of(effect_id));
+        let known = effect_id.and_then(|effect_id| self.end_of(effect_id));
         let settled = &Settled {
             response: known.unwrap_or_else(|| settled.response.clone()),
             ..settled.clone()
@@ -233,6 +233,15 @@ impl Session {
         let scheduling = self.scheduling_of_answer(slot, settled.response.is_ok());
         self.answer(slot.clone(), replayed, scheduling, is_owed, true, out);
         self.wind_up(slot.turn, out);
+    }
+
+    /// What came of an effect, where that is known: as the newest wish of its kind, or by a call that asks for another.
+    fn end_of(&self, effect_id: &EffectId) -> Option<Arc<ToolResponse>> {
+        let asked = self.confirmations.iter_open().map(|(_, call)| call);
+        let mut calls = self.calls.iter().chain(asked);
+        let by_call = |call: &Call| call.earlier.as_deref()?.end_of(effect_id);
+        let known = self.deliveries.end_of(effect_id);
+        known.or_else(|| calls.find_map(by_call))
     }
 
     /// When the model is to speak of an answer that no run of the call brought.

@@ -174,3 +174,85 @@ fn what_another_session_was_at_is_asked_for_again_where_the_store_could_not_say(
         "#]],
     );
 }
+
+#[test]
+fn a_repeat_of_an_old_call_brings_what_is_known_while_the_same_is_asked_for_again() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            start call-1 pay (effect-1) {"text":"10"}
+            > wait 30000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 30000 ms, over Tool 500
+            call-1 took 30000 ms, over Turn 1500
+            client: confirmation result call-1 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was started, and how it ended is not known\",\"suggestion\":\"It may or may not have happened. Say so, and do not try again.\",\"type\":\"OUTCOME_UNKNOWN\"}}"
+            > calls function-call-2 pay {"text":"10"}
+            answered effect-1
+            client: ModelGenerating
+            look up effect-1 of pay
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 OUTCOME_UNKNOWN pay was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > done
+            client: TurnComplete { turn: 1 }
+            > returns 1 {"x":1}
+            call-1 returned late
+            record effect-1 Succeeded
+            call-1 settled effect-1: true
+            > text again
+            turn 2 started
+            to model: text "again"
+            > calls function-call-3 pay {"text":"10"}
+            client: ModelGenerating
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-3 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > says It is done.
+            answered effect-1
+            client: Assistant piece "It is done."
+            > done
+            client: Assistant said "It is done."
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 1
+            client: TurnComplete { turn: 2 }
+            > text once more
+            turn 3 started
+            to model: text "once more"
+            > store slow
+            > calls function-call-4 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-4 pay
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2, history follows
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: history "pay / again / It is done."
+            to model: text "once more"
+            > calls function-call-2 pay {"text":"10"}
+            client: ModelGenerating
+            call-5 is a repeat: SameDelivery
+            to model: function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
