@@ -12,6 +12,7 @@ mod at_rest;
 mod audit;
 mod audit_afterwards;
 mod audit_chain;
+mod audit_random;
 mod broken_handlers;
 mod client_loss;
 mod confirmations;
