@@ -112,6 +112,11 @@ impl Phase {
 }
 
 impl Call {
+    /// Whether nothing has been begun for it, and nobody has approved it.
+    pub(crate) fn is_stoppable(&self) -> bool {
+        self.grant.is_none() && (self.phase.may_ask() || self.phase == Phase::Waiting)
+    }
+
     /// A call that has passed no gate yet.
     pub(crate) fn new(facts: Arc<CallFacts>, blocks: bool) -> Self {
         Self {
@@ -307,10 +312,9 @@ impl Calls {
         self.iter().filter(proposing).count()
     }
 
-    /// The calls for the same wish that are about to ask the user, or may be: see [`Phase::may_ask`].
-    pub(crate) fn asking_like(&self, call: &Call) -> Vec<CallNumber> {
-        let is_like =
-            |other: &&Call| other.phase.may_ask() && other.fingerprint == call.fingerprint;
+    /// The calls for the same wish that nothing has been begun for, and that the user has not approved.
+    pub(crate) fn stoppable_like(&self, call: &Call) -> Vec<CallNumber> {
+        let is_like = |other: &&Call| other.is_stoppable() && other.fingerprint == call.fingerprint;
         self.iter().filter(is_like).map(Call::number).collect()
     }
 

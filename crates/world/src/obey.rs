@@ -34,6 +34,7 @@ impl World {
                     conversation_id: self.lanes[index].conversation.clone(),
                     user_id: self.lanes[index].user.clone(),
                 };
+                self.record_again();
                 let stored = self.decline(self.lanes[index].home, answer);
                 self.answer_of_store(index, Input::Declined { token_hash, stored });
             }

@@ -191,7 +191,7 @@ impl Session {
         known.is_none_or(|effect| match &effect.state {
             EffectState::Open(other) => {
                 let other = self.calls.get_mut(*other);
-                other.is_none_or(|other| other.phase.may_ask())
+                other.is_none_or(|other| other.is_stoppable())
             }
             EffectState::Settled { .. } => {
                 effect.state.done().is_none() || effect.effect_id.as_ref() != Some(effect_id)
@@ -211,11 +211,11 @@ impl Session {
         }
     }
 
-    /// What was to be put to the user once more, or might have been, is what they have just declined. The call for whose sake the
+    /// What was to be put to the user once more, or to begin behind another call, is what they have just declined. The call for whose sake the
     /// store is being asked to.
     fn decline_proposed(&mut self, call: &Call, out: &mut Vec<Output>) -> Option<CallNumber> {
         let mut put_again_by = None;
-        for number in self.calls.asking_like(call) {
+        for number in self.calls.stoppable_like(call) {
             let Some(proposed) = self.calls.take(number) else {
                 continue;
             };

@@ -92,10 +92,10 @@ impl Session {
         let effect = self.deliveries.effect(&question.fingerprint);
         if let Some(EffectState::Open(number)) = effect.map(|effect| &effect.state) {
             let call = self.calls.get_mut(*number);
-            let may_ask = call.is_some_and(|call| call.phase.may_ask());
+            let is_stoppable = call.is_some_and(|call| call.is_stoppable());
             // What runs here does so by another right; a no to the question stays one.
             match is_no {
-                true if may_ask => {}
+                true if is_stoppable => {}
                 true => return self.decline_found(question, out),
                 false => return,
             }

@@ -4,6 +4,7 @@
 use super::Session;
 use super::remembered::{LEDGER_AGAIN, is_untold};
 use super::restored::tell_client;
+use crate::calls::Earlier;
 use crate::confirmations::{Confirmation, ConfirmationState};
 use crate::deadlines::Deadline;
 use crate::event::{Resolution, SessionEvent};
@@ -60,6 +61,9 @@ impl Session {
             let at = at.saturating_sub(self.config.started_unix_ms);
             let at = Timestamp::default() + Duration::from_millis(at);
             entry.wish.input = self.turns.inputs_before(at);
+            if self.is_older_than_a_no(&entry) {
+                continue;
+            }
             self.end_question_about(&entry, out);
             if self.config.mode == Mode::Text && is_untold(&entry) {
                 self.unsettled.untold.push(entry.clone());
@@ -71,6 +75,31 @@ impl Session {
             self.unsettled.is_ledger_old = false;
             self.recall_remembering(out);
         }
+    }
+
+    /// Whether the user has said no since, which holds: what was done before it is what their next words are about.
+    fn is_older_than_a_no(&mut self, entry: &LedgerEntry) -> bool {
+        let before = self.state_in_ledger(entry);
+        let Some(known) = self.deliveries.effect(&entry.fingerprint) else {
+            return false;
+        };
+        let EffectState::Declined { settled, earlier } = &mut known.state else {
+            return false;
+        };
+        let EffectState::Settled { settled: done, .. } = before else {
+            return false;
+        };
+        if entry.reserved_at_unix_ms > settled.response.meta.timestamp {
+            return false;
+        }
+        *earlier = Some(Box::new(Earlier {
+            settled: done,
+            effect_id: Some(entry.effect_id.clone()),
+            wish: entry.wish,
+            is_second_wish: true,
+            ran_at_lookup: false,
+        }));
+        true
     }
 
     /// Whether what this session knows of a wish is as new as the ledger's newest entry of it.

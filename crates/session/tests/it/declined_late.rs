@@ -290,3 +290,76 @@ fn a_no_after_a_yes_says_nothing_where_the_change_is_made() {
         "#]],
     );
 }
+
+#[test]
+fn a_no_ends_a_call_that_waits_for_its_turn() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write both
+            turn 1 started
+            to model: text "write both"
+            > calls function-call-1 write {"text":"b"} + function-call-2 write {"text":"a"}
+            client: ModelGenerating
+            reserve call-1 write
+            start call-1 write (effect-1) {"text":"b"}
+            > store has open 7 60 effect-9 write 1.0.0 {"text":"a"}
+            > decline token-7
+            find token-7
+            declined token-7
+            call-3 Declined
+            call-2 rejected ConfirmationDeclined
+            call-3 rejected ConfirmationDeclined
+            client: confirmation result call-3 CONFIRMATION_DECLINED the user was asked and said no
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"x":1} + function-call-2 CONFIRMATION_DECLINED the user was asked and said no
+            client: ToolsComplete { tool_count: 2 }
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_done_before_a_no_does_not_take_its_place() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > wait 2000
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            > changed elsewhere 1000 succeeded effect-7 pay {"text":"10"}
+            read ledger
+            > calls function-call-2 pay {"text":"10"}
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 CONFIRMATION_DECLINED the user was asked and said no
+            client: ToolsComplete { tool_count: 1 }
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 1
+            client: TurnComplete { turn: 1 }
+            > text do it after all
+            turn 2 started
+            to model: text "do it after all"
+            > calls function-call-3 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-3 pay
+            call-3 rejected ConfirmationRequired
+            to model: function-call-3 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 "Pay 10" warned "The same was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
+        "#]],
+    );
+}
