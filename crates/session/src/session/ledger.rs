@@ -21,6 +21,9 @@ use windlass_tool::sensitive::Sensitive;
 impl Session {
     pub(super) fn on_reserved(&mut self, reservation: Reservation, out: &mut Vec<Output>) {
         let number = reservation.call;
+        if self.unsettled.take_overdue(number) {
+            return self.on_reserved_late(reservation, out);
+        }
         let Some(mut call) = self.calls.take_in(number, Phase::Reserving) else {
             return self.on_reserved_late(reservation, out);
         };
@@ -330,6 +333,7 @@ impl Session {
                 match phase {
                     Phase::Proposing => self.close_replaced(&call, out),
                     Phase::Remembering => self.give_up_reading(),
+                    Phase::Reserving => self.unsettled.give_up_reservation(number),
                     _ => {}
                 }
                 self.refuse_without_store(call, out);

@@ -20,6 +20,8 @@ pub(super) struct Unsettled {
     storing: VecDeque<OutcomeRecord>,
     /// Effects that were reserved too late for their call, while another one was about to begin them.
     left: VecDeque<EffectId>,
+    /// Calls whose reservation the store owes an answer that nobody waits for: a call may ask once more before that comes.
+    overdue: VecDeque<CallNumber>,
     /// It is known what earlier sessions of the conversation did.
     pub(super) is_ledger_read: bool,
     /// Another session has changed something since.
@@ -82,6 +84,20 @@ impl Unsettled {
         let before = self.unrecorded.len();
         self.unrecorded.retain(|record| !is_its(record));
         before - self.unrecorded.len()
+    }
+
+    /// Nobody waits any longer for the store's answer to this call's reservation.
+    pub(super) fn give_up_reservation(&mut self, call: CallNumber) {
+        if self.overdue.len() >= LATE_MAX {
+            self.overdue.pop_front();
+        }
+        self.overdue.push_back(call);
+    }
+
+    /// Whether the answer to a reservation of this call is one that nobody waits for. They come in their order.
+    pub(super) fn take_overdue(&mut self, call: CallNumber) -> bool {
+        let index = self.overdue.iter().position(|overdue| *overdue == call);
+        index.is_some_and(|index| self.overdue.remove(index).is_some())
     }
 
     /// This effect is reserved, and runs only if the call that is about to begin it does.

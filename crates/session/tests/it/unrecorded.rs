@@ -334,3 +334,41 @@ fn what_is_known_is_not_taken_back_by_a_reservation_that_came_too_late() {
         "#]],
     );
 }
+
+#[test]
+fn the_stores_answer_to_an_earlier_try_does_not_begin_the_next_one() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > store slow
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            > wait 5000
+            call-1 finished Transient
+            client: confirmation result call-1 TRANSIENT pay was not started: the store does not answer
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+            > reserved 1 effect-1
+            record effect-1 Failed
+            > wait 5000
+            provider silent after a result
+            call-1 finished Transient again
+            client: confirmation result call-1 TRANSIENT pay was not started: the store does not answer
+            > confirm token-1
+            call-1 Approved
+            reserve call-1 pay as effect-1 with token-1
+        "#]],
+    );
+}
