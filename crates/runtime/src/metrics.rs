@@ -60,7 +60,7 @@ struct ToolCounts {
     calls: u64,
     succeeded: u64,
     cancelled: u64,
-    /// Responses that the user was being asked. No call has ended with them, so they are in no other count.
+    /// Responses that the user has to confirm it, those among them that nobody could be asked. They are in no other count.
     asked: u64,
     duplicates: u64,
     errors: BTreeMap<ErrorType, u64>,

@@ -112,7 +112,7 @@ impl Phase {
 }
 
 impl Call {
-    /// Whether nothing has been begun for it, and nobody has approved it.
+    /// Whether it waits for its turn, or leads to a question, and nobody has approved it: nothing is begun for it.
     pub(crate) fn is_stoppable(&self) -> bool {
         self.grant.is_none() && (self.phase.may_ask() || self.phase == Phase::Waiting)
     }
@@ -312,7 +312,7 @@ impl Calls {
         self.iter().filter(proposing).count()
     }
 
-    /// The calls for the same wish that nothing has been begun for, and that the user has not approved.
+    /// The calls for the same wish that a no may still stop.
     pub(crate) fn stoppable_like(&self, call: &Call) -> Vec<CallNumber> {
         let is_like = |other: &&Call| other.is_stoppable() && other.fingerprint == call.fingerprint;
         self.iter().filter(is_like).map(Call::number).collect()

@@ -202,7 +202,7 @@ fn tools(text: &mut String, counted: &Counted) {
         text,
         name,
         "counter",
-        "Calls of which the user was asked; how each ended is counted as any other call.",
+        "Calls that the user has to confirm; how each that they were asked about ended is counted as any other call.",
     );
     for (tool, counts) in &counted.tools {
         let asked = counts.asked;

@@ -16,7 +16,7 @@ use windlass_tool::id::{
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-fn identity(session: &str) -> SessionIdentity {
+pub(crate) fn identity(session: &str) -> SessionIdentity {
     SessionIdentity {
         client_id: ClientId::new("client"),
         session_id: SessionId::new(session),
@@ -26,7 +26,7 @@ fn identity(session: &str) -> SessionIdentity {
     }
 }
 
-fn note(audit: &Audit, session: &str, number: u64) {
+pub(crate) fn note(audit: &Audit, session: &str, number: u64) {
     let event = SessionEvent::AuditNote {
         call: CallNumber(number),
         tool: Arc::new(tool("noting", |_| ready(serde_json::json!({})))),
@@ -37,7 +37,7 @@ fn note(audit: &Audit, session: &str, number: u64) {
     audit.event(&identity(session), 1_700_000_000_000, &event);
 }
 
-fn open(path: &Path, file_bytes_max: u64) -> Audit {
+pub(crate) fn open(path: &Path, file_bytes_max: u64) -> Audit {
     Audit::open_with(AuditSettings {
         path: path.to_owned(),
         arguments: AuditedArguments::Hash,

@@ -1,18 +1,14 @@
 //! Audits of sessions that come and go by chance, of processes that end and files that fill up: the chain holds and no number is
 //! missing; and whatever is then taken out, moved or changed by chance is found.
 
-use crate::support::tools::{ready, tool};
-use serde_json::{Value, json};
+use crate::audit_chain::{identity, note, open};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use windlass_runtime::audit::{Audit, AuditSettings, AuditedArguments, files_of, verify};
-use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
+use windlass_runtime::audit::{files_of, verify};
+use windlass_runtime::subscriber::Subscriber;
 use windlass_session::event::{EndReason, SessionEvent};
-use windlass_tool::id::{CallNumber, ClientId, ConversationId, SessionId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// A multiplicative generator: the same seed gives the same audit.
 struct Random(u64);
@@ -27,42 +23,15 @@ impl Random {
     }
 }
 
-fn open(path: &Path) -> Audit {
-    Audit::open_with(AuditSettings {
-        path: path.to_owned(),
-        arguments: AuditedArguments::Hash,
-        file_bytes_max: 3_000,
-    })
-    .unwrap()
-}
-
-fn identity(session: usize) -> SessionIdentity {
-    SessionIdentity {
-        client_id: ClientId::new("client"),
-        session_id: SessionId::new(format!("s-{session}")),
-        user_id: UserId::new("ada"),
-        conversation_id: ConversationId::new("c-1"),
-        mode: Mode::Voice,
-    }
-}
-
-fn note(audit: &Audit, session: usize, number: u64) {
-    let event = SessionEvent::AuditNote {
-        call: CallNumber(number),
-        tool: Arc::new(tool("noting", |_| ready(json!({})))),
-        arguments: Sensitive(Arc::default()),
-        event: "noted".to_owned(),
-        data: Sensitive(json!({ "number": number })),
-    };
-    audit.event(&identity(session), 1_700_000_000_000, &event);
-}
+/// So small that some files fill up.
+const FILE_BYTES_MAX: u64 = 3_000;
 
 /// What three sessions note in some processes, and how often.
 fn written(path: &Path, random: &mut Random) -> u64 {
-    let mut audit = open(path);
+    let mut audit = open(path, FILE_BYTES_MAX);
     let mut noted = 0;
     for _ in 0..60 {
-        let session = random.below(3);
+        let session = ["s-1", "s-2", "s-3"][random.below(3)];
         match random.below(10) {
             0 => {
                 let reason = EndReason::Stopped;
@@ -71,7 +40,7 @@ fn written(path: &Path, random: &mut Random) -> u64 {
             }
             1 => {
                 audit.close();
-                audit = open(path);
+                audit = open(path, FILE_BYTES_MAX);
             }
             _ => {
                 note(&audit, session, noted);

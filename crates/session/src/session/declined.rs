@@ -39,7 +39,7 @@ impl Session {
             self.restore_asked_effect(&call);
         } else if is_undone {
             self.remember_no(&call, &response);
-            put_again_by = self.decline_proposed(&call, out);
+            put_again_by = self.stop_like(&call, out);
         } else {
             self.ask_for_no_other(&call);
         }
@@ -211,17 +211,17 @@ impl Session {
         }
     }
 
-    /// What was to be put to the user once more, or to begin behind another call, is what they have just declined. The call for whose sake the
-    /// store is being asked to.
-    fn decline_proposed(&mut self, call: &Call, out: &mut Vec<Output>) -> Option<CallNumber> {
+    /// Calls for the same wish that wait, or were to be put to the user: that is what they have just declined. Which of them the
+    /// store is being asked for.
+    fn stop_like(&mut self, call: &Call, out: &mut Vec<Output>) -> Option<CallNumber> {
         let mut put_again_by = None;
         for number in self.calls.stoppable_like(call) {
-            let Some(proposed) = self.calls.take(number) else {
+            let Some(stopped) = self.calls.take(number) else {
                 continue;
             };
             self.deadlines.clear(Deadline::Store(number));
             self.deadlines.clear(Deadline::Lookup(number));
-            if proposed.phase == Phase::LookingUp {
+            if stopped.phase == Phase::LookingUp {
                 let attempt = LOOKUP_ATTEMPT;
                 let call = CallRef {
                     call: number,
@@ -229,11 +229,11 @@ impl Session {
                 };
                 out.push(Output::AbortCall { call, drop: true });
             }
-            if proposed.phase == Phase::Proposing {
+            if stopped.phase == Phase::Proposing {
                 put_again_by = Some(number);
             }
             let error = confirm::declined();
-            self.refuse_call(proposed, error, Charge::Already, out);
+            self.refuse_call(stopped, error, Charge::Already, out);
         }
         put_again_by
     }

@@ -61,14 +61,13 @@ impl Session {
             let at = at.saturating_sub(self.config.started_unix_ms);
             let at = Timestamp::default() + Duration::from_millis(at);
             entry.wish.input = self.turns.inputs_before(at);
-            if self.is_older_than_a_no(&entry) {
-                continue;
-            }
             self.end_question_about(&entry, out);
             if self.config.mode == Mode::Text && is_untold(&entry) {
                 self.unsettled.untold.push(entry.clone());
             }
-            self.remember_entry(entry);
+            if !self.remember_behind_a_no(&entry) {
+                self.remember_entry(entry);
+            }
         }
         self.tell_untold(out);
         if self.unsettled.readings == 0 {
@@ -77,8 +76,8 @@ impl Session {
         }
     }
 
-    /// Whether the user has said no since, which holds: what was done before it is what their next words are about.
-    fn is_older_than_a_no(&mut self, entry: &LedgerEntry) -> bool {
+    /// What was done before the user said no is what their next words are about, and the no holds until then. Whether that is so.
+    fn remember_behind_a_no(&mut self, entry: &LedgerEntry) -> bool {
         let before = self.state_in_ledger(entry);
         let Some(known) = self.deliveries.effect(&entry.fingerprint) else {
             return false;

@@ -196,10 +196,27 @@ impl Session {
 
     /// The answer of an effect that no model was given is told to this one, unless it asks for it before.
     pub(super) fn tell_late(&mut self, entry: &LedgerEntry, out: &mut Vec<Output>) {
+        let is_its = |effect_id: &Option<EffectId>| effect_id.as_ref() == Some(&entry.effect_id);
         let known = self.deliveries.effect(&entry.fingerprint);
-        let known = known.filter(|effect| effect.effect_id.as_ref() == Some(&entry.effect_id));
+        let known = known.filter(|effect| match &effect.state {
+            EffectState::Declined { earlier, .. } => {
+                let earlier = earlier.as_deref();
+                earlier.is_some_and(|earlier| is_its(&earlier.effect_id))
+            }
+            EffectState::Settled { .. }
+            | EffectState::Open(_)
+            | EffectState::Asked(_)
+            | EffectState::Failed => is_its(&effect.effect_id),
+        });
         let settled = match (known.map(|effect| &effect.state), &entry.response) {
             (Some(EffectState::Settled { settled, .. }), _) => settled.clone(),
+            (
+                Some(EffectState::Declined {
+                    earlier: Some(earlier),
+                    ..
+                }),
+                _,
+            ) => earlier.settled.clone(),
             (Some(EffectState::Failed), Some(response)) => Settled {
                 effect_id: Some(entry.effect_id.clone()),
                 ..self.settled(response.clone(), self.is_quoted(&entry.tool))

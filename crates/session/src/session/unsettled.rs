@@ -8,6 +8,7 @@ use windlass_tool::registry::Tool;
 
 /// Attempts whose late result is waited for; the oldest make room, and stay unknown.
 pub(super) const LATE_MAX: usize = 32;
+
 /// Effects of which the last word is not said or not stored.
 #[derive(Debug, Default)]
 pub(super) struct Unsettled {

@@ -363,3 +363,46 @@ fn what_was_done_before_a_no_does_not_take_its_place() {
         "#]],
     );
 }
+
+#[test]
+fn a_chats_model_is_told_of_what_was_done_before_a_no() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            propose call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 "Pay 10"
+            > wait 2000
+            > decline token-1
+            declined token-1
+            call-1 Declined
+            call-1 rejected ConfirmationDeclined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            > changed elsewhere 1000 unheard effect-7 pay {"text":"10"}
+            read ledger
+            to model: late pay ok {"kept":true}
+            > text so
+            turn 2 started
+            to model: text "so"
+            > calls function-call-2 pay {"text":"10"}
+            answered effect-7
+            client: ModelGenerating
+            propose call-3 pay
+            call-3 rejected ConfirmationRequired
+            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 "Pay 10" warned "The same was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
+        "#]],
+    );
+}
