@@ -3,7 +3,6 @@
 use crate::pump::AudioCounts;
 use windlass_session::event::SessionEvent;
 use windlass_session::session::SessionConfig;
-use windlass_store::ConversationRef;
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 
@@ -15,8 +14,6 @@ pub struct SessionIdentity {
     pub user_id: UserId,
     pub conversation_id: ConversationId,
     pub mode: Mode,
-    /// The conversation as the ledger has it; `None` of a session that has no part in one.
-    pub ledger: Option<ConversationRef>,
 }
 
 impl SessionIdentity {
@@ -28,7 +25,6 @@ impl SessionIdentity {
             user_id: session.user_id.clone(),
             conversation_id: session.conversation_id.clone(),
             mode: session.mode,
-            ledger: None,
         }
     }
 }

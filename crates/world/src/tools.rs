@@ -1,5 +1,4 @@
-//! Tools of every kind that the ledger and the policies tell apart. Their handlers are the world's, so that none of these ever
-//! runs.
+//! Tools of every kind that a policy tells apart. Their handlers are the world's, so that none of these ever runs.
 
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
@@ -16,61 +15,46 @@ use windlass_tool::registry::{Declarations, Registry, Tool};
 use windlass_tool::validate::Validator;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 32] = [
-    "book",
-    "book",
-    "book",
-    "send",
-    "send",
-    "post",
-    "post",
-    "push",
-    "push",
-    "pay",
-    "pay",
-    "pay",
-    "order",
-    "order",
-    "louder",
-    "next",
-    "memo",
-    "memo",
-    "memo",
-    "memo",
-    "slow_book",
-    "slow_book",
+pub(crate) const NAMES: [&str; 21] = [
     "search",
     "look",
+    "write",
+    "write",
+    "write",
+    "post",
+    "post",
+    "pay",
+    "pay",
+    "pay",
     "share",
     "text_only",
     "voice_only",
     "cancellable",
     "limited",
     "typed",
+    "slow",
+    "slow_write",
     "quiet",
-    "end_voice_session",
+    "describe_tool",
+    "note",
 ];
 
-/// The one whose results hold external content.
+/// The one whose results hold what others wrote.
 pub(crate) const EXTERNAL: &str = "search";
-/// The one whose free text is a part of what it means: in other words it is another effect.
-pub(crate) const MEMO: &str = "memo";
+
+/// The one of whose results the model is to say nothing.
+pub(crate) const SILENT: &str = "quiet";
 /// The member of a result that numbers it.
 pub(crate) const TAG: &str = "n";
 
-/// A handler as the registry knows it; what it does is in `handlers`.
-struct Simulated {
-    has_lookup: bool,
-}
+struct Elsewhere;
 
-impl Handler for Simulated {
+impl Handler for Elsewhere {
     fn execute(&self, _: Invocation) -> Execution {
-        let problem = "handlers are simulated";
-        Execution::Ready(Err(Failure::new(FailureKind::Permanent, problem)))
-    }
-
-    fn has_lookup(&self) -> bool {
-        self.has_lookup
+        Execution::Ready(Err(Failure::new(
+            FailureKind::Permanent,
+            "handlers are simulated",
+        )))
     }
 }
 
@@ -79,80 +63,44 @@ pub(crate) fn registry(is_reloaded: bool) -> Arc<Registry> {
     static REGISTRIES: OnceLock<[Arc<Registry>; 2]> = OnceLock::new();
     let both = REGISTRIES.get_or_init(|| {
         ["1.0.0", "1.1.0"].map(|version| {
-            let registry = Registry::new("1.0.world000", None, tools(version));
-            Arc::new(registry)
+            let tools = tools(version);
+            Arc::new(Registry::new("1.0.world000", None, tools))
         })
     });
     both[usize::from(is_reloaded)].clone()
 }
 
 fn tools(version: &str) -> Vec<Tool> {
-    let noted: Arc<[Arc<str>]> = Arc::new(["text".into()]);
-    let make = |id: &str, side_effects, has_lookup| Tool {
+    let (text, query) = (text(), query());
+    let make = |id: &str, category, side_effects, parameters: &Value| Tool {
         version: version.into(),
-        ..tool(id, side_effects, has_lookup)
+        ..tool(id, category, side_effects, parameters)
     };
-    let read = |id| make(id, SideEffects::None, false);
-    let write = |id| make(id, SideEffects::Writes, false);
-    let found = |id| make(id, SideEffects::Writes, true);
+    let read = |id| make(id, Category::Utility, SideEffects::None, &text);
+    let write = |id| make(id, Category::Action, SideEffects::Writes, &text);
     vec![
         Tool {
-            effect_key: noted.clone(),
-            ..found("book")
+            reach: Reach::External,
+            ..make(EXTERNAL, Category::Retrieval, SideEffects::ReadOnly, &query)
         },
-        Tool {
-            effect_key: noted.clone(),
-            ..write("send")
-        },
+        read("look"),
+        write("write"),
         Tool {
             idempotent: true,
-            effect_key: noted.clone(),
-            ..found("post")
-        },
-        Tool {
-            idempotent: true,
-            ..write("push")
+            ..write("post")
         },
         Tool {
             requires_confirmation: true,
             confirmation_preview: Some("Pay {text}".to_owned()),
-            effect_key: noted.clone(),
-            ..found("pay")
+            ..write("pay")
         },
-        Tool {
-            requires_confirmation: true,
-            idempotent: true,
-            effect_key: noted.clone(),
-            ..write("order")
-        },
-        Tool {
-            repeatable: true,
-            ..write("louder")
-        },
-        Tool {
-            repeatable: true,
-            requires_confirmation: true,
-            ..found("next")
-        },
-        found(MEMO),
-        Tool {
-            behavior: Behavior::NonBlocking,
-            effect_key: noted,
-            ..found("slow_book")
-        },
-        Tool {
-            reach: Reach::External,
-            category: Category::Retrieval,
-            ..make(EXTERNAL, SideEffects::ReadOnly, false)
-        },
-        read("look"),
         Tool {
             requires_confirmation: true,
             ..read("share")
         },
         Tool {
             allowed_modes: vec![Mode::Text],
-            ..write("text_only")
+            ..read("text_only")
         },
         Tool {
             allowed_modes: vec![Mode::Voice],
@@ -170,34 +118,48 @@ fn tools(version: &str) -> Vec<Tool> {
             ..write("limited")
         },
         Tool {
-            response: Validator::compile(&json!({"type": "object", "required": [TAG]})).ok(),
+            response: Validator::compile(&json!({"type": "object", "required": ["n"]})).ok(),
             ..read("typed")
         },
         Tool {
             behavior: Behavior::NonBlocking,
-            scheduling: Scheduling::Silent,
-            ..read("quiet")
+            scheduling: Scheduling::Interrupt,
+            ..read("slow")
         },
         Tool {
-            allowed_modes: vec![Mode::Voice],
-            ..read("end_voice_session")
+            behavior: Behavior::NonBlocking,
+            ..write("slow_write")
         },
+        Tool {
+            behavior: Behavior::NonBlocking,
+            scheduling: Scheduling::Silent,
+            ..read(SILENT)
+        },
+        read("describe_tool"),
+        read("note"),
     ]
 }
 
-fn parameters() -> Value {
+fn text() -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": { "text": { "type": "string" } },
+    })
+}
+
+fn query() -> Value {
     json!({
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "text": { "type": "string" },
-            "note": { "type": "string", "default": "" },
             "top_k": { "type": "integer", "minimum": 1, "maximum": 10, "default": 5 },
         },
     })
 }
 
-fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
+fn tool(id: &str, category: Category, side_effects: SideEffects, parameters: &Value) -> Tool {
     let declaration = || {
         let text = json!({ "name": id }).to_string();
         serde_json::value::RawValue::from_string(text).expect("what serde wrote is JSON")
@@ -206,10 +168,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
         id: ToolId::parse(id).expect("the names above are tool ids"),
         version: "1.0.0".into(),
         description: id.to_owned(),
-        category: match side_effects {
-            SideEffects::Writes => Category::Action,
-            SideEffects::None | SideEffects::ReadOnly => Category::Utility,
-        },
+        category,
         side_effects,
         idempotent: side_effects != SideEffects::Writes,
         requires_confirmation: false,
@@ -222,11 +181,9 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
-        effect_key: Arc::new([]),
-        repeatable: false,
         sensitive: Vec::new(),
         status: None,
-        parameters: Validator::compile(&parameters()).expect("the schema above is sound"),
+        parameters: Validator::compile(parameters).expect("the schemas above are sound"),
         response: None,
         declarations: Declarations {
             openai: declaration(),
@@ -236,16 +193,8 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
         },
         summary: String::new(),
         documentation: String::new(),
-        handler: Arc::new(Simulated { has_lookup }),
+        handler: Arc::new(Elsewhere),
     }
-}
-
-/// Whether a call of this tool may say the same in another free text.
-pub(crate) fn takes_notes(name: &str) -> bool {
-    matches!(
-        name,
-        "book" | "send" | "post" | "pay" | "order" | "slow_book"
-    )
 }
 
 pub(crate) fn profile(

@@ -10,13 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_provider::openai_chat::profile;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
-use windlass_runtime::text::{Past, TextRequest, TextSession, TextSettings};
+use windlass_runtime::text::{Past, TextRequest, TextSession};
 use windlass_session::limits::Limits;
 use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
-use windlass_store::{ConversationRef, Epoch};
 use windlass_tool::handler::World;
-use windlass_tool::id::{CallNumber, ClientId, SessionId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 
 /// The sessions by text that have not ended, each with the version of its tools.
@@ -61,47 +60,32 @@ pub(super) struct SessionMaker {
     pub(super) world: Arc<dyn World>,
 }
 
-/// What a session is begun with.
-pub(super) struct SessionRequest {
-    pub(super) maker: SessionMaker,
-    pub(super) reference: ConversationRef,
-    pub(super) mode: Mode,
-    pub(super) limits: Arc<Limits>,
-    pub(super) settings: Arc<TextSettings>,
-    /// What the client says was said before, where the log has nothing of it.
-    pub(super) history: Vec<HistoryEntry>,
-    pub(super) past: Past,
-    /// Whether there is a client who can be asked for consent.
-    pub(super) can_ask: bool,
-}
-
 impl ChatHost {
-    /// A session that keeps these tools.
-    pub(super) fn held_session(
+    /// A session with the tools of the chat, which it keeps.
+    pub(super) fn session(
         &self,
-        request: SessionRequest,
+        maker: SessionMaker,
+        conversation_id: ConversationId,
         toolbox: Arc<Toolbox>,
-        tools: &ModeTools,
+        history: Vec<HistoryEntry>,
+        past: Past,
     ) -> Result<HeldSession, NoRandomness> {
-        let session = self.begin_session(request, tools)?;
+        let tools = toolbox.of(Mode::Text);
+        let limits = self.limits.clone();
+        let session = self.session_with(maker, conversation_id, tools, limits, history, past)?;
         Ok(HeldSession::new(session, toolbox, &self.sessions))
     }
 
-    fn begin_session(
+    pub(super) fn session_with(
         &self,
-        request: SessionRequest,
+        maker: SessionMaker,
+        conversation_id: ConversationId,
         tools: &ModeTools,
+        limits: Arc<Limits>,
+        history: Vec<HistoryEntry>,
+        past: Past,
     ) -> Result<TextSession, NoRandomness> {
-        let SessionRequest {
-            maker,
-            reference,
-            mode,
-            limits,
-            settings,
-            history,
-            past,
-            can_ask,
-        } = request;
+        let settings = self.settings.clone();
         let session_id = ids::session_id()?;
         let profile = match settings.models.first() {
             Some(model) => {
@@ -117,22 +101,17 @@ impl ChatHost {
         Ok(TextSession::begin(TextRequest {
             session: SessionConfig {
                 session_id,
-                epoch: Epoch(1),
-                tenant: reference.tenant.clone(),
                 user_id: maker.user_id,
-                conversation_id: reference.conversation_id.clone(),
-                mode,
+                conversation_id,
+                mode: Mode::Text,
                 registry: tools.registry.clone(),
                 limits,
                 profile,
                 started_unix_ms: clock::now_unix_ms(),
                 history,
-                last_call: CallNumber(0),
-                can_ask,
                 pending_request: None,
             },
             client_id: maker.client_id,
-            conversation: reference,
             world: maker.world,
             shared: self.shared.clone(),
             settings,
@@ -143,7 +122,11 @@ impl ChatHost {
 }
 
 impl HeldSession {
-    fn new(session: TextSession, toolbox: Arc<Toolbox>, sessions: &Arc<TextSessions>) -> Self {
+    pub(super) fn new(
+        session: TextSession,
+        toolbox: Arc<Toolbox>,
+        sessions: &Arc<TextSessions>,
+    ) -> Self {
         let (id, version) = (session.id().clone(), toolbox.version.clone());
         sessions.lock().insert(id.clone(), version);
         let sessions = sessions.clone();

@@ -15,9 +15,11 @@ use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use windlass_runtime::config::Config;
+use windlass_runtime::ids;
 use windlass_runtime::text::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
+use windlass_session::io::TokenHash;
 use windlass_session::model::Role;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Block;
@@ -117,7 +119,6 @@ fn serves(host: &ChatHost) -> Result<(), Failure> {
         ChatRefusal::Blocked(block) => unserved(&block),
         ChatRefusal::Foreign
         | ChatRefusal::Busy
-        | ChatRefusal::KeyReused
         | ChatRefusal::Unknown
         | ChatRefusal::Internal => {
             "the store does not say whether messages are taken; see whether the data folder can be read, and try again"
@@ -244,8 +245,9 @@ async fn exchange(
         }
         let has_user = answer.is_some();
         let input = TurnInput::Confirm(vec![Consent {
-            token: question.token,
+            token_hash: question.token_hash,
             approved: answer.is_some_and(|answer| is_yes(&answer)),
+            is_left_behind: false,
         }]);
         let (ended, asked_next) = run_turn(session, input, person).await;
         reason = ended;
@@ -274,9 +276,9 @@ async fn run_turn(
 /// What the user is to be asked after a turn.
 struct Question {
     details: Vec<String>,
-    preview: Option<String>,
-    /// What its answer has to bring.
-    token: Sensitive<String>,
+    preview: String,
+    /// Of what its answer has to bring.
+    token_hash: TokenHash,
 }
 
 impl Question {
@@ -284,12 +286,9 @@ impl Question {
         for line in &self.details {
             Printer.result(&format!("  {line}"));
         }
-        let preview = self.preview.as_ref();
-        let preview = preview
-            .map(|preview| format!("{preview}: "))
-            .unwrap_or_default();
         Printer.part(&format!(
-            "  {preview}may the agent do this? Type yes to let it, anything else to leave it: "
+            "  {}: may the agent do this? Type yes to let it, anything else to leave it: ",
+            self.preview
         ));
     }
 }
@@ -361,11 +360,8 @@ impl TurnSink for Terminal {
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
         self.questions.push(Question {
             details: details(question),
-            preview: question
-                .preview
-                .as_ref()
-                .map(|preview| printable(preview.expose())),
-            token: token.clone(),
+            preview: printable(question.preview.expose()),
+            token_hash: ids::token_hash(token.expose()),
         });
     }
 

@@ -4,9 +4,8 @@
 use super::ask::Asked;
 use super::model::TextModel;
 use super::patience::Patience;
-use super::session::{Flow, GivenAnswer, TextSession, Wake};
-use super::{Confirmed, Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
-use std::collections::VecDeque;
+use super::session::{Flow, TextSession, Wake};
+use super::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,8 +18,6 @@ use windlass_provider::request::ToolUse;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::sensitive::Sensitive;
 
 /// Longer than an approved call can take, with its attempts and its waits for the store.
@@ -67,9 +64,9 @@ impl TextSession {
         let until = Instant::now() + self.settings.limits.turn_timeout;
         let mut patience = Patience::new(cancelled, until);
         self.flow = Flow::default();
-        self.keep_summary();
+        self.summaries.take_finished();
         self.catch_up(&mut patience, sink).await;
-        self.read_tail(sink);
+        self.await_past(&mut patience, sink).await;
         let mut reason = FinishReason::Stop;
         let message = input.said().map(|said| said.message);
         let speaks = !self.settings.models.is_empty();
@@ -82,7 +79,7 @@ impl TextSession {
         }
         // What no model has spoken of is told by the session that speaks next.
         if !is_broken && speaks {
-            self.hand_over_heard();
+            self.hand_over_answered(sink);
         }
         self.look_after_unfinished();
         self.unfinished = None;
@@ -111,8 +108,8 @@ impl TextSession {
         sink: &mut dyn TurnSink,
     ) -> bool {
         if let Some(said) = input.said() {
-            self.take_consents(said.consents.clone(), patience, sink)
-                .await;
+            let consents = said.consents.clone();
+            self.take_open_consents(&consents, patience, sink).await;
         }
         let message = input.said().and_then(|said| said.message);
         let is_broken_off = message.is_some() && message == self.broken_off;
@@ -139,22 +136,30 @@ impl TextSession {
                 true
             }
             TurnInput::Confirm(consents) => {
-                self.take_consents(consents, patience, sink).await;
+                let is_one_open = self.take_open_consents(&consents, patience, sink).await;
+                if let Some(last) = consents.last().filter(|_| !is_one_open) {
+                    self.take_consent(*last, patience, sink).await;
+                }
                 self.flow.is_told
             }
         }
     }
 
-    /// Takes the user's answers, one after the other.
-    async fn take_consents(
+    /// Takes the answers to questions that are open, one after the other. Whether there was one.
+    async fn take_open_consents(
         &mut self,
-        consents: Vec<Consent>,
+        consents: &[Consent],
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
-    ) {
+    ) -> bool {
+        let mut is_one_open = false;
         for consent in consents {
-            self.take_consent(consent, patience, sink).await;
+            if self.core.asks(&consent.token_hash) {
+                is_one_open = true;
+                self.take_consent(*consent, patience, sink).await;
+            }
         }
+        is_one_open
     }
 
     /// Takes an answer to a question. What was approved runs to its end, whoever waits for it.
@@ -164,22 +169,20 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) {
-        let Consent { token, approved } = consent;
-        self.flow.answers = Some(GivenAnswer::Sought);
-        let mut inputs = VecDeque::new();
-        if let Err(error) = self.calls.answer(token.expose(), approved, &mut inputs) {
-            tracing::error!(session = %self.id(), %error, "an answer to a question is not taken");
-            self.flow.answers = None;
-            return sink.confirmed(&Confirmed {
-                answer: None,
-                call: None,
-                response: &self.not_stored(),
-                is_open: true,
-            });
+        let Consent {
+            token_hash,
+            approved,
+            is_left_behind,
+        } = consent;
+        if is_left_behind {
+            self.calls.may_take_up(token_hash);
         }
-        for input in inputs {
-            self.feed(input, sink);
-        }
+        let event = ClientEvent::Confirm {
+            token_hash,
+            approved,
+        };
+        self.flow.answers = Some(token_hash);
+        self.feed(Input::Client(event), sink);
         let begun = Instant::now();
         let mut never = std::pin::pin!(std::future::pending());
         let until = patience.until.max(begun + APPROVED_PATIENCE);
@@ -192,20 +195,6 @@ impl TextSession {
         }
         // What the user has approved runs outside the turn's budgets, of which its time is one.
         patience.until += begun.elapsed();
-    }
-
-    /// What is said of an answer that could not even be looked at.
-    fn not_stored(&self) -> Arc<ToolResponse> {
-        let error = CallError::new(
-            ErrorType::Transient,
-            "your answer could not be stored; send it again",
-        );
-        let version = self.core.config().registry.version().clone();
-        Arc::new(ToolResponse {
-            outcome: Outcome::Failure(error.into()),
-            intents: Vec::new(),
-            meta: meta_without_tool("confirm", version, self.world.now_unix_ms()),
-        })
     }
 
     fn hear_user(&mut self, input: UserInput, sink: &mut dyn TurnSink) {

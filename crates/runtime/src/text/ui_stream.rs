@@ -5,17 +5,18 @@
 
 mod chunk;
 
-use super::{Confirmed, FinishReason, TurnEnd, TurnSink};
+use super::{FinishReason, TurnEnd, TurnSink};
 use crate::redaction::without_sensitive;
 use chunk::{Chunk, write_event};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::sync::Arc;
 use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::Role;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
-use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
@@ -52,8 +53,6 @@ pub struct UiStream<O> {
     shown: Vec<CallNumber>,
     /// Calls that need the user's consent and about which the user was not asked yet, each with what it is told.
     unasked: Vec<(CallNumber, String)>,
-    /// Approved calls that did not run, until it is known whether the user may approve them again.
-    undecided: Vec<(CallNumber, String)>,
     /// Calls whose end is written.
     ended: Vec<CallNumber>,
     /// What was written came of an earlier answer of the user's.
@@ -76,7 +75,6 @@ impl<O: Outlet> UiStream<O> {
             awaits_approval: false,
             shown: Vec::new(),
             unasked: Vec::new(),
-            undecided: Vec::new(),
             ended: Vec::new(),
             is_repeated: false,
         }
@@ -185,13 +183,7 @@ impl<O: Outlet> UiStream<O> {
         if !is_shown {
             self.show_call(record.call(), record.shown_name(), arguments, None);
         }
-        let response = record.response.expose();
-        match response.error().filter(|error| error.retryable) {
-            Some(error) if self.continues => {
-                self.undecided.push((record.call(), error_text(error)));
-            }
-            Some(_) | None => self.outcome(record.call(), response),
-        }
+        self.outcome(record.call(), record.response.expose());
     }
 
     /// What came of a call, once.
@@ -210,9 +202,14 @@ impl<O: Outlet> UiStream<O> {
                 self.chunk(&Chunk::ToolOutputDenied {
                     tool_call_id: &tool_call_id,
                 });
+                // The format's own part has no place for it.
+                if response.meta.recorded == Some(false) {
+                    let declined = json!({"toolCallId": tool_call_id, "recorded": false});
+                    self.data("declined", &declined, true);
+                }
             }
             Outcome::Failure(error) => {
-                let error_text = error_text(error);
+                let error_text = format!("{}: {}", error.error_type.code(), error.message);
                 if error.error_type == ErrorType::ConfirmationRequired {
                     // The question follows, and is what the client is to show.
                     return self.unasked.push((call, error_text));
@@ -225,39 +222,6 @@ impl<O: Outlet> UiStream<O> {
             }
         }
         self.ended.push(call);
-    }
-
-    /// The user's answer counts for nothing, and may be given again: the question is open.
-    fn not_taken(&mut self, call: CallNumber, response: &ToolResponse) {
-        let Some(error) = response.error() else {
-            return;
-        };
-        let again = json!({
-            "toolCallId": Self::call_id(call), "code": error.error_type.code(), "message": error.message
-        });
-        self.data("answer-again", &again, true);
-        self.chunk(&Chunk::Error {
-            error_text: &error.message,
-        });
-    }
-
-    /// What came of a question, where the call's own end does not say it here.
-    fn question_ended(&mut self, call: Option<CallNumber>, response: &ToolResponse) {
-        match call {
-            None => {
-                let error = response.error();
-                let message = error.map_or("this approval is not valid", |error| &error.message);
-                self.chunk(&Chunk::Error {
-                    error_text: message,
-                });
-            }
-            // In a message of its own it would be the end of a call that the client does not have there.
-            Some(call) if self.continues && !self.ended.contains(&call) => {
-                self.outcome(call, response);
-                self.is_repeated = true;
-            }
-            Some(_) => {}
-        }
     }
 
     fn sources(&mut self, citations: &[Citation]) {
@@ -286,10 +250,6 @@ impl<O: Outlet> UiStream<O> {
             write_event(&mut self.bytes, &Chunk::File { url, media_type });
         }
     }
-}
-
-fn error_text(error: &CallError) -> String {
-    format!("{}: {}", error.error_type.code(), error.message)
 }
 
 /// A whole stream that says one thing of the server's own, as data for programs and in words for people.
@@ -355,9 +315,27 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 let kind = message.get("type").and_then(Value::as_str);
                 self.data(kind.unwrap_or("message"), message, false);
             }
-            // That of a question which ends by itself: no answer is being given to it.
-            ClientUpdate::ConfirmationResult { call, response } => {
-                self.question_ended(*call, response.expose());
+            ClientUpdate::ConfirmationResult {
+                call: None,
+                response,
+            } => {
+                let error = response.expose().error();
+                let message = error.map_or("this approval is not valid", |error| &error.message);
+                self.begin();
+                self.chunk(&Chunk::Error {
+                    error_text: message,
+                });
+            }
+            // The call's own end says what came of it, where it ends here.
+            ClientUpdate::ConfirmationResult {
+                call: Some(call),
+                response,
+            } => {
+                // In a message of its own it would be the end of a call that the client does not have there.
+                if self.continues && !self.ended.contains(call) {
+                    self.outcome(*call, response.expose());
+                    self.is_repeated = true;
+                }
             }
             // What the user typed is known to the client, and the rest is said by the stream's own form.
             ClientUpdate::Transcript { .. }
@@ -374,26 +352,11 @@ impl<O: Outlet> TurnSink for UiStream<O> {
         }
     }
 
-    fn confirmed(&mut self, confirmed: &Confirmed<'_>) {
-        let Confirmed {
-            call,
-            response,
-            is_open,
-            ..
-        } = *confirmed;
-        let undecided = self.undecided.len();
-        self.undecided.retain(|(known, _)| Some(*known) != call);
-        if let Some(call) = call.filter(|_| is_open) {
-            return self.not_taken(call, response);
-        }
-        if let Some(call) = call.filter(|_| self.undecided.len() < undecided) {
-            return self.outcome(call, response);
-        }
+    fn confirmed(&mut self, call: Option<CallNumber>, response: &Arc<ToolResponse>) {
         // A question whose time is up may have ended in this very message, just before its answer was taken.
         let has_ended = call.is_some_and(|call| self.ended.contains(&call));
         let is_expired = response.error_type() == Some(ErrorType::ConfirmationExpired);
         self.is_repeated |= self.continues && has_ended && is_expired;
-        self.question_ended(call, response);
     }
 
     fn event(&mut self, event: &SessionEvent) {
@@ -420,14 +383,6 @@ impl<O: Outlet> TurnSink for UiStream<O> {
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
         self.unasked.retain(|(call, _)| *call != question.call);
         self.awaits_approval = true;
-        // One that was asked in an earlier message is asked in this one, too.
-        let arguments = question.arguments.expose();
-        self.show_call(
-            question.call,
-            question.tool.as_str(),
-            Cow::Borrowed(arguments.as_ref()),
-            None,
-        );
         let tool_call_id = Self::call_id(question.call);
         self.chunk(&Chunk::ToolApprovalRequest {
             approval_id: token.expose(),
@@ -438,7 +393,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             "token": token.expose(),
             "tool": question.tool.as_str(),
             "args": question.arguments.expose().as_ref(),
-            "preview": question.preview.as_ref().map(Sensitive::expose),
+            "preview": question.preview.expose(),
             "warning": question.warning,
             "expiresAt": rfc3339(question.expires_at_unix_ms),
         });
@@ -455,8 +410,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
 
     fn finished(&mut self, end: &TurnEnd) {
         self.begin();
-        let unasked = std::mem::take(&mut self.unasked).into_iter();
-        for (call, error_text) in unasked.chain(std::mem::take(&mut self.undecided)) {
+        for (call, error_text) in std::mem::take(&mut self.unasked) {
             let tool_call_id = Self::call_id(call);
             self.chunk(&Chunk::ToolOutputError {
                 tool_call_id: &tool_call_id,

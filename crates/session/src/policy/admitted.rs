@@ -5,10 +5,9 @@ use crate::facts::CallFacts;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::{AttemptNumber, QuestionNumber};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::SessionFacts;
-use windlass_tool::id::{CallRef, EffectId};
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
 /// A call that passed every gate, ready to run once. Whoever has one may read it:
@@ -32,7 +31,7 @@ use windlass_tool::registry::Tool;
 ///     AdmittedCall {
 ///         facts,
 ///         attempt: 1,
-///         run: None,
+///         effect_id: None,
 ///         timeout: Duration::from_secs(1),
 ///         session,
 ///     }
@@ -41,20 +40,9 @@ use windlass_tool::registry::Tool;
 pub struct AdmittedCall {
     pub(super) facts: Arc<CallFacts>,
     pub(super) attempt: u32,
-    pub(super) run: Option<EffectRun>,
+    pub(super) effect_id: Option<EffectId>,
     pub(super) timeout: Duration,
     pub(super) session: SessionFacts,
-}
-
-/// The attempt of an effect that a call runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EffectRun {
-    pub effect_id: EffectId,
-    pub attempt: AttemptNumber,
-    /// Milliseconds since the Unix epoch: no request to the outside begins after it.
-    pub lease_end_unix_ms: u64,
-    /// The question whose approval it runs with.
-    pub question: Option<QuestionNumber>,
 }
 
 impl AdmittedCall {
@@ -78,13 +66,9 @@ impl AdmittedCall {
         self.facts.turn()
     }
 
-    /// Of `writes` tools that stand in the ledger.
-    pub fn run(&self) -> Option<&EffectRun> {
-        self.run.as_ref()
-    }
-
+    /// Of `writes` tools.
     pub fn effect_id(&self) -> Option<&EffectId> {
-        self.run.as_ref().map(|run| &run.effect_id)
+        self.effect_id.as_ref()
     }
 
     /// How long the attempt may take from now.
@@ -94,6 +78,56 @@ impl AdmittedCall {
 
     pub fn session(&self) -> SessionFacts {
         self.session
+    }
+}
+
+/// A question to a handler: what became of an effect that it started.
+pub struct EffectLookup {
+    pub(super) facts: Arc<CallFacts>,
+    pub(super) effect_id: EffectId,
+    pub(super) timeout: Duration,
+    pub(super) session: SessionFacts,
+}
+
+impl EffectLookup {
+    pub fn call(&self) -> CallNumber {
+        self.facts.call()
+    }
+
+    pub fn tool(&self) -> &Arc<Tool> {
+        self.facts.tool()
+    }
+
+    pub fn effect_id(&self) -> &EffectId {
+        &self.effect_id
+    }
+
+    pub fn arguments(&self) -> &Arc<Arguments> {
+        self.facts.arguments().expose()
+    }
+
+    pub fn turn(&self) -> u64 {
+        self.facts.turn()
+    }
+
+    /// How long the lookup may take from now.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub fn session(&self) -> SessionFacts {
+        self.session
+    }
+}
+
+impl fmt::Debug for EffectLookup {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "EffectLookup({} {})",
+            self.tool().id,
+            self.effect_id
+        )
     }
 }
 

@@ -26,6 +26,7 @@ fn what_was_said_is_history_and_the_open_question_is_asked_again() {
             client: ModelGenerating
             client: Assistant piece "Colin"
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "hello / Good day."
@@ -57,6 +58,7 @@ fn an_answered_turn_is_not_answered_again() {
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "hello / Good day."
@@ -74,7 +76,7 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: text "write everywhere"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            request call-1 write
+            reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"written":1}
             record effect-1 Succeeded
@@ -82,10 +84,10 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: function-call-1 ok {"written":1}
             client: ToolsComplete { tool_count: 1 }
             > says One.
-            heard effect-1
+            answered effect-1
             client: Assistant piece "One."
             > calls function-call-2 write {"text":"b"}
-            request call-2 write
+            reserve call-2 write
             start call-2 write (effect-2) {"text":"b"}
             > returns 2 {"written":2}
             record effect-2 Succeeded
@@ -93,6 +95,7 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: function-call-2 ok {"written":2}
             client: ToolsComplete { tool_count: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "write everywhere"
@@ -121,31 +124,31 @@ fn a_change_that_was_done_is_told_and_not_done_again() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            request call-1 write
+            reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
+            > recording hangs
             > returns 1 {"written":1}
             record effect-1 Succeeded
-            call-1 finished
-            to model: function-call-1 ok {"written":1}
-            client: ToolsComplete { tool_count: 1 }
+            > recording works
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "write it"
             > calls other-call-1 write {"text":"a"}
             client: ModelGenerating
-            request call-3 write
-            call-3 is a repeat: SameEffectFinished
-            to model: other-call-1 ok {"written":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
+            call-2 is a repeat: SameEffectFinished
+            to model: other-call-1 ok {"written":1}
             client: ToolsComplete { tool_count: 1 }
             > says Done.
-            heard effect-1
+            answered effect-1
             client: Assistant piece "Done."
             > done
             client: Assistant said "Done."
-            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "write it / Done."
@@ -163,17 +166,16 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            request call-1 write
+            reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > says I am on it.
             client: Assistant piece "I am on it."
             > done
+            > recording hangs
             > returns 1 {"written":1}
             record effect-1 Succeeded
-            call-1 finished
-            to model: function-call-1 ok {"written":1}
-            client: ToolsComplete { tool_count: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "write it"
@@ -182,11 +184,11 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             client: Assistant piece "I am on it."
             > done
             client: Assistant said "I am on it."
-            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             to model: late write ok {"written":1}
             > audio
-            heard effect-1
+            answered effect-1
             client: ModelGenerating
             > says It is written.
             client: Assistant piece "It is written."
@@ -194,6 +196,7 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             client: Assistant said "It is written."
             client: TurnComplete { turn: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "write it / I am on it. / It is written."
@@ -211,19 +214,19 @@ fn a_change_of_which_nothing_was_heard_is_unknown_and_not_done_again() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            request call-1 write
+            reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "write it"
             > calls other-call-1 write {"text":"a"}
             client: ModelGenerating
-            request call-2 write
-            call-2 rejected ConfirmationRequired
-            to model: other-call-1 CONFIRMATION_REQUIRED write was begun before, at 2026-11-18T11:06:40.000Z with {"text":"a"}, and nobody knows whether it happened. The user is being asked whether to do it again
+            look up effect-1 of write
+            call-2 is a repeat: SameEffectFinished
+            to model: other-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"text":"a"} warned "This was begun before, at 2026-11-18T11:06:40.000Z, and nobody knows whether it happened. If you approve it, it may happen a second time."
         "#]],
     );
 }
@@ -251,6 +254,7 @@ fn what_others_wrote_still_needs_consent() {
             turn 1 ended: calls 1 retrieval 1 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: history "search / Found it."
@@ -259,11 +263,11 @@ fn what_others_wrote_still_needs_consent() {
             to model: text "write it"
             > calls function-call-2 write {"text":"a"}
             client: ModelGenerating
-            request call-2 write
+            propose call-2 write
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"text":"a"}
+            client: confirm call-2 "Run write"
         "#]],
     );
 }
@@ -285,6 +289,7 @@ fn an_end_that_was_asked_for_comes() {
             to model: function-call-1 ok {"intents":[{"after":"farewell_spoken","reason":"done","type":"END_VOICE_SESSION"}]}
             client: ToolsComplete { tool_count: 1 }
             > killed
+            read ledger
             > connected 1
             > ready
             to model: text "bye"
@@ -319,7 +324,7 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             client: User piece "write it"
             > calls function-call-1 write {"text":"a"}
             client: User said "write it"
-            request call-1 write
+            reserve call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
             record effect-1 Succeeded
@@ -327,7 +332,7 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says done
-            heard effect-1
+            answered effect-1
             client: Assistant piece "done"
             > shutdown
             client: error shutting_down: the server is shutting down
@@ -338,6 +343,7 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             session ended: Shutdown
             close Shutdown
             > killed
+            read ledger
             > back
             > connected 1
             > ready
@@ -345,9 +351,8 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             to model: text "write it"
             > calls function-call-2 write {"text":"a"}
             client: ModelGenerating
-            request call-2 write
             call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
+            to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );

@@ -7,8 +7,6 @@ mod artifact;
 #[cfg(test)]
 mod bad_directories;
 #[cfg(test)]
-mod effects;
-#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod lints;

@@ -1,15 +1,16 @@
 //! A model's server over HTTP that answers from a list, and a text session that asks it.
 
-use crate::support::{StillWorld, conversation_of, session_config, shared, shared_over, tools};
+use crate::support::{StillWorld, session_config, shared, shared_over, tools};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use windlass_driver::Ledger;
 use windlass_provider::{gemini_text, openai_chat};
 use windlass_runtime::call_driver::Shared;
+use windlass_runtime::effects::EffectStore;
+use windlass_runtime::ids::token_hash;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
 use windlass_runtime::text::{
@@ -313,9 +314,9 @@ impl Chat {
         Self::begin(settings, tools, shared(subscribers))
     }
 
-    /// One that shares a ledger with others.
+    /// One that shares a store with others.
     pub(crate) fn over(
-        ledger: Arc<dyn Ledger>,
+        store: Arc<dyn EffectStore>,
         models: Vec<Arc<TextModel>>,
         tools: Vec<Tool>,
     ) -> Self {
@@ -324,24 +325,22 @@ impl Chat {
             summary_model: None,
             limits: limits(),
         };
-        Self::begin(settings, tools, shared_over(ledger, Vec::new()))
+        Self::begin(settings, tools, shared_over(store, Vec::new()))
     }
 
-    /// The next session of the same conversation, which knows what the log says.
+    /// The second session of the same conversation, which takes up what the first one left.
     pub(crate) fn going_on(
-        ledger: Arc<dyn Ledger>,
+        store: Arc<dyn EffectStore>,
         models: Vec<Arc<TextModel>>,
         tools: Vec<Tool>,
+        past: Past,
     ) -> Self {
         let settings = TextSettings {
             models,
             summary_model: None,
             limits: limits(),
         };
-        let place = Place::usual(shared_over(ledger.clone(), Vec::new()));
-        let conversation =
-            conversation_of(&session_config(Mode::Text, tools::registry(Vec::new())));
-        let past = Past::read(&*ledger, &conversation).unwrap();
+        let place = Place::usual(shared_over(store, Vec::new()));
         Self::begin_as("s-2", settings, tools, past, place)
     }
 
@@ -352,12 +351,12 @@ impl Chat {
             summary_model: None,
             limits: limits(),
         };
-        Self::begin_as("s-1", settings, tools, Past::none(), place)
+        Self::begin_as("s-1", settings, tools, Past::Unknown, place)
     }
 
-    pub(crate) fn begin(settings: TextSettings, tools: Vec<Tool>, shared: Shared) -> Self {
+    fn begin(settings: TextSettings, tools: Vec<Tool>, shared: Shared) -> Self {
         let place = Place::usual(shared);
-        Self::begin_as("s-1", settings, tools, Past::none(), place)
+        Self::begin_as("s-1", settings, tools, Past::Unknown, place)
     }
 
     fn begin_as(
@@ -374,16 +373,13 @@ impl Chat {
         } = place;
         let registry = tools::registry(tools);
         let declared = Arc::new(TextTools::new(registry.declared(Mode::Text), "test"));
-        let session = SessionConfig {
-            session_id: SessionId::new(id),
-            profile: settings.models[0].profile.clone(),
-            limits: Arc::new(limits),
-            ..session_config(Mode::Text, registry)
-        };
-        let conversation = conversation_of(&session);
         let session = TextSession::begin(TextRequest {
-            session,
-            conversation,
+            session: SessionConfig {
+                session_id: SessionId::new(id),
+                profile: settings.models[0].profile.clone(),
+                limits: Arc::new(limits),
+                ..session_config(Mode::Text, registry)
+            },
             client_id: ClientId::new("client"),
             world,
             shared,
@@ -413,12 +409,7 @@ impl Chat {
 
     /// The user says yes to a question.
     pub(crate) async fn approve(&mut self, token: &str) -> Written {
-        self.answer(yes(token)).await
-    }
-
-    /// The user answers a question.
-    pub(crate) async fn answer(&mut self, consent: Consent) -> Written {
-        let input = TurnInput::Confirm(vec![consent]);
+        let input = TurnInput::Confirm(vec![yes(token)]);
         let mut never = std::pin::pin!(std::future::pending());
         self.turn_until(input, never.as_mut()).await
     }
@@ -447,8 +438,9 @@ impl Chat {
 /// The user's yes to the question of a token.
 pub(crate) fn yes(token: &str) -> Consent {
     Consent {
-        token: Sensitive(token.to_owned()),
+        token_hash: token_hash(token),
         approved: true,
+        is_left_behind: false,
     }
 }
 
