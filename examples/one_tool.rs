@@ -10,23 +10,25 @@ use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_driver::DirectLedger;
 use windlass_knowledge::KnowledgeBase;
 use windlass_provider::gemini_live::profile::{self, DEFAULT_MODEL};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::direct::{DirectRequest, call_once};
-use windlass_runtime::effects::DirectStore;
 use windlass_runtime::rate::MemoryRateLimiter;
 use windlass_session::limits::Limits;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
-use windlass_store::MemoryStore;
+use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Blocks, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge, Success, World,
 };
-use windlass_tool::id::{ClientId, ConversationId, SessionId, ToolId, UserId};
+use windlass_tool::id::{
+    CallNumber, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
+};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
 
@@ -127,9 +129,18 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
 
 /// A session for one call.
 fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
+    // A ledger that forgets: what is done here is known until the program ends.
+    let store = MemoryStore::new(StoreSettings {
+        key: ServerKey::new([0; 32]),
+        owner: OwnerId("example".to_owned()),
+        clock: Arc::new(|| NOW_UNIX_MS),
+        limits: StoreLimits::default(),
+    });
     Ok(DirectRequest {
         session: SessionConfig {
             session_id: SessionId::new("session"),
+            epoch: Epoch(1),
+            tenant: TenantId::default(),
             user_id: UserId::new("user"),
             conversation_id: ConversationId::new("conversation"),
             mode: Mode::Voice,
@@ -138,15 +149,17 @@ fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
             profile: Arc::new(profile::find(DEFAULT_MODEL).profile),
             started_unix_ms: NOW_UNIX_MS,
             history: Vec::new(),
+            last_call: CallNumber(0),
+            can_ask: false,
             pending_request: None,
         },
         client_id: ClientId::new("client"),
         world: Arc::new(Memory {
             knowledge: Arc::new(KnowledgeBase::from_records(Vec::new())?),
-            blocks: Arc::new(MemoryStore::new()),
+            blocks: Arc::new(store.clone()),
         }),
         shared: Shared {
-            store: Arc::new(DirectStore::new(Arc::new(MemoryStore::new()))),
+            ledger: Arc::new(DirectLedger::new(Arc::new(store))),
             rate_limiter: Arc::new(MemoryRateLimiter::default()),
             subscribers: Arc::new([]),
             journal: None,

@@ -17,23 +17,22 @@ use windlass_provider::gemini_live::{
 };
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{
-    AdmittedCall, Begun, Input, Output, RateDecision, Remembered, Reservation, ReservationError,
-    ReservationRefusal, ReserveRequest,
-};
+use windlass_session::io::{AdmittedCall, Input, Output, RateDecision, StoreProblem};
 use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, ModelEvent, ModelProfile};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_sim::gemini_live::Server;
 use windlass_sim::runner::{self, ConnectionId, Options, Upgrade};
-use windlass_store::MemoryStore;
+use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::handler::{
-    Blocks, Caller, Cancellation, Context, Execution, Failure, Finding, HandlerMessage,
-    HandlerResult, Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts, World,
+    Blocks, Caller, Cancellation, Context, Execution, Failure, HandlerMessage, HandlerResult,
+    Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts, World,
 };
-use windlass_tool::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, UserId};
+use windlass_tool::id::{
+    CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, UserId,
+};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
 use windlass_tool::sensitive::Sensitive;
@@ -58,7 +57,12 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let (knowledge, _) = KnowledgeBase::open(root.join("kb"), &IngestLimits::default())?;
     let world = Arc::new(Memory {
         knowledge: Arc::new(knowledge),
-        blocks: Arc::new(MemoryStore::new()),
+        blocks: Arc::new(MemoryStore::new(StoreSettings {
+            key: ServerKey::new([0; 32]),
+            owner: OwnerId("example".to_owned()),
+            clock: Arc::new(|| STARTED_UNIX_MS),
+            limits: StoreLimits::default(),
+        })),
     });
     Conversation::begin(registry, world, out)?.run()
 }
@@ -96,7 +100,6 @@ struct Conversation<'a> {
     world: Arc<Memory>,
     user: VecDeque<&'static str>,
     audio_bytes: u64,
-    effects: u64,
     out: &'a mut dyn Write,
 }
 
@@ -133,10 +136,9 @@ impl<'a> Conversation<'a> {
             world,
             user: USER.into(),
             audio_bytes: 0,
-            effects: 0,
             out,
         };
-        conversation.obey(outputs)?;
+        conversation.perform(outputs)?;
         conversation.tell_server(runner::Input::Frame(&setup))?;
         conversation.user_speaks()?;
         Ok(conversation)
@@ -148,7 +150,7 @@ impl<'a> Conversation<'a> {
             if let Some(input) = self.inputs.pop_front() {
                 let mut outputs = Vec::new();
                 self.session.handle(self.now, input, &mut outputs);
-                self.obey(outputs)?;
+                self.perform(outputs)?;
                 continue;
             }
             let server = self.server.next_deadline(self.connection);
@@ -192,16 +194,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    fn reserve(&mut self, request: ReserveRequest) {
-        self.effects += 1;
-        let minted = EffectId::new(format!("effect-{}", self.effects));
-        self.inputs.push_back(Input::Reserved(Reservation {
-            call: request.call,
-            outcome: Ok(Begun::first(request.effect_id.unwrap_or(minted))),
-        }));
-    }
-
-    fn obey(&mut self, outputs: Vec<Output>) -> Result<(), Box<dyn Error>> {
+    fn perform(&mut self, outputs: Vec<Output>) -> Result<(), Box<dyn Error>> {
         for output in outputs {
             match output {
                 Output::StartCall(call) => {
@@ -209,27 +202,14 @@ impl<'a> Conversation<'a> {
                     let call = call.call();
                     self.inputs.push_back(Input::CallFinished { call, result });
                 }
-                Output::ReadLedger => self
-                    .inputs
-                    .push_back(Input::Ledger(Ok(Remembered::default()))),
-                Output::Reserve(request) => self.reserve(*request),
-                // What the server's store makes durable is kept by nobody here.
-                Output::RecordOutcome(record) => self.inputs.push_back(Input::Recorded {
-                    effect_id: record.effect_id,
-                    state: record.state,
-                    stored: true,
-                }),
-                Output::Lookup(lookup) => self.inputs.push_back(Input::LookedUp {
-                    call: lookup.call(),
-                    finding: Finding::Unknown,
-                }),
-                Output::RequestConfirmation(request) => {
-                    let problem = "nobody is there to be asked".to_owned();
-                    self.inputs.push_back(Input::Proposed {
-                        call: request.call,
-                        outcome: Err(ReservationRefusal::Unavailable(ReservationError {
-                            problem,
-                        })),
+                // There is no ledger here, so that nothing changes anything.
+                Output::Request { call, .. }
+                | Output::Answer { call, .. }
+                | Output::Retry { call, .. } => {
+                    let problem = "this example has no ledger".to_owned();
+                    self.inputs.push_back(Input::Decided {
+                        call,
+                        reply: Err(StoreProblem { problem }),
                     });
                 }
                 Output::CheckRate { call, .. } => self.inputs.push_back(Input::RateChecked {
@@ -252,12 +232,12 @@ impl<'a> Conversation<'a> {
                 }
                 // There is no player here whose audio would have to be held back or thrown away.
                 Output::AbortCall { .. }
-                | Output::NoteReading
-                | Output::AwaitEffect { .. }
-                | Output::FindApproval { .. }
-                | Output::DeclineConfirmation { .. }
-                | Output::WithdrawConfirmation { .. }
-                | Output::MarkAnswered { .. }
+                | Output::Append(_)
+                | Output::Taint
+                | Output::Abandon { .. }
+                | Output::Record { .. }
+                | Output::Withdraw(_)
+                | Output::Heard { .. }
                 | Output::DiscardAudio
                 | Output::AcceptAudio
                 | Output::SuppressAudio(_)
@@ -471,6 +451,8 @@ fn setup_request<'a>(model: &'a str, tools: &'a DeclaredTools) -> SetupRequest<'
 fn session_config(registry: Arc<Registry>, profile: &ModelProfile) -> SessionConfig {
     SessionConfig {
         session_id: SessionId::new("session"),
+        epoch: Epoch(1),
+        tenant: TenantId::default(),
         user_id: UserId::new("user"),
         conversation_id: ConversationId::new("conversation"),
         mode: Mode::Voice,
@@ -479,6 +461,8 @@ fn session_config(registry: Arc<Registry>, profile: &ModelProfile) -> SessionCon
         profile: Arc::new(profile.clone()),
         started_unix_ms: STARTED_UNIX_MS,
         history: Vec::new(),
+        last_call: CallNumber(0),
+        can_ask: false,
         pending_request: None,
     }
 }

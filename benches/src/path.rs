@@ -12,11 +12,14 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
+use windlass_store::Epoch;
 use windlass_tool::handler::{
     Blocks, Caller, Cancellation, Context, Execution, HandlerMessage, Invocation, Knowledge,
     Outbox, OutboxClosed, SessionContext, ToolFacts, World,
 };
-use windlass_tool::id::{CallRef, ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::id::{
+    CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, UserId,
+};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
 use windlass_tool::sensitive::Sensitive;
@@ -91,6 +94,8 @@ pub(crate) fn limits() -> Limits {
 pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
     SessionConfig {
         session_id: SessionId::new("session-1"),
+        epoch: Epoch(1),
+        tenant: TenantId::default(),
         user_id: UserId::new("user-1"),
         conversation_id: ConversationId::new("conversation-1"),
         mode: Mode::Voice,
@@ -99,6 +104,8 @@ pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
         profile: Arc::new(profile::find(profile::DEFAULT_MODEL).profile),
         started_unix_ms: 1_795_199_143_511,
         history: Vec::new(),
+        last_call: CallNumber(0),
+        can_ask: true,
         pending_request: None,
     }
 }
@@ -235,17 +242,15 @@ impl CallPath {
                 std::hint::black_box(&update);
                 self.notices += 1;
             }
-            Output::ReadLedger
-            | Output::NoteReading
-            | Output::RequestConfirmation(_)
-            | Output::DeclineConfirmation { .. }
-            | Output::WithdrawConfirmation { .. }
-            | Output::Reserve(_)
-            | Output::RecordOutcome(_)
-            | Output::MarkAnswered { .. }
-            | Output::Lookup(_)
-            | Output::AwaitEffect { .. }
-            | Output::FindApproval { .. }
+            Output::Append(_)
+            | Output::Taint
+            | Output::Request { .. }
+            | Output::Answer { .. }
+            | Output::Retry { .. }
+            | Output::Abandon { .. }
+            | Output::Record { .. }
+            | Output::Withdraw(_)
+            | Output::Heard { .. }
             | Output::CheckRate { .. }
             | Output::Connect { .. }
             | Output::AbortCall { .. }

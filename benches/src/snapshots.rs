@@ -8,10 +8,10 @@ use crate::path;
 use serde_json::json;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use windlass_session::io::{Input, Output, Remembered};
+use windlass_session::io::{Input, Output};
 use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
+use windlass_session::saved::is_worth_saving;
 use windlass_session::session::Session;
-use windlass_session::snapshot::is_worth_saving;
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::Success;
 use windlass_tool::id::CallRef;
@@ -83,7 +83,7 @@ fn instructions(minutes: u32) -> Result<Option<u64>, String> {
 }
 
 fn save(session: &Session) -> Result<usize, String> {
-    let text = serde_json::to_vec(&session.snapshot()).map_err(|error| error.to_string())?;
+    let text = serde_json::to_vec(&session.saved()).map_err(|error| error.to_string())?;
     Ok(text.len())
 }
 
@@ -106,10 +106,6 @@ fn talk(kit: &Kit, minutes: u32) -> Result<(Session, u32), String> {
     let ready = ModelEvent::Ready {
         provider_session_id: None,
     };
-    take(
-        Timestamp::default(),
-        Input::Ledger(Ok(Remembered::default())),
-    );
     take(Timestamp::default(), Input::Connection(connected));
     take(Timestamp::default(), Input::Model(ready));
     for turn in 0..minutes * TURNS_PER_MINUTE {

@@ -1,4 +1,5 @@
-//! Measures what a durable reservation costs at a steady rate of calls, beside what the same disk takes for one flush.
+//! Measures what a request and its commit cost at a steady rate of calls, and a resume of a long conversation, beside what the
+//! same disk takes for one flush.
 
 use crate::measure::{print, rounded};
 use serde_json::json;
@@ -8,13 +9,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use windlass_runtime::store_thread::{Pending, StoreSettings, StoreThread, Surroundings};
+use windlass_driver::{Ledger, PendingReplies};
+use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
+use windlass_store::command::{Command, NewLeg, Record, Reply, Request, RequestOrigin, ToolFacts};
 use windlass_store::{
-    Outcome, OutcomeState, Proposal, Reserve, Reserved, SqliteStore, Store, StoreUnavailable,
+    AttemptNumber, AttemptOutcome, Batch, ConversationRef, EntryEvent, Epoch, LegNumber, LegRef,
+    NewEntry, Nonce, OwnerId, Presented, ServerKey, SqliteStore, Store,
 };
-use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
+use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
+/// Conversations among which the calls are spread.
+const CONVERSATIONS: u32 = 500;
+/// Entries of the conversation that is resumed, and how often it is.
+const RESUMED_ENTRIES: u64 = 1_000;
+const RESUMES: u32 = 200;
 const CALLS_PER_SECOND: u32 = 1_000;
 const SECONDS: u32 = 20;
 const FLUSHES: u32 = 1_000;
@@ -33,15 +43,16 @@ pub(crate) fn run(folder: Option<&str>) -> Result<(), String> {
     .map_err(|error| error.to_string())?;
     let mut flushes = flush(folder.path(), None)?;
     let mut steady = flush(folder.path(), Some(CALLS_PER_SECOND))?;
-    let reservations = reserve_all(folder.path())?;
+    let requests = request_all(folder.path())?;
+    let resumes = resume_all(folder.path())?;
     flushes.extend(flush(folder.path(), None)?);
     steady.extend(flush(folder.path(), Some(CALLS_PER_SECOND))?);
-    let reserve_p99 = at(&mut reservations.clone(), 0.99);
+    let request_p99 = at(&mut requests.clone(), 0.99);
     print(&json!({
-        "bench": "store", "calls_per_s": CALLS_PER_SECOND, "calls": reservations.len(),
-        "p99_in_fsync_p99": rounded(reserve_p99 / at(&mut flushes, 0.99)),
-        "p99_in_steady_fsync_p99": rounded(reserve_p99 / at(&mut steady, 0.99)),
-        "reserve_grant_audit_ms": spread(reservations), "fsync_ms": spread(flushes),
+        "bench": "store", "calls_per_s": CALLS_PER_SECOND, "calls": requests.len(),
+        "p99_in_fsync_p99": rounded(request_p99 / at(&mut flushes, 0.99)),
+        "p99_in_steady_fsync_p99": rounded(request_p99 / at(&mut steady, 0.99)),
+        "request_ms": spread(requests), "resume_ms": spread(resumes), "fsync_ms": spread(flushes),
         "steady_fsync_ms": spread(steady),
     }));
     Ok(())
@@ -92,98 +103,148 @@ fn due_at(begun: Instant, per_second: u32, number: u32) -> Instant {
     due
 }
 
-fn request(number: u32) -> Reserve {
-    let mut hash = [0; 32];
-    hash[..4].copy_from_slice(&number.to_le_bytes());
-    Reserve {
-        effect_id: EffectId::new(format!(
-            "{:012x}-{number:032x}",
-            NOW_UNIX_MS + u64::from(number)
-        )),
-        conversation_id: ConversationId::new(format!("c-{:032x}", number % 500)),
-        user_id: UserId::new(format!("user-{}", number % 500)),
-        tool: ToolId::parse("calendar_create_event").expect("the id keeps its rule"),
-        tool_version: "1.0.0".to_owned(),
-        fingerprint: hash,
-        grant: Some(hash),
-        read_by_none_but: None,
-        intent: Sensitive("{\"x\":\"about as long as the intention of a call is\"}".repeat(5)),
-        now_unix_ms: NOW_UNIX_MS,
+fn conversation(number: u32) -> ConversationRef {
+    ConversationRef {
+        tenant: TenantId::default(),
+        conversation_id: ConversationId::new(format!("c-{:032x}", number % CONVERSATIONS)),
+        user_id: UserId::new(format!("user-{}", number % CONVERSATIONS)),
     }
 }
 
-fn proposal(request: &Reserve) -> Proposal {
-    Proposal {
-        token_hash: request.fingerprint,
-        effect_id: request.effect_id.clone(),
-        conversation_id: request.conversation_id.clone(),
-        user_id: request.user_id.clone(),
-        tool: request.tool.clone(),
-        tool_version: request.tool_version.clone(),
-        fingerprint: request.fingerprint,
-        arguments: Sensitive("{\"title\":\"Lunch\",\"attendees\":[]}".to_owned()),
+fn leg(number: u32) -> LegRef {
+    LegRef {
+        leg: SessionId::new(format!("s-{:032x}", number % CONVERSATIONS)),
+        epoch: Epoch(1),
+    }
+}
+
+/// A leg for each conversation, as a session begins with it.
+fn beginning(number: u32) -> Batch {
+    let leg = NewLeg {
+        leg: leg(number).leg,
+        mode: Mode::Voice,
+        client_id: ClientId::new(format!("client-{number}")),
+        resume_token: [0; 32],
+        expires_in_ms: 3_600_000,
+    };
+    Batch {
+        conversation: conversation(number),
+        commands: vec![Command::Open, Command::Attach(Box::new(leg))],
+    }
+}
+
+/// What a session asks before a change starts: as the core makes it.
+fn request(number: u32) -> Batch {
+    let mut nonce = [0; 16];
+    nonce[..4].copy_from_slice(&number.to_le_bytes());
+    let arguments = format!("{{\"attendees\":[],\"title\":\"Lunch {number}\"}}");
+    let request = Request {
+        nonce: Nonce(nonce),
+        effect_id: effect_id(number),
+        leg: leg(number),
+        call: u64::from(number),
+        tool: ToolFacts {
+            id: ToolId::parse("calendar_create_event").expect("the id keeps its rule"),
+            version: "1.0.0".to_owned(),
+            handler_hash: None,
+            writes: true,
+            idempotent: false,
+            repeatable: false,
+            has_lookup: false,
+        },
+        arguments: Sensitive(arguments.clone()),
+        effect_arguments: Sensitive(arguments),
+        origin: RequestOrigin::Model {
+            delivery: format!("provider:function-call-{number:020}"),
+            generation: 1,
+        },
+        onset: None,
+        may_run: true,
+        needs_consent: false,
+        ignores_external_content: false,
+        can_ask: true,
+        mode: Mode::Voice,
         preview: Sensitive("Create Lunch with 0 guests".to_owned()),
-        says_unknown: false,
-        expires_at_unix_ms: NOW_UNIX_MS + 300_000,
-        now_unix_ms: NOW_UNIX_MS,
+        lease_ms: 15_000,
+        question_ms: 300_000,
+        intent: Sensitive("{\"x\":\"about as long as the intention of a call is\"}".repeat(5)),
+    };
+    Batch {
+        conversation: conversation(number),
+        commands: vec![Command::Request(Box::new(request))],
     }
 }
 
-fn outcome(number: u32) -> Outcome {
-    Outcome {
-        effect_id: request(number).effect_id,
-        state: OutcomeState::Succeeded,
-        response: Some(Sensitive(format!(
+fn effect_id(number: u32) -> EffectId {
+    EffectId::new(format!(
+        "{:012x}-{number:032x}",
+        NOW_UNIX_MS + u64::from(number)
+    ))
+}
+
+fn record(number: u32) -> Batch {
+    let record = Record {
+        effect_id: effect_id(number),
+        attempt: AttemptNumber(1),
+        outcome: AttemptOutcome::Succeeded,
+        receipt: Some(Sensitive(format!(
             "{{\"ok\":true,\"data\":\"{}\"}}",
             "x".repeat(300)
         ))),
-        now_unix_ms: NOW_UNIX_MS,
+        asks: None,
+    };
+    Batch {
+        conversation: conversation(number),
+        commands: vec![Command::Record(Box::new(record))],
     }
 }
 
-/// Milliseconds from the moment at which each call was due until its reservation was durable.
-fn reserve_all(folder: &Path) -> Result<Vec<f64>, String> {
-    let limits = windlass_store::StoreLimits {
-        grants_max: usize::MAX,
-        ..Default::default()
+/// Milliseconds from the moment at which each call was due until the ledger had it committed, with its outcome behind it.
+fn request_all(folder: &Path) -> Result<Vec<f64>, String> {
+    let settings = windlass_store::StoreSettings {
+        key: ServerKey::new([7; 32]),
+        owner: OwnerId("p-1".to_owned()),
+        clock: Arc::new(|| NOW_UNIX_MS),
+        limits: windlass_store::StoreLimits::default(),
     };
-    let store = SqliteStore::open_with(folder, limits).map_err(|error| error.to_string())?;
+    let store = SqliteStore::open(folder, settings).map_err(|error| error.to_string())?;
     let calls = WARM_UP + SECONDS * CALLS_PER_SECOND;
-    propose_all(&store, calls).map_err(|error| error.to_string())?;
-    let surroundings = Surroundings {
-        now_unix_ms: Box::new(|| NOW_UNIX_MS),
-        abandoned: Box::new(|_| {}),
-        admits_effects: Arc::new(|| Ok(())),
-    };
-    let thread = StoreThread::start(Arc::new(store), StoreSettings::default(), surroundings)
+    let beginnings: Vec<Batch> = (0..CONVERSATIONS).map(beginning).collect();
+    store
+        .commit(&beginnings)
+        .map_err(|error| error.to_string())?;
+    let surroundings = Surroundings::with_audit(None);
+    let thread = StoreThread::start(Arc::new(store), ThreadSettings::default(), surroundings)
         .map_err(|error| error.to_string())?;
     let handle = thread.handle();
-    let (sender, receiver) = mpsc::channel::<(u32, Instant, Pending<Reserved>)>();
+    let (sender, receiver) = mpsc::channel::<(u32, Instant, PendingReplies)>();
     std::thread::scope(|scope| {
         let recording = handle.clone();
         // Answers come in the order of the questions, so that one thread can wait for all of them.
         let waiting = scope.spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .map_err(|error| error.to_string())?;
             let mut durations = Vec::new();
             for (number, due, pending) in receiver {
-                match pending.wait() {
-                    Ok(Reserved::Reserved | Reserved::ReservedAgain) => {}
-                    Ok(Reserved::Refused(refusal)) => return Err(format!("{refusal:?}")),
-                    Err(error) => return Err(error.to_string()),
+                let replies = runtime
+                    .block_on(pending)
+                    .map_err(|error| error.to_string())?;
+                if !matches!(replies.as_slice(), [Reply::Run(_)]) {
+                    return Err(format!("call {number} does not run: {replies:?}"));
                 }
                 if number >= WARM_UP {
                     durations.push(due.elapsed().as_secs_f64() * 1_000.0);
                 }
-                drop(recording.record(outcome(number)));
+                drop(recording.apply(record(number)));
             }
             Ok(durations)
         });
         let start = Instant::now();
         for number in 0..calls {
             let due = due_at(start, CALLS_PER_SECOND, number);
-            if sender
-                .send((number, due, handle.reserve(request(number))))
-                .is_err()
-            {
+            let pending = handle.apply(request(number));
+            if sender.send((number, due, pending)).is_err() {
                 break;
             }
         }
@@ -194,15 +255,50 @@ fn reserve_all(folder: &Path) -> Result<Vec<f64>, String> {
     })
 }
 
-fn propose_all(store: &dyn Store, calls: u32) -> Result<(), StoreUnavailable> {
-    let numbers: Vec<u32> = (0..calls).collect();
-    for some in numbers.chunks(1_000) {
-        store.ask(|tables| {
-            for number in some {
-                tables.propose(&proposal(&request(*number)))?;
-            }
-            Ok(())
-        })?;
+/// Milliseconds that reading a conversation of so many entries takes, as a session that is resumed does.
+fn resume_all(folder: &Path) -> Result<Vec<f64>, String> {
+    let settings = windlass_store::StoreSettings {
+        key: ServerKey::new([7; 32]),
+        owner: OwnerId("p-1".to_owned()),
+        clock: Arc::new(|| NOW_UNIX_MS),
+        limits: windlass_store::StoreLimits::default(),
+    };
+    let folder = folder.join("resumed");
+    let store = SqliteStore::open(&folder, settings).map_err(|error| error.to_string())?;
+    let entries = (1..=RESUMED_ENTRIES).map(|number| NewEntry {
+        leg_number: Some(LegNumber(number)),
+        key: None,
+        event: EntryEvent::Said(Sensitive(format!(
+            "{{\"kind\":\"words\",\"role\":\"user\",\"turn\":{number},\"text\":\"{}\"}}",
+            "Who built the ship? ".repeat(5)
+        ))),
+    });
+    let mut batch = beginning(0);
+    let leg = leg(0);
+    batch.commands.push(Command::Append {
+        leg,
+        entries: entries.collect(),
+    });
+    store.commit(&[batch]).map_err(|error| error.to_string())?;
+    let mut durations = Vec::new();
+    for _ in 0..RESUMES {
+        let resume = Command::Resume(Presented {
+            resume_token: [0; 32],
+            client_id: ClientId::new("client-0"),
+            user_id: conversation(0).user_id,
+        });
+        let batch = Batch {
+            conversation: conversation(0),
+            commands: vec![resume],
+        };
+        let start = Instant::now();
+        let replies = store.commit(&[batch]).map_err(|error| error.to_string())?;
+        durations.push(start.elapsed().as_secs_f64() * 1_000.0);
+        let resumed = replies.into_iter().flatten().next();
+        match resumed {
+            Some(Reply::Resumed(resumed)) if resumed.log.len() as u64 >= RESUMED_ENTRIES => {}
+            other => return Err(format!("the session was not resumed: {other:?}")),
+        }
     }
-    Ok(())
+    Ok(durations)
 }

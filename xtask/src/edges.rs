@@ -28,7 +28,12 @@ const PLACES: &[Place] = &[
     },
     Place {
         package: "windlass-session",
-        may_use: &["windlass-tool"],
+        may_use: &["windlass-store", "windlass-tool"],
+        world: World::Fenced,
+    },
+    Place {
+        package: "windlass-driver",
+        may_use: &["windlass-session", "windlass-store", "windlass-tool"],
         world: World::Fenced,
     },
     Place {
@@ -58,12 +63,18 @@ const PLACES: &[Place] = &[
     },
     Place {
         package: "windlass-world",
-        may_use: &["windlass-session", "windlass-store", "windlass-tool"],
+        may_use: &[
+            "windlass-driver",
+            "windlass-session",
+            "windlass-store",
+            "windlass-tool",
+        ],
         world: World::Fenced,
     },
     Place {
         package: "windlass-runtime",
         may_use: &[
+            "windlass-driver",
             "windlass-provider",
             "windlass-session",
             "windlass-store",
@@ -74,6 +85,7 @@ const PLACES: &[Place] = &[
     Place {
         package: "windlass-app",
         may_use: &[
+            "windlass-driver",
             "windlass-handlers",
             "windlass-knowledge",
             "windlass-provider",
@@ -89,6 +101,7 @@ const PLACES: &[Place] = &[
         package: "windlass-benches",
         may_use: &[
             "windlass-app",
+            "windlass-driver",
             "windlass-provider",
             "windlass-runtime",
             "windlass-session",

@@ -52,7 +52,12 @@ fn main() -> ExitCode {
     match (command.as_str(), soak) {
         ("check", _) => plan::check(&workspace, &mut report),
         ("test", _) => plan::test(&workspace, &mut report),
-        ("tidy", _) => report.check("tidy", || tidy::check(&workspace)),
+        ("tidy", _) => {
+            for advice in tidy::advise(&workspace) {
+                println!("advice: {advice}");
+            }
+            report.check("tidy", || tidy::check(&workspace));
+        }
         ("edges", _) => report.check("crate edges", || edges::check(&workspace)),
         ("database", _) => postgres::keep(&workspace, &mut report),
         ("order", _) => order::renew(&workspace, &mut report),

@@ -40,6 +40,17 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
     problems
 }
 
+/// What is long, and may be so: for a reader, not a rule.
+pub(crate) fn advise(workspace: &Workspace) -> Vec<Problem> {
+    let files = workspace.files().unwrap_or_default();
+    let rust = files.iter().filter(|file| file.ends_with(".rs"));
+    let advice = rust.flat_map(|file| {
+        let content = fs::read_to_string(workspace.path(file)).unwrap_or_default();
+        code::advise(file, &content)
+    });
+    advice.collect()
+}
+
 fn check_file(file: &str, content: &str, known: &BTreeSet<&str>) -> Vec<Problem> {
     let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
     let mut problems = text::check(file, content);

@@ -1,7 +1,9 @@
 //! The wall clock, in milliseconds for the machine and in words for the prompt. Knows the machine's time zone.
 
 use jiff::Zoned;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use windlass_store::Clock;
 
 /// Milliseconds since the Unix epoch.
 pub(crate) fn now_unix_ms() -> u64 {
@@ -9,6 +11,15 @@ pub(crate) fn now_unix_ms() -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The ledger's time: the wall clock as it is now, and from then on what passes, whatever is done to the wall clock.
+pub(crate) fn steady() -> Clock {
+    let (begun_unix_ms, begun) = (now_unix_ms(), Instant::now());
+    Arc::new(move || {
+        let passed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        begun_unix_ms.saturating_add(passed_ms)
+    })
 }
 
 /// A moment as the prompt says it.

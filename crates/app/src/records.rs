@@ -5,18 +5,19 @@ use crate::failure::Failure;
 use crate::toolbox::ARTIFACT_FILE;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_driver::Ledger;
 use windlass_runtime::audit::{Audit, AuditSettings, AuditedArguments};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::client_key;
 use windlass_runtime::config::Config;
-use windlass_runtime::effects::EffectStore;
+use windlass_runtime::ids;
 use windlass_runtime::journal::{Journal, JournalSettings};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::provider_log::ProviderLog;
 use windlass_runtime::rate::MemoryRateLimiter;
-use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
+use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
 use windlass_runtime::subscriber::Subscriber;
-use windlass_store::{DATABASE_FILE, Store};
+use windlass_store::{DATABASE_FILE, LOCK_FILE, ServerKey, Store, StoreLimits, StoreSettings};
 
 /// The audit's name in the data folder.
 const AUDIT_FILE: &str = "audit.jsonl";
@@ -31,11 +32,11 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(crate) async fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        let audit = go_on_with_audit(audit_settings(config)?, store.clone()).await?;
+    pub(crate) fn open(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
+        let audit = open_audit(config)?;
         let journal = open_journal(config)?;
-        let surroundings = Surroundings::with_audit(clock::now_unix_ms, audit.clone());
-        let store_thread = StoreThread::start(store, StoreSettings::default(), surroundings)
+        let surroundings = Surroundings::with_audit(audit.clone());
+        let store_thread = StoreThread::start(store, ThreadSettings::default(), surroundings)
             .map_err(Failure::of)?;
         Ok(Self {
             store_thread,
@@ -45,33 +46,26 @@ impl Records {
     }
 
     pub(crate) fn shared(&self, metrics: Arc<Metrics>, others: Vec<Arc<dyn Subscriber>>) -> Shared {
-        let store = Arc::new(self.store_thread.handle());
+        let ledger: Arc<dyn Ledger> = Arc::new(self.store_thread.handle());
         let (audit, journal) = (self.audit.clone(), self.journal.clone());
-        shared(store, audit, metrics, others, journal)
+        shared(ledger, audit, metrics, others, journal)
+    }
+
+    pub(crate) fn audit(&self) -> Option<Arc<Audit>> {
+        self.audit.clone()
     }
 
     /// Writes what waits. Joining the threads blocks, and there is nothing left to keep moving.
     pub(crate) fn close(self) {
-        // What sessions have left to be stored comes first: the audit may have to tell of it.
-        self.store_thread.close();
+        // The audit comes first: it tells the ledger of which changes there are lines.
         if let Some(audit) = self.audit {
             audit.close();
         }
+        self.store_thread.close();
         if let Some(journal) = self.journal {
             journal.close();
         }
     }
-}
-
-/// Reads what the audit and the ledger hold, and may wait for another process that is writing: not where sessions run.
-async fn go_on_with_audit(
-    settings: Option<AuditSettings>,
-    store: Arc<dyn Store>,
-) -> Result<Option<Arc<Audit>>, Failure> {
-    let open = move |settings| Audit::open_after(settings, &*store, &clock::now_unix_ms);
-    let opened = tokio::task::spawn_blocking(|| settings.map(open).transpose()).await;
-    let audit = opened.map_err(Failure::of)?.map_err(Failure::of)?;
-    Ok(audit.map(Arc::new))
 }
 
 pub(crate) fn open_audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure> {
@@ -118,7 +112,13 @@ fn is_own(path: &Path, data: &Path) -> bool {
     let own = |name: &str| found == data.join(name);
     let of_store = ["", "-wal", "-shm", "-journal"].map(|end| format!("{DATABASE_FILE}{end}"));
     let lock = format!("{AUDIT_FILE}.lock");
-    let others = [client_key::FILE_NAME, ARTIFACT_FILE, &lock];
+    let others = [
+        client_key::FILE_NAME,
+        client_key::LEDGER_FILE_NAME,
+        LOCK_FILE,
+        ARTIFACT_FILE,
+        &lock,
+    ];
     of_store.iter().any(|name| own(name)) || others.into_iter().any(own)
 }
 
@@ -143,17 +143,33 @@ pub(crate) fn open_journal(config: &Config) -> Result<Option<Arc<Journal>>, Fail
     Ok(Some(Arc::new(journal)))
 }
 
+/// What a store of this process is opened with.
+pub(crate) fn store_settings(
+    key: ServerKey,
+    limits: StoreLimits,
+) -> Result<StoreSettings, Failure> {
+    Ok(StoreSettings {
+        key,
+        owner: ids::owner_id().map_err(Failure::of)?,
+        clock: clock::steady(),
+        limits,
+    })
+}
+
 /// What all sessions share, with those that watch them.
 pub(crate) fn shared(
-    store: Arc<dyn EffectStore>,
+    ledger: Arc<dyn Ledger>,
     audit: Option<Arc<Audit>>,
     metrics: Arc<Metrics>,
     others: Vec<Arc<dyn Subscriber>>,
     journal: Option<Arc<Journal>>,
 ) -> Shared {
+    if let Some(audit) = &audit {
+        audit.tells(&ledger);
+    }
     let audit = audit.map(|audit| audit as Arc<dyn Subscriber>);
     Shared {
-        store,
+        ledger,
         rate_limiter: Arc::new(MemoryRateLimiter::default()),
         subscribers: audit
             .into_iter()

@@ -2,7 +2,6 @@
 //! tests, and for programs with tools of their own.
 
 use crate::chat::ChatHost;
-use crate::chat::archive::Archive;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
 use crate::chat::single::Completing;
@@ -10,7 +9,7 @@ use crate::failure::Failure;
 use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, open_database};
 use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
-use crate::records::Records;
+use crate::records::{self, Records};
 use crate::text_provider;
 use crate::toolbox::{Toolbox, ToolboxError};
 use crate::voice_host::VoiceHost;
@@ -27,21 +26,24 @@ use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch as channel;
 use tokio::task::JoinHandle;
 use windlass_runtime::call_driver::Shared;
-use windlass_runtime::client_key::ClientKey;
+use windlass_runtime::client_key::{ClientKey, ledger_key};
 use windlass_runtime::config::Config;
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::subscriber::Subscriber;
+use windlass_runtime::sweeper::Sweeper;
 use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
-use windlass_session::limits::Limits;
-use windlass_store::{SqliteStore, Store, StoreLimits};
+use windlass_store::command::{Command, Reply};
+use windlass_store::{Batch, SqliteStore, Store, StoreLimits, StoreUnavailable};
+use windlass_tool::id::TenantId;
+use windlass_tool::kind::Mode;
 
 pub use crate::toolbox::Handlers;
 pub use windlass_runtime::config;
@@ -50,6 +52,8 @@ pub use windlass_runtime::config;
 const CONNECTIONS_WAITING_MAX: u32 = 1_024;
 /// What the sessions' own time to end is exceeded by before they are left to themselves.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
+/// How often it is looked whether the store has been let go of.
+const RELEASE_PAUSE: Duration = Duration::from_millis(2);
 
 /// What a server is started with.
 pub struct Setup {
@@ -69,8 +73,11 @@ pub struct Server {
     over: channel::Sender<bool>,
     records: Records,
     shutdown_timeout: Duration,
-    _watch: Option<Watch>,
-    _refresher: Refresher,
+    sweeping: JoinHandle<()>,
+    /// Nobody else opens its folder while anything of the server holds it.
+    store: Weak<dyn Store>,
+    watch: Option<Watch>,
+    refresher: Refresher,
 }
 
 /// Opens everything and listens.
@@ -85,16 +92,18 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
     // Before the store, because making an index leaves a megabyte of the heap free, which whatever comes after it fills.
     let tools = LiveTools::open(&config, setup.handlers).await?;
-    let store = open_store(&config)?;
+    let opened = open_store(&config)?;
+    let store = Arc::downgrade(&opened);
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
     let port = Port::take(config.server.listen.get())?;
     let (address, (over, is_over)) = (port.address, channel::channel(false));
-    let world = SharedWorld::new(&config, knowledge.clone(), store.clone());
-    let records = Records::open(&config, store).await?;
-    let conversations = hold_conversations(&config, &records, is_over.clone());
-    let watching: Vec<Arc<dyn Subscriber>> = vec![conversations.clone(), world.voice.clone()];
+    let world = SharedWorld::new(&config, knowledge.clone(), opened.clone());
+    let records = Records::open(&config, opened)?;
+    let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
+    let sweeping = sweep(&records, &shared, &world, &toolbox);
+    let conversations = hold_conversations(&config, &shared, is_over.clone());
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
     let chat = chat(
         &config,
@@ -113,7 +122,7 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         conversations: world.voice.clone(),
         world,
         metrics: metrics.clone(),
-        text: conversations.clone(),
+        text: conversations,
         chat: chat.clone(),
     });
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
@@ -126,7 +135,6 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         knowledge_folder: config.folders.knowledge.as_path().into(),
         user_header: user_header(&config),
         voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
-        conversations,
         chat,
         request_bytes_max: config.text.request_bytes_max.count(),
         picture_limits: PictureLimits::of(&config.text),
@@ -143,21 +151,43 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         over,
         records,
         shutdown_timeout,
-        _watch: watch,
-        _refresher: refresher,
+        sweeping,
+        store,
+        watch,
+        refresher,
     })
 }
 
 /// The conversations in memory, which leave it by themselves until the server is over.
 fn hold_conversations(
     config: &Config,
-    records: &Records,
+    shared: &Shared,
     is_over: channel::Receiver<bool>,
 ) -> Arc<TextConversations> {
-    let archive = Archive::new(records.store_thread.handle());
-    let conversations = Arc::new(TextConversations::new(&config.text, archive));
+    let (shared, tenant) = (shared.clone(), TenantId::default());
+    let conversations = Arc::new(TextConversations::new(&config.text, shared, tenant));
     tokio::spawn(conversations.clone().sweep(is_over));
     conversations
+}
+
+/// Settles what nobody tells of, from now until the server is over.
+fn sweep(
+    records: &Records,
+    shared: &Shared,
+    world: &SharedWorld,
+    toolbox: &Arc<ArcSwap<Toolbox>>,
+) -> JoinHandle<()> {
+    let toolbox = toolbox.clone();
+    let sweeper = Sweeper {
+        ledger: shared.ledger.clone(),
+        world: Arc::new(world.clone()),
+        audit: records.audit(),
+        registry: Arc::new(move || toolbox.load().of(Mode::Text).registry.clone()),
+        user_of: Arc::new(|conversation| {
+            crate::chat::whose::Whose::of(&conversation.user_id).user_id
+        }),
+    };
+    tokio::spawn(sweeper.run())
 }
 
 fn chat(
@@ -173,10 +203,8 @@ fn chat(
         toolbox: toolbox.clone(),
         settings,
         limits: Arc::new(config.text.limits.clone()),
-        unattended_limits: Arc::new(Limits {
-            open_confirmations_max: 0,
-            ..config.text.limits.clone()
-        }),
+        voice_limits: Arc::new(config.voice.limits.clone()),
+        entry_bytes_max: config.store.entry_bytes_max,
         world: world.clone(),
         shared: shared.clone(),
         conversations: conversations.clone(),
@@ -187,8 +215,38 @@ fn chat(
 }
 
 fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
-    let store = SqliteStore::open_with(&config.folders.data, kept(config));
-    Ok(Arc::new(store.map_err(Failure::of)?))
+    let folder = &config.folders.data;
+    let key = ledger_key(folder).map_err(Failure::of)?;
+    let settings = records::store_settings(key, kept(config))?;
+    let store = SqliteStore::open(folder, settings).map_err(Failure::of)?;
+    if let Some(path) = store.set_aside() {
+        tracing::warn!(
+            file = %path.display(),
+            "the store of an earlier version was set aside, and an empty one begun; nothing reads the file any more"
+        );
+    }
+    if let Err(error) = settle_left(&store) {
+        tracing::warn!(%error, "changes that the process before had begun cannot be settled yet");
+    }
+    Ok(Arc::new(store))
+}
+
+/// What the process before was about when it ended counts as unknown before anybody asks.
+fn settle_left(store: &SqliteStore) -> Result<(), StoreUnavailable> {
+    loop {
+        let lapsed = store.due()?.lapsed;
+        let settle = |conversation| Batch {
+            conversation,
+            commands: vec![Command::Settle],
+        };
+        let batches: Vec<Batch> = lapsed.into_iter().map(settle).collect();
+        let replies = store.commit(&batches)?;
+        let has_settled =
+            |reply: &Reply| matches!(reply, Reply::Settled(effects) if !effects.is_empty());
+        if !replies.iter().flatten().any(has_settled) {
+            return Ok(());
+        }
+    }
 }
 
 /// What the store keeps: of conversations nothing for longer than the chat knows them.
@@ -286,10 +344,26 @@ impl Server {
             tracing::warn!("changes that conversations had begun were cut off");
         }
         self.over.send_replace(true);
+        self.sweeping.abort();
+        let _ = self.sweeping.await;
         if let Err(error) = self.accepting.await {
             tracing::error!(%error, "the listener broke");
         }
         self.records.close();
+        drop((self.state, self.watch, self.refresher));
+        until_released(&self.store).await;
+    }
+}
+
+/// Waits until the last task has let go of the store, so that the next server of its folder finds the folder free.
+async fn until_released(store: &Weak<dyn Store>) {
+    let released = async {
+        while store.strong_count() > 0 {
+            tokio::time::sleep(RELEASE_PAUSE).await;
+        }
+    };
+    if tokio::time::timeout(DRAIN_GRACE, released).await.is_err() {
+        tracing::warn!("something of the server still has its store");
     }
 }
 

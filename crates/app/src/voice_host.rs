@@ -1,9 +1,9 @@
 //! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
-use crate::chat::conversation::{Asked, Conversation};
+use crate::chat::ChatHost;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::held::report_older;
-use crate::chat::{ChatHost, ChatRefusal, answerer, no_answer};
+use crate::chat::whose::{self, Whose};
 use crate::clock;
 use crate::context;
 use crate::provider::Settings;
@@ -12,24 +12,22 @@ use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::oneshot;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::Start;
-use windlass_runtime::effects::Beside;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
-use windlass_runtime::voice::{Admission, Elsewhere, Host, Refusal};
+use windlass_runtime::voice::{Admission, Host, Party, Refusal};
 use windlass_session::client::ErrorCode;
 use windlass_session::event::SessionEvent;
-use windlass_session::io::TokenHash;
 use windlass_session::limits::Limits;
-use windlass_session::model::{HistoryEntry, ModelProfile};
+use windlass_session::model::ModelProfile;
 use windlass_session::session::SessionConfig;
-use windlass_tool::error::{CallError, ErrorType};
+use windlass_store::{ConversationRef, Epoch, LegRef};
 use windlass_tool::handler::World;
-use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
 
 /// Everything that a session is made of.
 pub(crate) struct VoiceHost {
@@ -40,9 +38,8 @@ pub(crate) struct VoiceHost {
     pub(crate) world: SharedWorld,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) conversations: Arc<Conversations>,
-    /// What was said by text in a conversation, and what is to be answered first.
+    /// Where a conversation by text leaves what is to be answered first.
     pub(crate) text: Arc<TextConversations>,
-    /// Which goes on with questions that were asked by text.
     pub(crate) chat: Arc<ChatHost>,
 }
 
@@ -137,36 +134,64 @@ impl Drop for Lease {
 }
 
 impl Host for VoiceHost {
-    fn start(&self, caller: &Caller, mut start: Start) -> Result<Admission, Refusal> {
-        let (user_id, world) = self
-            .world
-            .of_user(&caller.client_id, start.user_id.as_deref());
-        self.refuse_blocked(&user_id, world.as_ref())?;
-        let session_id = ids::session_id().map_err(|error| broken(&error))?;
-        let (conversation_id, is_new) = match start.conversation_id.take() {
-            Some(id) => (ConversationId::new(id), false),
+    fn admit(&self, caller: &Caller, start: &Start) -> Result<Party, Refusal> {
+        let tenant = TenantId::default();
+        let (conversation_id, is_new) = match &start.conversation_id {
+            Some(id) => (ConversationId::new(id.as_str()), false),
             None => (
                 ids::conversation_id().map_err(|error| broken(&error))?,
                 true,
             ),
         };
+        // Nobody can know a conversation whose id has just been made.
+        let known = match is_new {
+            true => None,
+            false => self
+                .world
+                .store
+                .conversation(&tenant, &conversation_id)
+                .map_err(|error| {
+                    tracing::error!(%error, "a voice session could not begin");
+                    internal()
+                })?,
+        };
+        let named = start.user_id.as_deref();
+        let named = named.map(|named| self.user(caller, named));
+        let whose = whose::admit(known.as_ref(), caller, named.as_ref()).map_err(|_| foreign())?;
+        self.refuse_blocked(&caller.client_id, &whose.user_id)?;
+        Ok(Party {
+            caller: caller.clone(),
+            conversation: whose.reference(&tenant, &conversation_id),
+            user_id: whose.user_id,
+            is_new,
+        })
+    }
+
+    fn start(
+        &self,
+        party: &Party,
+        start: Start,
+        leg: Option<&LegRef>,
+    ) -> Result<Admission, Refusal> {
+        let (client_id, user_id) = (&party.caller.client_id, &party.user_id);
+        let world = self.refuse_blocked(client_id, user_id)?;
+        let conversation_id = &party.conversation.conversation_id;
+        let (session_id, epoch) = match leg {
+            Some(leg) => (leg.leg.clone(), leg.epoch),
+            None => (ids::session_id().map_err(|error| broken(&error))?, Epoch(1)),
+        };
         let toolbox = self.toolbox.load();
         let tools = toolbox.of(Mode::Voice);
         let lease = self
             .conversations
-            .enter(&conversation_id, &session_id, &toolbox.version)
+            .enter(conversation_id, &session_id, &toolbox.version)
             .ok_or_else(|| Refusal::Error {
                 code: ErrorCode::SessionActive,
                 message: "this conversation has a voice session already; end that one first"
                     .to_owned(),
             })?;
-        // Nobody can know a conversation whose id has just been made.
-        let known = match is_new {
-            true => None,
-            false => self.find(&conversation_id)?,
-        };
-        let (history, pending_request) =
-            self.handed_over(caller, &conversation_id, known, &mut start);
+        let asked = start.pending_request.map(Sensitive::into_inner);
+        let pending_request = asked.or_else(|| self.text.take_pending_request(conversation_id));
         let system_instruction = tools.instruction();
         let estimate = tools.estimate(&system_instruction);
         let window = self.profile.context_tokens_max;
@@ -174,14 +199,18 @@ impl Host for VoiceHost {
         Ok(Admission {
             session: SessionConfig {
                 session_id,
-                user_id,
-                conversation_id,
+                epoch,
+                tenant: party.conversation.tenant.clone(),
+                user_id: user_id.clone(),
+                conversation_id: conversation_id.clone(),
                 mode: Mode::Voice,
                 registry: tools.registry.clone(),
                 limits: self.limits.clone(),
                 profile: self.profile.clone(),
                 started_unix_ms: clock::now_unix_ms(),
-                history,
+                history: Vec::new(),
+                last_call: CallNumber(0),
+                can_ask: true,
                 pending_request,
             },
             world,
@@ -191,85 +220,20 @@ impl Host for VoiceHost {
         })
     }
 
-    fn admit(&self, caller: &Caller, conversation: &ConversationId) -> Result<(), Refusal> {
-        let known = self.find(conversation)?;
-        match known.is_none_or(|known| known.admits(&caller.client_id)) {
-            true => Ok(()),
-            false => Err(Refusal::Error {
-                code: ErrorCode::ForeignConversation,
-                message:
-                    "this conversation belongs to another client; begin one with an id of its own"
-                        .to_owned(),
-            }),
-        }
-    }
-
-    fn serves(&self, client: &ClientId, user: &UserId) -> Result<(), Refusal> {
-        let world = self.world.of_known_user(client, user);
-        self.refuse_blocked(user, world.as_ref())
-    }
-
-    fn asks(&self, session: &SessionIdentity, token_hash: TokenHash) -> Option<Beside> {
-        let known = self.text.get(&session.conversation_id)?;
-        let asked = Asked {
-            token_hash,
-            user_id: session.user_id.clone(),
-            client_id: Some(session.client_id.clone()),
-            by_voice: true,
-            is_here: true,
-        };
-        known.has_asked(asked.clone());
-        Some(known.beside_spoken_question(asked))
-    }
-
-    fn answer(
+    fn ledger_user(
         &self,
         caller: &Caller,
-        session: &SessionIdentity,
-        token_hash: TokenHash,
-        approved: bool,
-    ) -> Elsewhere {
-        let known = self.text.get(&session.conversation_id);
-        let Some((known, asked)) = known.and_then(|known| {
-            let asked = known.asked(&token_hash)?;
-            Some((known, asked))
-        }) else {
-            return Elsewhere::Nowhere;
-        };
-        let is_nameless = session.user_id.as_str() == session.client_id.as_str();
-        let named = (!is_nameless).then_some(&session.user_id);
-        if answerer(&known, caller, named, &token_hash).is_err() {
-            return Elsewhere::Foreign;
-        }
-        if asked.by_voice && asked.user_id == session.user_id {
-            return match asked.is_left_behind() {
-                true => Elsewhere::Gone,
-                false => Elsewhere::Nowhere,
-            };
-        }
-        let (chat, caller) = (self.chat.clone(), caller.clone());
-        let id = session.conversation_id.clone();
-        let version = self.toolbox.load().version.clone();
-        let (reply, answered) = oneshot::channel();
-        tokio::spawn(async move {
-            let response = match chat.confirm(&caller, &id, token_hash, approved).await {
-                Ok(response) => response,
-                Err(ChatRefusal::Busy | ChatRefusal::Internal) => {
-                    let problem = "the conversation cannot take this answer now; send it again";
-                    no_answer(CallError::new(ErrorType::Transient, problem), version)
-                }
-                Err(ChatRefusal::Blocked(_) | ChatRefusal::Foreign | ChatRefusal::Unknown) => {
-                    return;
-                }
-            };
-            // The session may have ended.
-            let _ = reply.send(response);
-        });
-        Elsewhere::Taken(answered)
+        conversation: &ConversationRef,
+        named: Option<&str>,
+    ) -> UserId {
+        let whose = Whose::of(&conversation.user_id);
+        let named = named.map(|named| self.user(caller, named));
+        let user_id = named.unwrap_or_else(|| whose.user_id.clone());
+        Whose { user_id, ..whose }.ledger_user()
     }
 
-    fn user(&self, caller: &Caller, named: &str) -> UserId {
-        self.world.of_user(&caller.client_id, Some(named)).0
+    fn user_of(&self, conversation: &ConversationRef) -> UserId {
+        Whose::of(&conversation.user_id).user_id
     }
 }
 
@@ -280,46 +244,21 @@ impl VoiceHost {
         self.chat.sessions.report_older_than(version);
     }
 
-    /// What the session knows of the conversation, and what it answers first: the server's own account of it before the
-    /// client's.
-    fn handed_over(
+    /// The user whom a client names, as sessions have it.
+    fn user(&self, caller: &Caller, named: &str) -> UserId {
+        self.world.of_user(&caller.client_id, Some(named)).0
+    }
+
+    /// The world as the user's tools see it, where the user is served.
+    fn refuse_blocked(
         &self,
-        caller: &Caller,
-        id: &ConversationId,
-        known: Option<Arc<Conversation>>,
-        start: &mut Start,
-    ) -> (Vec<HistoryEntry>, Option<String>) {
-        let told = std::mem::take(&mut start.history);
-        let asked = start.pending_request.take().map(|asked| asked.into_inner());
-        let conversation = known.unwrap_or_else(|| {
-            let (conversation, is_new) = self.text.open(id, caller.keeper());
-            if is_new {
-                conversation.seed(&told);
-            }
-            conversation
-        });
-        if !conversation.admits(&caller.client_id) {
-            return (told, asked);
-        }
-        let said = conversation.said();
-        let history = if said.is_empty() { told } else { said };
-        let asked = asked.or_else(|| conversation.take_pending_request());
-        (history, asked)
-    }
-
-    /// Fails where the store does: whose a conversation is must be known before anybody enters it.
-    fn find(&self, id: &ConversationId) -> Result<Option<Arc<Conversation>>, Refusal> {
-        let found = self.text.find_now(id, self.world.store.as_ref());
-        found.map_err(|error| {
-            tracing::error!(%error, "a voice session could not begin");
-            internal()
-        })
-    }
-
-    fn refuse_blocked(&self, user_id: &UserId, world: &dyn World) -> Result<(), Refusal> {
+        client_id: &ClientId,
+        user_id: &UserId,
+    ) -> Result<Arc<dyn World>, Refusal> {
+        let world = self.world.of_known_user(client_id, user_id);
         let now_unix_ms = clock::now_unix_ms();
         match world.blocks().blocked(user_id, now_unix_ms) {
-            Ok(None) => Ok(()),
+            Ok(None) => Ok(world),
             Ok(Some(block)) => Err(Refusal::Blocked {
                 now_unix_ms,
                 until_unix_ms: block.until_unix_ms,
@@ -331,6 +270,14 @@ impl VoiceHost {
                 Err(internal())
             }
         }
+    }
+}
+
+fn foreign() -> Refusal {
+    Refusal::Error {
+        code: ErrorCode::ForeignConversation,
+        message: "this conversation belongs to another client; begin one with an id of its own"
+            .to_owned(),
     }
 }
 

@@ -32,6 +32,8 @@ const confirmation = new Confirmation(
     title: byId("confirmation-title"),
     preview: byId("confirmation-preview"),
     warning: byId("confirmation-warning"),
+    plain: byId("confirmation-plain"),
+    details: byId("confirmation-details"),
     args: byId("confirmation-args"),
     clock: byId("confirmation-clock"),
     approve: byId("approve"),
@@ -287,6 +289,8 @@ const kept = rememberedSession();
 if (kept) {
   transcript.restore();
   session.begin(kept);
+} else {
+  await session.recall();
 }
 render();
 const early = asked;

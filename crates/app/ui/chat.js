@@ -1,7 +1,7 @@
 // Owns the conversation by text: posts what is typed, reads the answer's stream, and remembers which conversation it is. Knows
 // no layout and no audio; what people see goes through `view`, as in session.js.
 import { textOf, valueText } from "./dom.js";
-import { UNSTORED_NO_NOTICE } from "./notices.js";
+import { SEND_AGAIN_NOTICE } from "./notices.js";
 
 const STORAGE_KEY = "windlass.conversation";
 const EVENT_CHARACTERS_MAX = 4_000_000;
@@ -14,7 +14,20 @@ export class Conversation {
     } catch {
       this.id = "";
     }
-    if (this.id === "") this.renew();
+    this.wasKept = this.id !== "";
+    if (!this.wasKept) this.renew();
+  }
+
+  /** What was said and done in it before this page was loaded, as the server has it; null where there is nothing. */
+  async recall() {
+    if (!this.wasKept) return null;
+    try {
+      const answer = await fetch(`api/conversations/${encodeURIComponent(this.id)}`, { headers: { accept: "application/json" } });
+      return answer.ok ? await answer.json() : null;
+    } catch (error) {
+      console.debug("the conversation is not recalled", error.message);
+      return null;
+    }
   }
 
   renew() {
@@ -131,8 +144,8 @@ export class Chat {
     "tool-output-denied": ({ toolCallId }) => this.#finished(toolCallId, false, "CONFIRMATION_DECLINED"),
     "data-tool-progress": ({ data }) => this.#view.calls.progress({ ...data, callId: data?.toolCallId }),
     "data-confirmation-request": ({ data }) => this.#view.confirmation.request({ ...data, callId: data?.toolCallId ?? data?.callId }),
-    "data-declined": ({ data }) => {
-      if (data?.recorded === false) this.#view.notices.show("declined", UNSTORED_NO_NOTICE);
+    "data-answer-again": ({ data }) => {
+      if (this.#view.confirmation.again(data?.toolCallId)) this.#view.notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });
     },
     file: ({ url }) => this.#view.transcript.receive({ role: "assistant", text: "", final: true, images: [{ url }] }),
     "data-image": ({ data }) => this.#view.transcript.image(data),

@@ -1,8 +1,10 @@
 // Owns asking the user whether a call may run. Knows no connection; the answer leaves through a callback.
 import { countdown, countdownText, unixMs } from "./clock.js";
-import { fillArguments, textOf } from "./dom.js";
+import { fillArgumentsWhole, textOf } from "./dom.js";
 
 const QUEUE_MAX = 10;
+// Answers that the server has not told of yet.
+const ANSWERED_MAX = 20;
 const HELD_WORDS = "The connection broke. You are asked again as soon as it is back.";
 // A dialog that opens under somebody's typing must not take the next key press for an answer.
 const GUARD_MS = 600;
@@ -13,11 +15,13 @@ export class Confirmation {
   #parts;
   #waiting = [];
   #current = null;
+  /** Questions that were answered here, until the server tells what came of them. */
+  #answered = [];
   #stopClock = () => {};
   #guardTimer = 0;
   #heldTimer = 0;
 
-  /** `parts`: dialog, title, preview, warning, args, clock, approve, decline. `onAnswer(token, approved)`. */
+  /** `parts`: dialog, title, warning, preview, plain, details, args, clock, approve, decline. `onAnswer(token, approved)`. */
   constructor(parts, onAnswer) {
     this.#parts = parts;
     parts.approve.addEventListener("click", () => this.#answer(true));
@@ -30,9 +34,10 @@ export class Confirmation {
     this.onAnswer = onAnswer;
   }
 
-  /** A `confirmation_request`; one for a call that already asks replaces it, for its old token is dead. */
+  /** A `confirmation_request`; one for a call that already asks takes its place. */
   request(message) {
     if (typeof message.token !== "string") return;
+    this.#answered = this.#answered.filter(({ callId }) => callId !== message.callId);
     if (this.#current?.callId === message.callId && this.#current) {
       this.#show(message);
       return;
@@ -42,7 +47,7 @@ export class Confirmation {
     if (!this.#current || this.#current.isHeld) this.#next();
   }
 
-  /** The connection is gone, and with it the tokens: what is open is asked again under new ones. */
+  /** The connection is gone: what is open is asked again when it is back. */
   hold() {
     clearTimeout(this.#heldTimer);
     this.#waiting = [];
@@ -63,14 +68,26 @@ export class Confirmation {
     }, ASKED_AGAIN_WITHIN_MS);
   }
 
-  /** The call was settled, here or in another window. */
+  /** The server tells what came of a question. Whether it was open here: then somebody answered it elsewhere, or it was closed. */
   resolve(callId) {
+    this.#answered = this.#answered.filter((message) => message.callId !== callId);
+    const wasWaiting = this.#waiting.some((message) => message.callId === callId);
     this.#waiting = this.#waiting.filter((message) => message.callId !== callId);
-    if (this.#current?.callId === callId) this.#next();
+    const wasShown = this.#current !== null && this.#current.callId === callId;
+    if (wasShown) this.#next();
+    return wasWaiting || wasShown;
+  }
+
+  /** The answer that was given here could not be taken: the question is open as before. Whether it was one of these. */
+  again(callId) {
+    const message = this.#answered.find((answered) => answered.callId === callId);
+    if (message) this.request(message);
+    return message !== undefined;
   }
 
   closeAll() {
     this.#waiting = [];
+    this.#answered = [];
     if (this.#current) this.#next();
   }
 
@@ -83,14 +100,22 @@ export class Confirmation {
   }
 
   #show(message) {
-    const { dialog, title, preview, warning, args, approve, decline } = this.#parts;
+    const { dialog, title, preview, warning, plain, details, args, approve, decline } = this.#parts;
     this.#current = message;
-    title.textContent = "May the agent do this?";
-    preview.textContent = textOf(message.preview) || `Run ${textOf(message.tool)}`;
     warning.textContent = textOf(message.warning);
-    warning.hidden = !warning.textContent;
-    fillArguments(args, message.args);
+    const warns = warning.textContent !== "";
+    warning.hidden = !warns;
+    dialog.classList.toggle("warns", warns);
+    title.textContent = warns ? "Look twice: may the agent do this?" : "May the agent do this?";
+    // Without words of the tool's own the arguments are what is decided by, so that they are not folded away.
+    const words = textOf(message.preview);
+    preview.textContent = words || `Run ${textOf(message.tool)} with:`;
+    fillArgumentsWhole(plain, words ? null : message.args);
+    fillArgumentsWhole(args, words ? message.args : null);
+    details.hidden = !words;
+    details.open = false;
     decline.textContent = "No, do not";
+    approve.textContent = warns ? "Yes, all the same" : "Yes, go ahead";
     approve.hidden = false;
     approve.disabled = decline.disabled = true;
     clearTimeout(this.#guardTimer);
@@ -121,8 +146,11 @@ export class Confirmation {
 
   #answer(approved) {
     if (!this.#current || this.#parts.decline.disabled) return;
-    const { token, isExpired } = this.#current;
-    if (!isExpired) this.onAnswer(token, approved);
+    const { isExpired, ...message } = this.#current;
+    if (!isExpired) {
+      this.#answered = [...this.#answered, message].slice(-ANSWERED_MAX);
+      this.onAnswer(message.token, approved);
+    }
     this.#next();
   }
 }

@@ -47,6 +47,19 @@ export function fillArguments(list, args) {
   }
 }
 
+/** The same in full, for somebody who decides by it: what would not be seen, or would move what is, is spelt out. */
+export function fillArgumentsWhole(list, args) {
+  const rows = Object.entries(args !== null && typeof args === "object" ? args : {}).map(([name, value]) =>
+    element("div", "", element("dt", "", visible(name)), element("dd", "", visible(valueText(value)))),
+  );
+  list.replaceChildren(...rows);
+}
+
+/** Text without characters that hide something: each as its number, but for the ends of lines. */
+function visible(text) {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (found) => (found === "\n" ? found : `\\u{${found.codePointAt(0).toString(16)}}`));
+}
+
 export function shorten(text, length) {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }

@@ -60,11 +60,26 @@ export const MICROPHONE_NOTICES = {
   },
 };
 
-/** What a no means that the server has not stored. */
-export const UNSTORED_NO_NOTICE = {
-  title: "Your no counts, but is not stored yet",
-  text: "Nothing was done. If the server is restarted before it has stored your no, it may ask you the same again: answer no once more.",
+/** What is said where an answer to a question could not be taken. */
+export const SEND_AGAIN_NOTICE = {
+  title: "Your answer is not stored",
+  text: "The server could not take it now. Nothing was done; answer once more.",
 };
+
+const OUTCOME_WORDS = {
+  CONFIRMATION_DECLINED: "It was declined. Nothing was done.",
+  CONFIRMATION_EXPIRED: "The question does not count any more. Nothing was done.",
+  OUTCOME_UNKNOWN: "It was approved, and whether it was done is not known.",
+};
+
+/** What came of a question that was open here and answered, or closed, elsewhere. */
+export function outcomeNotice(response) {
+  const title = "A question was settled without you";
+  if (response?.ok === true) return { title, text: "It is done; see the list of calls for what came of it." };
+  const type = response?.error?.type;
+  const text = Object.hasOwn(OUTCOME_WORDS, type) ? OUTCOME_WORDS[type] : "It was not done; see the list of calls for why.";
+  return { tone: "warning", title, text };
+}
 
 /** What an `error` message means, where its code says more to a person than its text. */
 export const ERROR_NOTICES = {

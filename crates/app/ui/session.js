@@ -4,7 +4,7 @@ import { Chat, Conversation } from "./chat.js";
 import { openMicrophone } from "./capture.js";
 import { unixMs } from "./clock.js";
 import { textOf } from "./dom.js";
-import { ERROR_NOTICES, MICROPHONE_NOTICES, UNSTORED_NO_NOTICE } from "./notices.js";
+import { ERROR_NOTICES, MICROPHONE_NOTICES, outcomeNotice, SEND_AGAIN_NOTICE } from "./notices.js";
 import { Playback } from "./playback.js";
 import { Connection, forgetSession } from "./socket.js";
 
@@ -89,6 +89,18 @@ export class Session {
     this.#interruptSent = false;
     this.#chat.stop();
     this.#connection.open(kept ?? { conversationId: this.#conversation.id });
+  }
+
+  /** Shows what was said and asked in this tab's conversation before the page was loaded. */
+  async recall() {
+    const { entries, questions } = (await this.#conversation.recall()) ?? {};
+    const { transcript, calls, confirmation } = this.#view;
+    for (const entry of Array.isArray(entries) ? entries : []) {
+      if (entry?.kind === "words") transcript.receive({ ...entry, final: true });
+      if (entry?.kind === "call") calls.finished(entry);
+    }
+    for (const question of Array.isArray(questions) ? questions : []) confirmation.request(question);
+    this.#view.render();
   }
 
   /** What follows has nothing to do with what was said. */
@@ -269,11 +281,7 @@ export class Session {
     tool_call_finished: (message) => this.#view.calls.finished(message),
     tools_complete: () => this.#changed({}),
     confirmation_request: (message) => this.#view.confirmation.request(message),
-    confirmation_result: (message) => {
-      this.#view.confirmation.resolve(message.callId);
-      this.#view.calls.confirmed(message);
-      this.#declined(message.response);
-    },
+    confirmation_result: (message) => this.#confirmed(message),
     interrupted: () => this.#interrupted(),
     turn_complete: () => this.#turnComplete(),
     image: (message) => this.#view.transcript.image(message),
@@ -286,10 +294,13 @@ export class Session {
     error: (message) => this.#error(message),
   };
 
-  /** A no that the store has yet to take counts, and may have to be said again. */
-  #declined(response) {
-    const isUnstored = response?.error?.type === "CONFIRMATION_DECLINED" && response.meta?.recorded === false;
-    if (isUnstored) this.#view.notices.show("declined", UNSTORED_NO_NOTICE);
+  /** What came of a question. One that is open as before is asked again behind it. */
+  #confirmed(message) {
+    const { confirmation, calls, notices } = this.#view;
+    if (confirmation.resolve(message.callId)) notices.show("elsewhere", outcomeNotice(message.response));
+    if (message.response?.error?.retryable === true) notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });
+    else notices.hide("answer");
+    calls.confirmed(message);
   }
 
   #turnComplete() {

@@ -185,6 +185,12 @@ impl ConversationLog {
         self.turns_forgotten
     }
 
+    /// How many turns were begun so far, the forgotten ones among them.
+    pub fn turns_begun(&self) -> u64 {
+        let held = u64::try_from(self.turns).unwrap_or(u64::MAX);
+        self.turns_forgotten.saturating_add(held)
+    }
+
     /// How many calls have no answer yet.
     pub fn open_calls(&self) -> usize {
         self.messages

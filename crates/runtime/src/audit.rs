@@ -1,7 +1,6 @@
 //! The audit: one JSON line per finished or refused call (`docs/operations.md`, "The audit"), and the lines that handlers add, chained
 //! by their hashes. A subscriber that queues and a thread that writes, so that no session ever waits for a disk.
 
-mod afterwards;
 mod chain;
 mod file;
 mod line;
@@ -13,18 +12,20 @@ pub use verify::{BadRecord, Fault, Standing, Verified, VerifyError, verify};
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use file::ChainedFile;
-use line::{Entry, What};
+use line::{Entry, Found, What};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use windlass_driver::Ledger;
 use windlass_session::event::SessionEvent;
-use windlass_store::{Effect, Store, StoreUnavailable};
-use windlass_tool::id::SessionId;
+use windlass_store::command::Command;
+use windlass_store::{Batch, ConversationRef, Effect, StoreUnavailable};
+use windlass_tool::id::{EffectId, SessionId, UserId};
 
 /// Lines that wait for the disk; more are lost, and the loss is a line of its own.
 const WAITING_MAX: usize = 10_000;
@@ -32,8 +33,6 @@ const WAITING_MAX: usize = 10_000;
 const GATHERING: Duration = Duration::from_millis(50);
 /// How often a disk that took nothing is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long another process that writes the same audit may have a line in hand.
-const IN_HAND: Duration = GATHERING.saturating_mul(3);
 /// How large a file grows before the next one begins, where nothing else is said.
 const FILE_BYTES_MAX: u64 = 100_000_000;
 
@@ -59,6 +58,8 @@ pub struct Audit {
 struct Queue {
     state: Mutex<QueueState>,
     filled: Condvar,
+    /// Is told of which effects there are lines.
+    ledger: OnceLock<Weak<dyn Ledger>>,
     /// The disk took nothing at the last attempt.
     is_failing: AtomicBool,
 }
@@ -66,7 +67,7 @@ struct Queue {
 #[derive(Default)]
 struct QueueState {
     entries: Vec<Entry>,
-    abandoned: Vec<Effect>,
+    found: Vec<Found>,
     lost: u64,
     is_closed: bool,
 }
@@ -108,23 +109,6 @@ impl Audit {
 
     /// The same, with all that can be set.
     pub fn open_with(settings: AuditSettings) -> Result<Self, AuditError> {
-        Self::open_with_first(settings, |_| VecDeque::new())
-    }
-
-    /// The same for a process that goes on with a ledger. Whatever changed the world and left no line, because an earlier process
-    /// was killed before it wrote one, or its disk took none, gets a line before all that this process writes.
-    pub fn open_after(
-        settings: AuditSettings,
-        store: &dyn Store,
-        now_unix_ms: &dyn Fn() -> u64,
-    ) -> Result<Self, AuditError> {
-        Self::open_with_first(settings, |path| untold(path, store, now_unix_ms))
-    }
-
-    fn open_with_first(
-        settings: AuditSettings,
-        first: impl FnOnce(&Path) -> VecDeque<Value>,
-    ) -> Result<Self, AuditError> {
         let path = &settings.path;
         let refuse = |source| AuditError::Unopened {
             path: path.clone(),
@@ -137,14 +121,14 @@ impl Audit {
             std::fs::create_dir_all(folder).map_err(refuse)?;
         }
         let queue = Arc::new(Queue::default());
-        let mut writer = Writer {
+        let writer = Writer {
             queue: queue.clone(),
             file: ChainedFile::open(path, settings.file_bytes_max).map_err(refuse)?,
             arguments: settings.arguments,
             sequences: HashMap::new(),
-            unwritten: first(path),
+            unwritten: VecDeque::new(),
+            told_of: VecDeque::new(),
         };
-        writer.write(false);
         let thread = std::thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || writer.run())
@@ -182,14 +166,33 @@ impl Audit {
         Ok(())
     }
 
-    /// Writes down that an effect was begun and nothing was heard of it again.
-    pub fn abandoned(&self, effect: &Effect) {
-        self.push(|state| state.abandoned.push(effect.clone()));
+    /// From now on a ledger is told of which effects there are lines. Once; for as long as others hold it.
+    pub fn tells(&self, ledger: &Arc<dyn Ledger>) {
+        if self.queue.ledger.set(Arc::downgrade(ledger)).is_err() {
+            tracing::error!("the audit tells another ledger already");
+        }
+    }
+
+    /// Writes down how an effect ended, or that nobody knows it, of which no session has told.
+    pub fn found(
+        &self,
+        conversation: &ConversationRef,
+        user_id: UserId,
+        effect: &Effect,
+        now_unix_ms: u64,
+    ) {
+        let found = Found {
+            conversation: conversation.clone(),
+            user_id,
+            effect: effect.clone(),
+            now_unix_ms,
+        };
+        self.push(|state| state.found.push(found));
     }
 
     fn push(&self, push: impl FnOnce(&mut QueueState)) {
         let mut state = self.queue.lock();
-        let waiting = state.entries.len() + state.abandoned.len();
+        let waiting = state.entries.len() + state.found.len();
         if state.is_closed || waiting >= WAITING_MAX {
             state.lost += 1;
             return;
@@ -200,38 +203,6 @@ impl Audit {
             self.queue.filled.notify_one();
         }
     }
-}
-
-/// Lines about effects that the audit says nothing of. One that has just changed may be in the hands of another process, which
-/// gets its moment to write it.
-fn untold(path: &Path, store: &dyn Store, now_unix_ms: &dyn Fn() -> u64) -> VecDeque<Value> {
-    let find = || match afterwards::untold(path, store, WAITING_MAX) {
-        Ok(effects) => effects,
-        Err(error) => {
-            tracing::error!(%error, "changes that the audit does not hold cannot be looked for");
-            Vec::new()
-        }
-    };
-    let mut effects = find();
-    let in_hand_ms = u64::try_from(IN_HAND.as_millis()).unwrap_or(u64::MAX);
-    let changed_at = effects.iter().map(|effect| effect.changed_at_unix_ms);
-    let age_ms = changed_at.max().map(|at| now_unix_ms().abs_diff(at));
-    if let Some(wait_ms) = age_ms.and_then(|age_ms| in_hand_ms.checked_sub(age_ms)) {
-        std::thread::sleep(Duration::from_millis(wait_ms));
-        effects = find();
-    }
-    if !effects.is_empty() {
-        let lines = effects.len();
-        tracing::warn!(
-            lines,
-            "the audit lacks the ends of changes that an earlier process made, and gets them now"
-        );
-    }
-    let now_unix_ms = now_unix_ms();
-    effects
-        .iter()
-        .map(|effect| line::of_settled(effect, now_unix_ms))
-        .collect()
 }
 
 impl Drop for Audit {
@@ -264,6 +235,8 @@ struct Writer {
     sequences: HashMap<SessionId, u64>,
     /// What the disk did not take yet.
     unwritten: VecDeque<Value>,
+    /// Of which effects the newest of those tell: all of them are written before the ledger is told.
+    told_of: VecDeque<(ConversationRef, EffectId)>,
 }
 
 impl Writer {
@@ -280,7 +253,7 @@ impl Writer {
 
     fn next_batch(&self) -> (QueueState, bool) {
         let is_idle = |state: &mut QueueState| {
-            state.entries.is_empty() && state.abandoned.is_empty() && !state.is_closed
+            state.entries.is_empty() && state.found.is_empty() && !state.is_closed
         };
         let filled = &self.queue.filled;
         let mut state = self.queue.lock();
@@ -301,7 +274,7 @@ impl Writer {
         let batch = if self.unwritten.is_empty() || is_closed {
             QueueState {
                 entries: std::mem::take(&mut state.entries),
-                abandoned: std::mem::take(&mut state.abandoned),
+                found: std::mem::take(&mut state.found),
                 lost: std::mem::take(&mut state.lost),
                 is_closed,
             }
@@ -322,9 +295,15 @@ impl Writer {
             *sequence += 1;
             let line = line::of_entry(entry, *sequence, self.arguments);
             self.unwritten.extend(line);
+            let told_of = entry.effect();
+            self.told_of
+                .extend(told_of.map(|(of, effect_id)| (of.clone(), effect_id.clone())));
         }
-        let abandoned = batch.abandoned.iter().map(line::of_abandoned);
-        self.unwritten.extend(abandoned);
+        for found in batch.found {
+            self.unwritten.push_back(line::of_found(&found));
+            self.told_of
+                .push_back((found.conversation, found.effect.effect_id));
+        }
         if batch.lost > 0 {
             self.unwritten.push_back(line::of_loss(batch.lost));
             let lines = batch.lost;
@@ -335,12 +314,38 @@ impl Writer {
         }
     }
 
+    /// All lines are written. What the ledger does not take is found by its sweep, and gets a second line.
+    fn tell_ledger(&mut self) {
+        let told_of = std::mem::take(&mut self.told_of);
+        let ledger = self.queue.ledger.get();
+        let Some(ledger) = ledger.and_then(Weak::upgrade) else {
+            return;
+        };
+        let mut batches: Vec<(ConversationRef, Vec<EffectId>)> = Vec::new();
+        for (conversation, effect_id) in told_of {
+            let mut known = batches.iter_mut();
+            match known.find(|(known, _)| *known == conversation) {
+                Some((_, effects)) => effects.push(effect_id),
+                None => batches.push((conversation, vec![effect_id])),
+            }
+        }
+        for (conversation, effects) in batches {
+            drop(ledger.apply(Batch {
+                conversation,
+                commands: vec![Command::Audited(effects)],
+            }));
+        }
+    }
+
     fn write(&mut self, is_closed: bool) {
         if self.unwritten.is_empty() {
             return;
         }
         let was_failing = self.queue.is_failing.load(Ordering::Acquire);
         let written = self.file.append(&mut self.unwritten);
+        if written.is_ok() {
+            self.tell_ledger();
+        }
         self.queue
             .is_failing
             .store(written.is_err(), Ordering::Release);

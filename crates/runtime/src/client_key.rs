@@ -1,5 +1,6 @@
-//! The key with which the server signs the ids of anonymous clients, so that a blocked one cannot pick another id. Owns the
-//! key file; knows no cookie and no block.
+//! The keys in the data folder: the one with which the server signs the ids of anonymous clients, so that a blocked one cannot
+//! pick another id, and the ledger's, from which keys of effects and tokens of approvals are derived. Owns the files; knows no
+//! cookie, no block and no ledger.
 
 use crate::ids::{self, NoRandomness};
 use hmac::{Hmac, KeyInit, Mac};
@@ -7,17 +8,22 @@ use sha2::Sha256;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use windlass_store::ServerKey;
 use windlass_tool::id::ClientId;
 use windlass_tool::json::hex;
 
 /// The file's name in the data folder.
 pub const FILE_NAME: &str = "client.key";
+/// That of the ledger's key.
+pub const LEDGER_FILE_NAME: &str = "ledger.key";
 const KEY_BYTES: usize = 32;
 const ID_DIGITS: usize = 32;
 
+type KeyBytes = [u8; KEY_BYTES];
+
 /// Signs and checks client ids.
 pub struct ClientKey {
-    key: [u8; KEY_BYTES],
+    key: KeyBytes,
 }
 
 impl std::fmt::Debug for ClientKey {
@@ -28,21 +34,71 @@ impl std::fmt::Debug for ClientKey {
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientKeyError {
-    #[error("the client key {} cannot be read: {source}", .path.display())]
+pub enum KeyError {
+    #[error("the key {} cannot be read: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error(
-        "the client key {} cannot be created: {source}; make the data folder writable or choose another with --data",
+        "the key {} cannot be created: {source}; make the data folder writable or choose another with --data",
         .path.display()
     )]
     Create { path: PathBuf, source: io::Error },
     #[error(
-        "the client key {} has {bytes} bytes instead of {KEY_BYTES}; remove the file to have a new one made",
+        "the key {} has {bytes} bytes instead of {KEY_BYTES}; remove the file to have a new one made",
         .path.display()
     )]
     Length { path: PathBuf, bytes: usize },
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
+}
+
+/// The ledger's key of a data folder, made on the first start. Without it questions that wait for their answer are asked
+/// again, and changes of before are not recognised.
+pub fn ledger_key(data_folder: &Path) -> Result<ServerKey, KeyError> {
+    open(data_folder, LEDGER_FILE_NAME).map(ServerKey::new)
+}
+
+/// A key for a ledger that does not outlive the process.
+pub fn passing_ledger_key() -> Result<ServerKey, NoRandomness> {
+    let mut key = KeyBytes::default();
+    ids::fill(&mut key)?;
+    Ok(ServerKey::new(key))
+}
+
+/// Reads a key from the data folder, or makes it on the first start. Creates the folder where it is missing.
+fn open(data_folder: &Path, name: &str) -> Result<KeyBytes, KeyError> {
+    let path = data_folder.join(name);
+    match fs::read(&path) {
+        Ok(bytes) => of_length(&bytes, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(data_folder, path),
+        Err(source) => Err(KeyError::Read { path, source }),
+    }
+}
+
+fn of_length(bytes: &[u8], path: PathBuf) -> Result<KeyBytes, KeyError> {
+    let length = bytes.len();
+    let bytes = bytes.try_into();
+    bytes.map_err(|_| KeyError::Length {
+        path,
+        bytes: length,
+    })
+}
+
+fn create(data_folder: &Path, path: PathBuf) -> Result<KeyBytes, KeyError> {
+    let mut key = KeyBytes::default();
+    ids::fill(&mut key)?;
+    let written = fs::create_dir_all(data_folder).and_then(|()| write_private(&path, &key));
+    match written {
+        Ok(()) => Ok(key),
+        // Another process was faster; its key is the key.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let bytes = fs::read(&path).map_err(|source| KeyError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            of_length(&bytes, path)
+        }
+        Err(source) => Err(KeyError::Create { path, source }),
+    }
 }
 
 /// A client id as a cookie holds it: `id.signature`.
@@ -53,44 +109,9 @@ pub struct SignedClientId {
 }
 
 impl ClientKey {
-    /// Reads the key from the data folder, or makes it on the first start. Creates the folder where it is missing.
-    pub fn open(data_folder: &Path) -> Result<Self, ClientKeyError> {
-        let path = data_folder.join(FILE_NAME);
-        match fs::read(&path) {
-            Ok(bytes) => Self::of(&bytes, path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Self::create(data_folder, path)
-            }
-            Err(source) => Err(ClientKeyError::Read { path, source }),
-        }
-    }
-
-    fn of(bytes: &[u8], path: PathBuf) -> Result<Self, ClientKeyError> {
-        match bytes.try_into() {
-            Ok(key) => Ok(Self { key }),
-            Err(_) => Err(ClientKeyError::Length {
-                path,
-                bytes: bytes.len(),
-            }),
-        }
-    }
-
-    fn create(data_folder: &Path, path: PathBuf) -> Result<Self, ClientKeyError> {
-        let mut key = [0; KEY_BYTES];
-        ids::fill(&mut key)?;
-        let written = fs::create_dir_all(data_folder).and_then(|()| write_private(&path, &key));
-        match written {
-            Ok(()) => Ok(Self { key }),
-            // Another process was faster; its key is the key.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let bytes = fs::read(&path).map_err(|source| ClientKeyError::Read {
-                    path: path.clone(),
-                    source,
-                })?;
-                Self::of(&bytes, path)
-            }
-            Err(source) => Err(ClientKeyError::Create { path, source }),
-        }
+    /// The key of a data folder, made on the first start.
+    pub fn open(data_folder: &Path) -> Result<Self, KeyError> {
+        open(data_folder, FILE_NAME).map(|key| Self { key })
     }
 
     /// Mints a client id and signs it.
@@ -182,12 +203,27 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_key_file_is_its_owners_alone() {
+    fn the_key_files_are_their_owners_alone() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         ClientKey::open(folder.path()).unwrap();
-        let metadata = fs::metadata(folder.path().join(FILE_NAME)).unwrap();
-        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+        ledger_key(folder.path()).unwrap();
+        for name in [FILE_NAME, LEDGER_FILE_NAME] {
+            let metadata = fs::metadata(folder.path().join(name)).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_ledgers_key_outlives_its_process_and_is_not_the_clients() {
+        let folder = tempfile::tempdir().unwrap();
+        ClientKey::open(folder.path()).unwrap();
+        ledger_key(folder.path()).unwrap();
+        let read = |name| fs::read(folder.path().join(name)).unwrap();
+        let before = read(LEDGER_FILE_NAME);
+        ledger_key(folder.path()).unwrap();
+        assert_eq!(read(LEDGER_FILE_NAME), before);
+        assert_ne!(read(FILE_NAME), before);
     }
 
     #[test]
@@ -202,6 +238,6 @@ mod tests {
         let error = ClientKey::open(&file.join("inner"))
             .unwrap_err()
             .to_string();
-        assert!(error.starts_with("the client key "), "{error}");
+        assert!(error.starts_with("the key "), "{error}");
     }
 }

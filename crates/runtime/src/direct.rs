@@ -1,8 +1,7 @@
 //! Calls outside any socket: one session whose model is the caller. The same core, the same executor and the same pipeline
 //! as a voice session; knows no provider and no client.
 
-use crate::call_driver::{CallDriver, Shared};
-use crate::ids::token_hash;
+use crate::call_driver::{BeginRequest, CallDriver, LegStart, Shared};
 use crate::journal::RecordedSession;
 use crate::subscriber::SessionIdentity;
 use std::collections::VecDeque;
@@ -12,11 +11,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{Input, Output, TokenHash};
-use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
+use windlass_session::io::{Input, Output};
+use windlass_session::model::{
+    ConnectionEvent, IncomingCall, ModelCommand, ModelEvent, ModelToolResponse,
+};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
-use windlass_tool::envelope::ToolResponse;
+use windlass_store::{ConversationRef, EntryNumber};
+use windlass_tool::envelope::{Outcome, ProjectionBody, ToolResponse, meta_without_tool};
+use windlass_tool::error::CallError;
 use windlass_tool::handler::World;
 use windlass_tool::id::ClientId;
 use windlass_tool::sensitive::Sensitive;
@@ -37,8 +40,10 @@ pub struct DirectSession {
     /// Kept only where somebody wants to see them.
     events: Option<Vec<SessionEvent>>,
     answer: Option<Arc<ToolResponse>>,
-    /// What the user is being asked, by the hash of its token.
-    question: Option<(ConfirmationQuestion, TokenHash)>,
+    /// The call was recognised as one that had come before: its answer is what the model is told.
+    is_repeat: bool,
+    /// What the user is being asked, with its token.
+    question: Option<(ConfirmationQuestion, Sensitive<String>)>,
     /// What came of the user's answer.
     confirmed: Option<Arc<ToolResponse>>,
 }
@@ -62,9 +67,10 @@ pub async fn call_asking(
 ) -> Arc<ToolResponse> {
     let mut session = DirectSession::open(request, None);
     let mut response = session.call(call).await;
-    if let Some((question, token_hash)) = session.question.take() {
+    if let Some((question, token)) = session.question.take() {
         let approved = ask(&question);
-        response = session.confirm(token_hash, approved).await;
+        // Where the store cannot be read, nothing has come of the answer.
+        response = session.confirm(&token, approved).await.unwrap_or(response);
     }
     session.finish().await;
     response
@@ -77,15 +83,29 @@ impl DirectSession {
 
     fn open(request: DirectRequest, events: Option<Vec<SessionEvent>>) -> Self {
         let session = request.session;
-        let identity = SessionIdentity::of(request.client_id, &session);
-        let version = session.registry.version().clone();
+        let calls = CallDriver::begin(BeginRequest {
+            identity: SessionIdentity::of(request.client_id, &session),
+            conversation: ConversationRef {
+                tenant: session.tenant.clone(),
+                conversation_id: session.conversation_id.clone(),
+                user_id: session.user_id.clone(),
+            },
+            leg: session.leg(),
+            registry: session.registry.clone(),
+            world: request.world,
+            shared: request.shared.clone(),
+            start: LegStart::Passing,
+            questions: Vec::new(),
+            after: EntryNumber(0),
+        });
         let mut outputs = Vec::new();
         let mut direct = Self {
             core: RecordedSession::begin(session, request.shared.journal.as_deref(), &mut outputs),
-            calls: CallDriver::new(identity, version, request.world, request.shared),
+            calls,
             started: Instant::now(),
             events,
             answer: None,
+            is_repeat: false,
             question: None,
             confirmed: None,
         };
@@ -97,7 +117,7 @@ impl DirectSession {
             provider_session_id: None,
         };
         let mut inputs = VecDeque::from([Input::Connection(connected), Input::Model(ready)]);
-        direct.obey(outputs, &mut inputs);
+        direct.perform(outputs, &mut inputs);
         direct.feed(inputs);
         direct
     }
@@ -123,6 +143,7 @@ impl DirectSession {
     /// Runs one call through the whole pipeline.
     pub async fn call(&mut self, call: IncomingCall) -> Arc<ToolResponse> {
         self.answer = None;
+        self.is_repeat = false;
         self.input(Input::Model(ModelEvent::Calls(vec![call])));
         loop {
             if let Some(answer) = self.answer.take() {
@@ -132,14 +153,22 @@ impl DirectSession {
         }
     }
 
-    async fn confirm(&mut self, token_hash: TokenHash, approved: bool) -> Arc<ToolResponse> {
-        self.input(Input::Client(ClientEvent::Confirm {
-            token_hash,
-            approved,
-        }));
+    /// `None` where the answer could not be taken.
+    async fn confirm(
+        &mut self,
+        token: &Sensitive<String>,
+        approved: bool,
+    ) -> Option<Arc<ToolResponse>> {
+        let mut inputs = VecDeque::new();
+        let taken = self.calls.answer(token.expose(), approved, &mut inputs);
+        if let Err(error) = taken {
+            tracing::error!(%error, "an answer to a question is not taken");
+            return None;
+        }
+        self.feed(inputs);
         loop {
             if let Some(response) = self.confirmed.take() {
-                return response;
+                return Some(response);
             }
             self.wait().await;
         }
@@ -169,7 +198,8 @@ impl DirectSession {
         while !self.core.is_over() {
             self.wait().await;
         }
-        self.calls.executor.drain(None).await;
+        self.calls.leave();
+        self.calls.finish(None).await;
         self.events
     }
 
@@ -182,15 +212,15 @@ impl DirectSession {
             let at = Timestamp::default() + self.started.elapsed();
             let mut outputs = Vec::new();
             self.core.handle(at, input, &mut outputs);
-            self.obey(outputs, &mut inputs);
+            self.perform(outputs, &mut inputs);
         }
     }
 
     fn tell_client(&mut self, update: ClientUpdate) {
         match update {
             ClientUpdate::ConfirmationRequest(question) => {
-                if let Some(token) = self.calls.take_token(&question.token_hash) {
-                    self.question = Some((*question, token_hash(token.expose())));
+                if let Some(token) = self.calls.token(question.question) {
+                    self.question = Some((*question, token));
                 }
             }
             ClientUpdate::ConfirmationResult { response, .. } => {
@@ -200,12 +230,18 @@ impl DirectSession {
         }
     }
 
-    fn obey(&mut self, outputs: Vec<Output>, inputs: &mut VecDeque<Input>) {
+    fn perform(&mut self, outputs: Vec<Output>, inputs: &mut VecDeque<Input>) {
         for output in outputs {
-            let event = match self.calls.obey(output, inputs) {
+            let event = match self.calls.perform(output, inputs) {
                 Some(Output::Event(event)) => event,
                 Some(Output::SendClient(update)) => {
                     self.tell_client(update);
+                    continue;
+                }
+                Some(Output::SendModel(ModelCommand::ToolResponses(responses)))
+                    if self.is_repeat =>
+                {
+                    self.answer = responses.into_iter().next().map(|told| self.as_told(told));
                     continue;
                 }
                 Some(_) | None => continue,
@@ -216,9 +252,31 @@ impl DirectSession {
             {
                 self.answer = Some(record.response.expose().clone());
             }
+            if let SessionEvent::CallDeduplicated { .. } = &event {
+                self.is_repeat = true;
+            }
             if let Some(events) = &mut self.events {
                 events.push(event);
             }
         }
+    }
+    /// What the model is told of a call that came before, as an answer.
+    fn as_told(&self, told: ModelToolResponse) -> Arc<ToolResponse> {
+        let version = self.core.config().registry.version().clone();
+        let outcome = match told.projection.body {
+            ProjectionBody::Success { data, content, .. } => Outcome::Success { data, content },
+            ProjectionBody::Failure {
+                error_type,
+                message,
+                ..
+            } => Outcome::Failure(CallError::new(error_type, message).into()),
+        };
+        let mut meta = meta_without_tool(told.name, version, self.calls.now_unix_ms());
+        meta.idempotent_cache_hit = true;
+        Arc::new(ToolResponse {
+            outcome,
+            intents: Vec::new(),
+            meta,
+        })
     }
 }

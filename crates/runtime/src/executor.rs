@@ -13,25 +13,17 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
-use windlass_session::io::{AdmittedCall, EffectLookup, LOOKUP_ATTEMPT};
-use windlass_session::under_way::Claim;
+use windlass_driver::{EffectLookup, Report};
+use windlass_session::io::AdmittedCall;
 use windlass_tool::handler::{
-    Caller, Cancellation, Cause, Context, Execution, Failure, Finding, HandlerMessage,
-    HandlerResult, Invocation, Lookup, LookupInvocation, Placement, SessionContext, SessionFacts,
-    ToolFacts, World,
+    Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding,
+    HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, SessionContext,
+    SessionFacts, ToolFacts, World,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
-/// What running calls bring. Whatever an attempt or a lookup has found out comes with its claim to the effect, which is to
-/// be kept until that is acted upon.
-#[derive(Debug)]
-pub enum Report {
-    Message(CallRef, HandlerMessage),
-    Finished(CallRef, HandlerResult, Option<Claim>),
-    LookedUp(CallNumber, Finding, Claim),
-}
-
+/// Runs the handlers of one session's calls, and lookups on its behalf.
 pub struct Executor {
     identity: SessionIdentity,
     /// What every handler is given.
@@ -46,12 +38,19 @@ pub struct Executor {
 }
 
 enum Ended {
-    Attempt(CallRef, HandlerResult, Option<Claim>),
-    Lookup(CallNumber, Finding, Claim),
+    Attempt(CallRef, HandlerResult),
+    Lookup(EffectId, Finding),
+}
+
+/// What a task is for.
+#[derive(Clone, PartialEq, Eq)]
+enum Purpose {
+    Attempt(CallRef),
+    Lookup(EffectId),
 }
 
 struct Running {
-    call: CallRef,
+    purpose: Purpose,
     cancellation: Cancellation,
     abort: AbortHandle,
     writes: bool,
@@ -90,99 +89,12 @@ impl Executor {
         }
     }
 
-    /// Starts one attempt, which holds the claim to its effect for as long as it runs, whoever waits for it. A handler that
-    /// answers at once has its result returned here; take its messages first, with [`Executor::take_message`].
-    pub fn start(
-        &mut self,
+    fn invocation(
+        &self,
         call: &AdmittedCall,
-        claim: Option<Claim>,
-    ) -> Option<(CallRef, HandlerResult)> {
-        self.cancellation.renew();
-        let invocation = self.invocation(call, self.cancellation.clone());
-        let handler = call.tool().handler.clone();
-        let call_ref = call.call();
-        let abort = match handler.placement() {
-            Placement::Inline => match contain(|| handler.execute(invocation)) {
-                Err(failure) => return Some((call_ref, Err(failure))),
-                Ok(Execution::Ready(result)) => return Some((call_ref, result)),
-                Ok(Execution::Pending(future)) => self.tasks.spawn(async move {
-                    let result = AssertUnwindSafe(future).catch_unwind().await;
-                    let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
-                    Ended::Attempt(call_ref, result, claim)
-                }),
-            },
-            Placement::Blocking => self.tasks.spawn_blocking(move || {
-                let runtime = tokio::runtime::Handle::current();
-                let result = contain(|| match handler.execute(invocation) {
-                    Execution::Ready(result) => result,
-                    Execution::Pending(future) => runtime.block_on(future),
-                });
-                Ended::Attempt(call_ref, result.unwrap_or_else(Err), claim)
-            }),
-        };
-        self.running.push(Running {
-            call: call_ref,
-            cancellation: self.cancellation.clone(),
-            abort,
-            writes: call.tool().writes(),
-            deadline: Instant::now() + call.timeout(),
-        });
-        None
-    }
-
-    /// Asks a handler what became of an effect that nobody else is at. One that answers at once has its finding returned
-    /// here, with the claim.
-    pub fn look_up(&mut self, lookup: &EffectLookup, claim: Claim) -> Option<(Finding, Claim)> {
-        let cancellation = Cancellation::default();
-        let call = CallRef {
-            call: lookup.call(),
-            attempt: LOOKUP_ATTEMPT,
-        };
-        let invocation = LookupInvocation {
-            effect_id: lookup.effect_id().clone(),
-            arguments: lookup.arguments().clone(),
-            context: self.context(Circumstances {
-                call,
-                tool: lookup.tool(),
-                turn: lookup.turn(),
-                effect_id: Some(lookup.effect_id()),
-                timeout: lookup.timeout(),
-                session: lookup.session(),
-                cancellation: cancellation.clone(),
-            }),
-        };
-        let handler = lookup.tool().handler.clone();
-        // A lookup that breaks has found nothing out.
-        let unknown = |_| Finding::Unknown;
-        let abort = match handler.placement() {
-            Placement::Inline => match contain(|| handler.lookup(invocation)) {
-                Err(_) => return Some((Finding::Unknown, claim)),
-                Ok(Lookup::Found(finding)) => return Some((finding, claim)),
-                Ok(Lookup::Pending(future)) => self.tasks.spawn(async move {
-                    let finding = AssertUnwindSafe(future).catch_unwind().await;
-                    Ended::Lookup(call.call, finding.unwrap_or_else(unknown), claim)
-                }),
-            },
-            Placement::Blocking => self.tasks.spawn_blocking(move || {
-                let runtime = tokio::runtime::Handle::current();
-                let finding = contain(|| match handler.lookup(invocation) {
-                    Lookup::Found(finding) => finding,
-                    Lookup::Pending(future) => runtime.block_on(future),
-                });
-                Ended::Lookup(call.call, finding.unwrap_or(Finding::Unknown), claim)
-            }),
-        };
-        self.running.push(Running {
-            call,
-            cancellation,
-            abort,
-            writes: false,
-            deadline: Instant::now() + lookup.timeout(),
-        });
-        None
-    }
-
-    fn invocation(&self, call: &AdmittedCall, cancellation: Cancellation) -> Invocation {
+        time: Duration,
+        cancellation: Cancellation,
+    ) -> Invocation {
         Invocation {
             arguments: call.arguments().clone(),
             context: self.context(Circumstances {
@@ -190,7 +102,7 @@ impl Executor {
                 tool: call.tool(),
                 turn: call.turn(),
                 effect_id: call.effect_id(),
-                timeout: call.timeout(),
+                time,
                 session: call.session(),
                 cancellation,
             }),
@@ -198,8 +110,8 @@ impl Executor {
     }
 
     fn context(&self, circumstances: Circumstances<'_>) -> Context {
-        let Circumstances { tool, timeout, .. } = circumstances;
-        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let Circumstances { tool, time, .. } = circumstances;
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Context {
             of_session: self.context.clone(),
             call: circumstances.call,
@@ -211,50 +123,8 @@ impl Executor {
             },
             session: circumstances.session,
             effect_id: circumstances.effect_id.cloned(),
-            deadline_unix_ms: self.context.world.now_unix_ms().saturating_add(timeout_ms),
+            deadline_unix_ms: self.context.world.now_unix_ms().saturating_add(time_ms),
             cancellation: circumstances.cancellation,
-        }
-    }
-
-    /// Tells an attempt that nobody waits for it. With `drop` its future is dropped at its next point of waiting; work on
-    /// a blocking thread cannot be taken from it, so there the flag must do.
-    pub fn abort(&mut self, call: CallRef, drop: bool) {
-        let Some(position) = self.running.iter().position(|running| running.call == call) else {
-            return;
-        };
-        self.running[position].cancellation.cancel();
-        if drop {
-            self.running.swap_remove(position).abort.abort();
-        }
-    }
-
-    /// A message that is there already.
-    pub fn take_message(&mut self) -> Option<(CallRef, HandlerMessage)> {
-        self.messages.take()
-    }
-
-    /// The next thing that a running call brings, in the order in which the call said it.
-    pub fn poll_report(&mut self, context: &mut TaskContext<'_>) -> Poll<Report> {
-        if self.ended.is_none() {
-            if let Poll::Ready((call, message)) = self.messages.poll_take(context) {
-                return Poll::Ready(Report::Message(call, message));
-            }
-            self.ended = self.poll_ended(context);
-        }
-        // A call's messages were all sent before it finished, so they are in the queue by now.
-        if self.ended.is_some()
-            && let Some((call, message)) = self.take_message()
-        {
-            return Poll::Ready(Report::Message(call, message));
-        }
-        match self.ended.take() {
-            Some(Ended::Attempt(call, result, claim)) => {
-                Poll::Ready(Report::Finished(call, result, claim))
-            }
-            Some(Ended::Lookup(call, finding, claim)) => {
-                Poll::Ready(Report::LookedUp(call, finding, claim))
-            }
-            None => Poll::Pending,
         }
     }
 
@@ -265,23 +135,15 @@ impl Executor {
         while let Poll::Ready(Some(outcome)) = self.tasks.poll_join_next(context) {
             // An aborted call has no result, and every other outcome of the task is a value.
             if let Ok(ended) = outcome {
-                let call = match &ended {
-                    Ended::Attempt(call, ..) => *call,
-                    Ended::Lookup(call, ..) => CallRef {
-                        call: *call,
-                        attempt: LOOKUP_ATTEMPT,
-                    },
+                let purpose = match &ended {
+                    Ended::Attempt(call, _) => Purpose::Attempt(*call),
+                    Ended::Lookup(effect_id, _) => Purpose::Lookup(effect_id.clone()),
                 };
-                self.running.retain(|running| running.call != call);
+                self.running.retain(|running| running.purpose != purpose);
                 return Some(ended);
             }
         }
         None
-    }
-
-    /// Whether no call runs.
-    pub fn is_idle(&self) -> bool {
-        self.running.is_empty() && self.ended.is_none()
     }
 
     /// Drops every call but those that have begun to change something.
@@ -326,6 +188,189 @@ impl Executor {
     }
 }
 
+impl windlass_driver::Executor for Executor {
+    fn start(&mut self, call: &AdmittedCall, time: Duration) -> Option<(CallRef, HandlerResult)> {
+        self.cancellation.renew();
+        let invocation = self.invocation(call, time, self.cancellation.clone());
+        let handler = call.tool().handler.clone();
+        let call_ref = call.call();
+        let abort = match handler.placement() {
+            Placement::Inline => match contain(|| handler.execute(invocation)) {
+                Err(failure) => return Some((call_ref, Err(failure))),
+                Ok(Execution::Ready(result)) => return Some((call_ref, result)),
+                Ok(Execution::Pending(future)) => self.tasks.spawn(async move {
+                    let result = AssertUnwindSafe(future).catch_unwind().await;
+                    let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
+                    Ended::Attempt(call_ref, result)
+                }),
+            },
+            Placement::Blocking => self.tasks.spawn_blocking(move || {
+                let runtime = tokio::runtime::Handle::current();
+                let result = contain(|| match handler.execute(invocation) {
+                    Execution::Ready(result) => result,
+                    Execution::Pending(future) => runtime.block_on(future),
+                });
+                Ended::Attempt(call_ref, result.unwrap_or_else(Err))
+            }),
+        };
+        self.running.push(Running {
+            purpose: Purpose::Attempt(call_ref),
+            cancellation: self.cancellation.clone(),
+            abort,
+            writes: call.tool().writes(),
+            deadline: Instant::now() + time,
+        });
+        None
+    }
+
+    fn look_up(&mut self, lookup: &EffectLookup) -> Option<Finding> {
+        let cancellation = Cancellation::default();
+        let effect_id = lookup.effect_id.clone();
+        let asked = match ask(lookup, self.lookup_context(lookup, cancellation.clone())) {
+            Asked::Found(finding) => return Some(finding),
+            Asked::Pending(future) => {
+                let future = patient(future, lookup.timeout, cancellation.clone());
+                let effect_id = effect_id.clone();
+                self.tasks
+                    .spawn(async move { Ended::Lookup(effect_id, future.await) })
+            }
+        };
+        self.running.push(Running {
+            purpose: Purpose::Lookup(effect_id),
+            cancellation,
+            abort: asked,
+            writes: false,
+            deadline: Instant::now() + lookup.timeout,
+        });
+        None
+    }
+
+    fn abort(&mut self, call: CallRef, drop: bool) {
+        let purpose = Purpose::Attempt(call);
+        let mut running = self.running.iter();
+        let Some(position) = running.position(|running| running.purpose == purpose) else {
+            return;
+        };
+        self.running[position].cancellation.cancel();
+        // Work on a blocking thread cannot be taken from it, so there the flag must do.
+        if drop {
+            self.running.swap_remove(position).abort.abort();
+        }
+    }
+
+    fn take_message(&mut self) -> Option<(CallRef, HandlerMessage)> {
+        self.messages.take()
+    }
+
+    fn poll_report(&mut self, context: &mut TaskContext<'_>) -> Poll<Report> {
+        if self.ended.is_none() {
+            if let Poll::Ready((call, message)) = self.messages.poll_take(context) {
+                return Poll::Ready(Report::Message(call, message));
+            }
+            self.ended = self.poll_ended(context);
+        }
+        // A call's messages were all sent before it finished, so they are in the queue by now.
+        if self.ended.is_some()
+            && let Some((call, message)) = self.messages.take()
+        {
+            return Poll::Ready(Report::Message(call, message));
+        }
+        match self.ended.take() {
+            Some(Ended::Attempt(call, result)) => Poll::Ready(Report::Finished(call, result)),
+            Some(Ended::Lookup(effect_id, finding)) => {
+                Poll::Ready(Report::LookedUp(effect_id, finding))
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.ended.is_none()
+    }
+}
+
+impl Executor {
+    /// Asks a handler on behalf of no call. Found within the lookup's time, or nothing is known.
+    pub(crate) async fn look_up_alone(&self, lookup: &EffectLookup) -> Finding {
+        let cancellation = Cancellation::default();
+        match ask(lookup, self.lookup_context(lookup, cancellation.clone())) {
+            Asked::Found(finding) => finding,
+            Asked::Pending(future) => patient(future, lookup.timeout, cancellation).await,
+        }
+    }
+
+    fn lookup_context(&self, lookup: &EffectLookup, cancellation: Cancellation) -> Context {
+        self.context(Circumstances {
+            call: CallRef {
+                call: CallNumber(0),
+                attempt: 0,
+            },
+            tool: &lookup.tool,
+            turn: 0,
+            effect_id: Some(&lookup.effect_id),
+            time: lookup.timeout,
+            session: SessionFacts {
+                is_active: true,
+                is_model_generating: false,
+                pending_end_voice_session: false,
+            },
+            cancellation,
+        })
+    }
+}
+
+/// A handler that was asked what became of an effect.
+enum Asked {
+    Found(Finding),
+    Pending(CapabilityFuture<Finding>),
+}
+
+/// A lookup that breaks has found nothing out.
+fn ask(lookup: &EffectLookup, context: Context) -> Asked {
+    let invocation = LookupInvocation {
+        effect_id: lookup.effect_id.clone(),
+        arguments: lookup.arguments.clone(),
+        context,
+    };
+    let handler = lookup.tool.handler.clone();
+    match handler.placement() {
+        Placement::Inline => match contain(|| handler.lookup(invocation)) {
+            Err(_) => Asked::Found(Finding::Unknown),
+            Ok(Lookup::Found(finding)) => Asked::Found(finding),
+            Ok(Lookup::Pending(future)) => Asked::Pending(Box::pin(async move {
+                let finding = AssertUnwindSafe(future).catch_unwind().await;
+                finding.unwrap_or(Finding::Unknown)
+            })),
+        },
+        Placement::Blocking => {
+            let found = tokio::task::spawn_blocking(move || {
+                let runtime = tokio::runtime::Handle::current();
+                let finding = contain(|| match handler.lookup(invocation) {
+                    Lookup::Found(finding) => finding,
+                    Lookup::Pending(future) => runtime.block_on(future),
+                });
+                finding.unwrap_or(Finding::Unknown)
+            });
+            Asked::Pending(Box::pin(
+                async move { found.await.unwrap_or(Finding::Unknown) },
+            ))
+        }
+    }
+}
+
+/// Waits for a finding for as long as a lookup may take, and then tells the handler that nobody waits any more.
+async fn patient(
+    future: CapabilityFuture<Finding>,
+    time: Duration,
+    cancellation: Cancellation,
+) -> Finding {
+    let finding = tokio::time::timeout(time, future).await;
+    finding.unwrap_or_else(|_| {
+        cancellation.cancel();
+        Finding::Unknown
+    })
+}
+
 impl Drop for Executor {
     fn drop(&mut self) {
         self.messages.close();
@@ -338,7 +383,7 @@ struct Circumstances<'a> {
     tool: &'a Tool,
     turn: u64,
     effect_id: Option<&'a EffectId>,
-    timeout: Duration,
+    time: Duration,
     session: SessionFacts,
     cancellation: Cancellation,
 }

@@ -1,8 +1,9 @@
-//! Minting of identities: sessions, conversations, effects, clients, resume tokens. Owns the randomness; knows nothing of
+//! Minting of identities: sessions, conversations, clients, processes, resume tokens. Owns the randomness; knows nothing of
 //! what is identified.
 
 use sha2::{Digest, Sha256};
-use windlass_tool::id::{ConversationId, EffectId, SessionId};
+use windlass_store::OwnerId;
+use windlass_tool::id::{ConversationId, SessionId};
 use windlass_tool::json::hex;
 use windlass_tool::sensitive::Sensitive;
 
@@ -26,8 +27,9 @@ pub fn conversation_id() -> Result<ConversationId, NoRandomness> {
     Ok(ConversationId::new(prefixed("c-")?))
 }
 
-pub fn effect_id(now_unix_ms: u64) -> Result<EffectId, NoRandomness> {
-    random_hex().map(|random| EffectId::minted(now_unix_ms, &random))
+/// One process, as the ledger tells its attempts from those of others.
+pub fn owner_id() -> Result<OwnerId, NoRandomness> {
+    Ok(OwnerId(prefixed("p-")?))
 }
 
 /// 128 random bits that a client shows to come back to its session. Whoever keeps it keeps only [`token_hash`].
@@ -35,12 +37,12 @@ pub fn resume_token() -> Result<Sensitive<String>, NoRandomness> {
     random_hex().map(Sensitive)
 }
 
-/// 128 random bits with which a user approves or declines one call.
-pub fn confirmation_token() -> Result<Sensitive<String>, NoRandomness> {
-    random_hex().map(Sensitive)
+/// By what bytes are known again, however many they are.
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
-/// What is stored of a token, and what the core sees of one.
+/// What is stored of a resume token.
 pub fn token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
@@ -75,12 +77,5 @@ mod tests {
         assert_eq!(minted.len(), 100);
         assert!(minted.iter().all(|id| id.len() == 2 + 32));
         assert_eq!(resume_token().unwrap().expose().len(), 32);
-    }
-
-    #[test]
-    fn effect_ids_sort_by_their_time() {
-        let earlier = effect_id(1_700_000_000_000).unwrap();
-        let later = effect_id(1_700_000_000_001).unwrap();
-        assert!(earlier < later);
     }
 }

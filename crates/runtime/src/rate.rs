@@ -66,15 +66,27 @@ impl RateLimiter for MemoryRateLimiter {
         window.window_ms = limit.window_ms;
         window.forget_before(now_unix_ms);
         let calls_max = (limit.calls as usize).min(CALLS_MAX);
-        if window.calls_unix_ms.len() < calls_max {
-            match charge {
-                RateCharge::Charge => window.calls_unix_ms.push_back(now_unix_ms),
-                RateCharge::Peek => {}
+        let surplus = window.calls_unix_ms.len().checked_sub(calls_max);
+        let runs = match charge {
+            RateCharge::Charge => surplus.is_none(),
+            // It has begun, whether or not others have used up the limit since it was asked for.
+            RateCharge::Note => true,
+            RateCharge::Peek => false,
+        };
+        if runs {
+            window.calls_unix_ms.push_back(now_unix_ms);
+            if window.calls_unix_ms.len() > CALLS_MAX {
+                window.calls_unix_ms.pop_front();
             }
-            return RateDecision::Allowed;
         }
-        let oldest = window.calls_unix_ms.front().copied().unwrap_or(now_unix_ms);
-        let free_at = oldest.saturating_add(limit.window_ms);
+        let Some(surplus) = surplus else {
+            return RateDecision::Allowed;
+        };
+        // By then as many have left the window as are too many.
+        let leaves_last = window.calls_unix_ms.get(surplus).copied();
+        let free_at = leaves_last
+            .unwrap_or(now_unix_ms)
+            .saturating_add(limit.window_ms);
         RateDecision::Refused {
             retry_after: Duration::from_millis(free_at.saturating_sub(now_unix_ms)),
         }
@@ -154,6 +166,24 @@ mod tests {
         }
         let decision = limiter.charge(&user, &tool, limit, RateCharge::Peek, 10_000);
         assert_ne!(decision, RateDecision::Allowed);
+    }
+
+    #[test]
+    fn a_call_that_has_begun_counts_although_the_limit_is_used_up() {
+        let limiter = MemoryRateLimiter::default();
+        let limit = RateLimit {
+            calls: 1,
+            window_ms: 1_000,
+        };
+        let (user, tool) = (UserId::new("ada"), ToolId::parse("pay").unwrap());
+        for now in [10_000, 10_200] {
+            limiter.charge(&user, &tool, limit, RateCharge::Note, now);
+        }
+        let decision = limiter.charge(&user, &tool, limit, RateCharge::Peek, 10_300);
+        let retry_after = Duration::from_millis(900);
+        assert_eq!(decision, RateDecision::Refused { retry_after });
+        let decision = limiter.charge(&user, &tool, limit, RateCharge::Peek, 11_200);
+        assert_eq!(decision, RateDecision::Allowed);
     }
 
     #[test]

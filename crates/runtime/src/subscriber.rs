@@ -3,6 +3,7 @@
 use crate::pump::AudioCounts;
 use windlass_session::event::SessionEvent;
 use windlass_session::session::SessionConfig;
+use windlass_store::ConversationRef;
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 
@@ -14,6 +15,8 @@ pub struct SessionIdentity {
     pub user_id: UserId,
     pub conversation_id: ConversationId,
     pub mode: Mode,
+    /// The conversation as the ledger has it; `None` of a session that has no part in one.
+    pub ledger: Option<ConversationRef>,
 }
 
 impl SessionIdentity {
@@ -25,6 +28,7 @@ impl SessionIdentity {
             user_id: session.user_id.clone(),
             conversation_id: session.conversation_id.clone(),
             mode: session.mode,
+            ledger: None,
         }
     }
 }

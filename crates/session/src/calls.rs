@@ -1,16 +1,18 @@
-//! The open calls of a session and the provider messages that they came in. Knows which answers travel together, and
-//! nothing of why a call was admitted.
+//! The open calls of a session, the provider messages that they came in, and what became of earlier deliveries. Knows which
+//! answers travel together, and nothing of why a call was admitted.
 
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
-use crate::io::{OutcomeState, TokenHash, Wish};
+use crate::limits::Limits;
 use crate::model::ModelToolResponse;
-use crate::policy::{Effect, EffectState, Settled, state_of};
+use crate::policy::{Deliveries, EffectRun};
 use crate::time::Timestamp;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use windlass_store::{LegNumber, Nonce, Question, QuestionNumber};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::ErrorType;
+use windlass_tool::error::CallError;
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::kind::Scheduling;
 use windlass_tool::registry::Tool;
@@ -19,153 +21,120 @@ use windlass_tool::registry::Tool;
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) facts: Arc<CallFacts>,
+    pub(crate) origin: Origin,
+    pub(crate) phase: Phase,
+    /// Attempts of this session's, from 1.
     pub(crate) attempt: u32,
-    /// Of calls that change something or need the user's consent.
-    pub(crate) fingerprint: Option<[u8; 32]>,
-    /// The effect of an earlier wish of the same kind that this call tries again, under its own key.
-    pub(crate) kept_effect: Option<EffectId>,
-    /// The effect that is reserved for it.
-    pub(crate) effect_id: Option<EffectId>,
-    /// That was begun before, and nobody knows how that ended.
-    pub(crate) may_be_done: bool,
-    /// The consent that it runs with.
-    pub(crate) grant: Option<TokenHash>,
-    /// An earlier wish of the same kind that may have, or has, happened.
-    pub(crate) earlier: Option<Box<Earlier>>,
-    /// What was known of the same wish before, where it says nothing of this one.
-    pub(crate) before: Option<Box<Effect>>,
-    /// How it ended, while that is being stored.
-    pub(crate) concluded: Option<Box<Concluded>>,
+    /// Why budgets or loop guard do not let it run; the ledger may still answer it from what was done.
+    pub(crate) refusal: Option<CallError>,
+    /// Its turn has been charged for it.
+    pub(crate) is_charged: bool,
+    /// It has waited for another attempt at its effect, and counts as a repeat already.
+    pub(crate) has_waited: bool,
+    /// The onset of the user turn that it belongs to.
+    pub(crate) onset: Option<LegNumber>,
     /// When its first attempt began.
     pub(crate) started: Option<Timestamp>,
-    pub(crate) phase: Phase,
     /// Whether the model waits for it.
     pub(crate) blocks: bool,
-    /// The limits that sessions share were charged for it, before it was known that the user has to be asked.
-    pub(crate) is_charged: bool,
     /// False once the call was taken back: its result is recorded, and not spoken of.
     pub(crate) spoken: bool,
-    /// It does not start any more, whatever the store says.
+    /// It does not start any more, whatever the ledger says.
     pub(crate) is_taken_back: bool,
-    /// Why it did not start although the user had approved it, each cause once.
-    pub(crate) approved_in_vain: Vec<ErrorType>,
     /// Deliveries that share its answer.
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
+}
+
+/// Whose call it is.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    Model,
+    /// The user approved a question. No provider message waits for it.
+    Approval(Box<Question>),
+}
+
+/// Where a call stands.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// No gate has let it wait for anything yet.
+    Admission,
+    /// The shared limits are asked.
+    CheckingRate,
+    /// An earlier `writes` call of the same message is not done.
+    Waiting,
+    /// The ledger is asked.
+    Deciding {
+        nonce: Nonce,
+        effect_id: EffectId,
+    },
+    /// Another attempt at its effect is running.
+    Attached(EffectId),
+    Running(Option<EffectRun>),
+    /// An attempt has failed, and the next one is due later.
+    BackingOff(Option<EffectRun>),
+    /// The ledger is asked for the next attempt.
+    Retrying(Box<Retrying>),
+    /// The ledger is told how it ended.
+    Recording(Box<Concluded>),
+}
+
+/// An attempt that has failed, with what is told where there is no other.
+#[derive(Debug)]
+pub(crate) struct Retrying {
+    pub(crate) run: EffectRun,
+    pub(crate) nonce: Nonce,
 }
 
 /// How a call ended, before anybody is told.
 #[derive(Debug)]
 pub(crate) struct Concluded {
     pub(crate) response: Arc<ToolResponse>,
+    pub(crate) run: Option<EffectRun>,
     pub(crate) scheduling: Option<Scheduling>,
     /// For the log: what a client or a model must not read.
     pub(crate) problem: Option<String>,
 }
 
-/// What became of an earlier wish with the same fingerprint.
-#[derive(Clone, Debug)]
-pub(crate) struct Earlier {
-    pub(crate) settled: Settled,
-    pub(crate) effect_id: Option<EffectId>,
-    /// What it was asked for with.
-    pub(crate) wish: Wish,
-    /// The user has spoken since.
-    pub(crate) is_second_wish: bool,
-    /// An attempt at it had not ended when its handler was asked: that it has not happened says nothing then.
-    pub(crate) ran_at_lookup: bool,
+/// An attempt whose call has ended without it; its result is recorded when it comes.
+#[derive(Debug)]
+pub(crate) struct LateAttempt {
+    pub(crate) attempt: CallRef,
+    pub(crate) facts: Arc<CallFacts>,
+    pub(crate) run: EffectRun,
 }
 
-impl Earlier {
-    pub(crate) fn is_unknown(&self) -> bool {
-        self.settled.response.error_type() == Some(ErrorType::OutcomeUnknown)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// It is not known yet what the conversation has changed before.
-    Remembering,
-    /// Its handler is asked what became of the earlier attempt.
-    LookingUp,
-    /// The shared limits are asked.
-    CheckingRate,
-    /// The question to the user is being stored.
-    Proposing,
-    /// An earlier `writes` call of the same message is not done.
-    Waiting,
-    /// An earlier outcome could not be stored, and that is tried again.
-    AwaitingOutcomes,
-    /// The store is asked.
-    Reserving,
-    Running,
-    /// An attempt has failed, and the next one is due later.
-    BackingOff,
-    /// The store is told how it ended.
-    Recording,
-}
-
-impl Phase {
-    /// Whether it leads to a question to the user, or may: nothing is to begin before.
-    pub(crate) fn may_ask(self) -> bool {
-        matches!(self, Self::Proposing | Self::LookingUp)
-    }
-}
+/// Attempts whose results may come late; of more, the oldest is forgotten, and its lease settles it.
+pub(crate) const LATE_MAX: usize = 64;
 
 impl Call {
-    /// Whether it waits for its turn, or leads to a question, and nobody has approved it: nothing is begun for it.
-    pub(crate) fn is_stoppable(&self) -> bool {
-        self.grant.is_none() && (self.phase.may_ask() || self.phase == Phase::Waiting)
-    }
-
-    /// A call that has passed no gate yet.
-    pub(crate) fn new(facts: Arc<CallFacts>, blocks: bool) -> Self {
+    /// A call that has passed no gate that needs more than itself.
+    pub(crate) fn new(facts: Arc<CallFacts>, origin: Origin, blocks: bool) -> Self {
         Self {
             facts,
+            origin,
+            phase: Phase::Admission,
             attempt: 1,
-            fingerprint: None,
-            kept_effect: None,
-            effect_id: None,
-            may_be_done: false,
-            grant: None,
-            earlier: None,
-            before: None,
-            concluded: None,
-            started: None,
-            phase: Phase::CheckingRate,
-            blocks,
+            refusal: None,
             is_charged: false,
+            has_waited: false,
+            onset: None,
+            started: None,
+            blocks,
             spoken: true,
             is_taken_back: false,
-            approved_in_vain: Vec::new(),
             attached: Vec::new(),
         }
     }
 
-    /// What runs if the user approves: a call of its own that nobody waits for, with the arguments that were shown.
-    pub(crate) fn for_consent(&self) -> Self {
-        Self {
-            fingerprint: self.fingerprint,
-            kept_effect: self.kept_effect.clone(),
-            earlier: self.earlier.clone(),
-            is_charged: self.is_charged,
-            approved_in_vain: self.approved_in_vain.clone(),
-            phase: Phase::Waiting,
-            ..Self::new(self.facts.clone(), false)
+    pub(crate) fn question(&self) -> Option<&Question> {
+        match &self.origin {
+            Origin::Approval(question) => Some(question),
+            Origin::Model => None,
         }
     }
 
-    /// What waits for the user's next word, once an approval has come to nothing.
-    pub(crate) fn after_vain_approval(&self, response: &ToolResponse) -> Self {
-        let mut waiting = self.for_consent();
-        let cause = response.error_type();
-        let known = &mut waiting.approved_in_vain;
-        known.extend(cause.filter(|cause| !self.approved_in_vain.contains(cause)));
-        waiting
-    }
-
-    /// Whether an earlier approval of it was charged to the shared limits, and the store then did not take it.
-    pub(crate) fn has_paid_rate(&self) -> bool {
-        self.grant.is_some() && self.approved_in_vain.contains(&ErrorType::Transient)
+    pub(crate) fn is_approved(&self) -> bool {
+        self.question().is_some()
     }
 
     pub(crate) fn delivered(&self) -> &Delivered {
@@ -193,33 +162,32 @@ impl Call {
         Slot::Valid(self.facts.clone())
     }
 
-    /// It has certainly failed, and nobody knows whether an earlier run of the same effect has, too.
-    pub(crate) fn leaves_doubt(&self, response: &ToolResponse) -> bool {
-        self.may_be_done && state_of(response) == OutcomeState::Failed
-    }
-
-    /// What came of its effect, where an earlier run proved to have done it while this one was under way.
-    pub(crate) fn done_meanwhile(&self) -> Option<Arc<ToolResponse>> {
-        let earlier = self.earlier.as_deref();
-        let its = earlier
-            .filter(|earlier| earlier.effect_id.is_some() && earlier.effect_id == self.effect_id)?;
-        let response = &its.settled.response;
-        response.is_ok().then(|| response.clone())
-    }
-
-    /// What the ledger is told that this makes of its effect.
-    pub(crate) fn outcome_state(&self, response: &ToolResponse) -> OutcomeState {
-        match self.leaves_doubt(response) {
-            true => OutcomeState::Unknown,
-            false => state_of(response),
-        }
-    }
-
     pub(crate) fn call_ref(&self) -> CallRef {
         CallRef {
             call: self.number(),
             attempt: self.attempt,
         }
+    }
+
+    /// The effect that it waits for, runs or has run.
+    pub(crate) fn effect_id(&self) -> Option<&EffectId> {
+        match &self.phase {
+            Phase::Running(Some(run)) | Phase::BackingOff(Some(run)) => Some(&run.effect_id),
+            Phase::Retrying(retrying) => Some(&retrying.run.effect_id),
+            Phase::Recording(concluded) => concluded.run.as_ref().map(|run| &run.effect_id),
+            Phase::Attached(effect_id) => Some(effect_id),
+            Phase::Admission
+            | Phase::CheckingRate
+            | Phase::Waiting
+            | Phase::Deciding { .. }
+            | Phase::Running(None)
+            | Phase::BackingOff(None) => None,
+        }
+    }
+
+    /// Whether an attempt of it has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.started.is_some()
     }
 }
 
@@ -239,7 +207,6 @@ pub(crate) struct Released {
     pub(crate) complete: Option<usize>,
 }
 
-#[derive(Debug, Default)]
 pub(crate) struct Calls {
     #[expect(
         clippy::vec_box,
@@ -247,11 +214,27 @@ pub(crate) struct Calls {
     )]
     open: Vec<Box<Call>>,
     batches: Vec<Batch>,
+    pub(crate) deliveries: Deliveries,
+    late: VecDeque<LateAttempt>,
     last_number: u64,
     last_batch: u64,
+    /// Nonces that were made so far.
+    nonces: u64,
 }
 
 impl Calls {
+    pub(crate) fn new(limits: &Limits, last_call: CallNumber) -> Self {
+        Self {
+            open: Vec::new(),
+            batches: Vec::new(),
+            deliveries: Deliveries::new(limits),
+            late: VecDeque::new(),
+            last_number: last_call.0,
+            last_batch: 0,
+            nonces: 0,
+        }
+    }
+
     /// Opens a provider message with this many calls.
     pub(crate) fn open_batch(&mut self, total: usize) -> u64 {
         self.last_batch += 1;
@@ -280,6 +263,12 @@ impl Calls {
         CallNumber(self.last_number)
     }
 
+    /// How many commands the session has named so far.
+    pub(crate) fn next_nonce(&mut self) -> u64 {
+        self.nonces += 1;
+        self.nonces
+    }
+
     pub(crate) fn open(&mut self, call: Box<Call>) {
         self.open.push(call);
     }
@@ -292,30 +281,8 @@ impl Calls {
         self.open.iter().map(Box::as_ref)
     }
 
-    /// The call that runs for this effect, or is about to: every gate is behind it, or the user has approved it.
-    pub(crate) fn at(&self, effect_id: &EffectId) -> Option<CallNumber> {
-        let mut calls = self.iter();
-        let call = calls.find(|call| {
-            let waits_for_store = matches!(call.phase, Phase::Reserving | Phase::AwaitingOutcomes);
-            let kept = call
-                .kept_effect
-                .as_ref()
-                .filter(|_| waits_for_store || call.grant.is_some());
-            call.effect_id.as_ref().or(kept) == Some(effect_id)
-        });
-        call.map(Call::number)
-    }
-
-    /// How many questions to the user are being stored.
-    pub(crate) fn proposing(&self) -> usize {
-        let proposing = |call: &&Call| call.phase == Phase::Proposing;
-        self.iter().filter(proposing).count()
-    }
-
-    /// The calls for the same wish that a no may still stop.
-    pub(crate) fn stoppable_like(&self, call: &Call) -> Vec<CallNumber> {
-        let is_like = |other: &&Call| other.is_stoppable() && other.fingerprint == call.fingerprint;
-        self.iter().filter(is_like).map(Call::number).collect()
+    pub(crate) fn get(&self, number: CallNumber) -> Option<&Call> {
+        self.iter().find(|call| call.number() == number)
     }
 
     pub(crate) fn get_mut(&mut self, number: CallNumber) -> Option<&mut Call> {
@@ -323,18 +290,40 @@ impl Calls {
         open.find(|call| call.number() == number)
     }
 
-    /// What became of the earlier run that a call makes once more.
-    pub(crate) fn note_known(&mut self, number: CallNumber, state: EffectState) {
-        let call = self.get_mut(number);
-        let earlier = call.and_then(|call| call.earlier.as_mut());
-        if let (Some(earlier), EffectState::Settled { settled, .. }) = (earlier, state) {
-            earlier.settled = settled;
-        }
-    }
-
     pub(crate) fn take(&mut self, number: CallNumber) -> Option<Box<Call>> {
         let index = self.open.iter().position(|call| call.number() == number)?;
         Some(self.open.remove(index))
+    }
+
+    /// Takes a call out if its phase is one of these.
+    pub(crate) fn take_in(
+        &mut self,
+        number: CallNumber,
+        is_meant: impl Fn(&Phase) -> bool,
+    ) -> Option<Box<Call>> {
+        let is_in_phase = self.get(number).is_some_and(|call| is_meant(&call.phase));
+        is_in_phase.then(|| self.take(number)).flatten()
+    }
+
+    /// Those that wait for another attempt at this effect.
+    pub(crate) fn attached_to(&self, effect_id: &EffectId) -> Vec<CallNumber> {
+        let waits = |call: &&Call| matches!(&call.phase, Phase::Attached(of) if of == effect_id);
+        self.iter().filter(waits).map(Call::number).collect()
+    }
+
+    /// Whether a call of this session runs for an effect, or has it recorded.
+    pub(crate) fn runs(&self, effect_id: &EffectId) -> bool {
+        self.iter().any(|call| {
+            !matches!(call.phase, Phase::Attached(_)) && call.effect_id() == Some(effect_id)
+        })
+    }
+
+    /// Whether a call of this session runs because this question was approved.
+    pub(crate) fn answers(&self, number: QuestionNumber) -> bool {
+        self.iter().any(|call| {
+            let question = call.question();
+            question.is_some_and(|question| question.number == number)
+        })
     }
 
     /// The open calls that a provider's id may mean on this connection: several where it names no delivery of its own.
@@ -361,42 +350,6 @@ impl Calls {
 
     pub(crate) fn any_blocks(&self) -> bool {
         self.open.iter().any(|call| call.blocks && call.spoken)
-    }
-
-    /// The first call that waits for the ledger.
-    pub(crate) fn take_remembering(&mut self) -> Option<Box<Call>> {
-        let index = self
-            .open
-            .iter()
-            .position(|call| call.phase == Phase::Remembering)?;
-        Some(self.open.remove(index))
-    }
-
-    /// Those that wait for earlier outcomes to be stored.
-    pub(crate) fn awaiting_outcomes(&self) -> Vec<CallNumber> {
-        let waits = |call: &&Call| call.phase == Phase::AwaitingOutcomes;
-        self.iter().filter(waits).map(Call::number).collect()
-    }
-
-    /// The call whose outcome is being stored, which is this one.
-    pub(crate) fn take_recording(
-        &mut self,
-        effect: &EffectId,
-        state: OutcomeState,
-    ) -> Option<Box<Call>> {
-        let index = self.open.iter().position(|call| {
-            let concluded = call.concluded.as_deref();
-            call.phase == Phase::Recording
-                && call.effect_id.as_ref() == Some(effect)
-                && concluded.is_some_and(|end| call.outcome_state(&end.response) == state)
-        })?;
-        Some(self.open.remove(index))
-    }
-
-    /// Takes a call out if it is in this phase.
-    pub(crate) fn take_in(&mut self, number: CallNumber, phase: Phase) -> Option<Box<Call>> {
-        let is_in_phase = self.get_mut(number).is_some_and(|call| call.phase == phase);
-        is_in_phase.then(|| self.take(number)).flatten()
     }
 
     /// The connection is gone: no call blocks the next one, and answers that waited for others are not sent any more.
@@ -428,7 +381,7 @@ impl Calls {
     pub(crate) fn write_before(&self, delivered: &Delivered) -> bool {
         self.open.iter().any(|call| {
             call.tool().writes()
-                && call.grant.is_none()
+                && !call.is_approved()
                 && call.delivered().batch == delivered.batch
                 && call.number() < delivered.number
         })
@@ -438,7 +391,7 @@ impl Calls {
     pub(crate) fn next_waiting(&self, batch: u64) -> Option<CallNumber> {
         self.open
             .iter()
-            .filter(|call| call.phase == Phase::Waiting && call.delivered().batch == batch)
+            .filter(|call| matches!(call.phase, Phase::Waiting) && call.delivered().batch == batch)
             .map(|call| call.number())
             .min()
     }
@@ -455,6 +408,19 @@ impl Calls {
             batch.ready.retain(|ready| !is_under(ready));
         }
         withdrawn
+    }
+
+    /// An attempt runs on without its call.
+    pub(crate) fn expect_late(&mut self, late: LateAttempt) {
+        if self.late.len() >= LATE_MAX {
+            self.late.pop_front();
+        }
+        self.late.push_back(late);
+    }
+
+    pub(crate) fn take_late(&mut self, attempt: CallRef) -> Option<LateAttempt> {
+        let index = self.late.iter().position(|late| late.attempt == attempt)?;
+        self.late.remove(index)
     }
 
     /// Keeps no room for calls to come.
@@ -495,5 +461,55 @@ impl Calls {
         };
         let complete = is_last.then(|| self.batches.remove(index).total);
         Released { answers, complete }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_tool::envelope::{Projection, ProjectionBody};
+
+    fn answer(id: &str) -> ModelToolResponse {
+        ModelToolResponse {
+            id: Some(id.into()),
+            name: "look".into(),
+            projection: Projection {
+                duration_ms: 0,
+                body: ProjectionBody::Success {
+                    data: None,
+                    content: Vec::new(),
+                    cut: None,
+                    quoted: false,
+                },
+            },
+            scheduling: None,
+        }
+    }
+
+    fn ids(released: &Released) -> Vec<&str> {
+        let ids = released.answers.iter().map(|answer| answer.id.as_deref());
+        ids.flatten().collect()
+    }
+
+    #[test]
+    fn answers_of_one_message_travel_together_in_its_order() {
+        let mut calls = Calls::new(&Limits::default(), CallNumber(4));
+        assert_eq!(calls.next_number(), CallNumber(5));
+        calls.number_after(CallNumber(9));
+        assert_eq!(calls.next_number(), CallNumber(10));
+        let batch = calls.open_batch(3);
+        let second = calls.settle(batch, CallNumber(2), Some(answer("b")), true);
+        assert!(ids(&second).is_empty() && calls.holds(batch, CallNumber(2)));
+        assert_eq!(calls.withdraw_answer("b"), [CallNumber(2)]);
+        calls.settle(batch, CallNumber(3), Some(answer("c")), true);
+        let last = calls.settle(batch, CallNumber(1), Some(answer("a")), true);
+        assert_eq!((ids(&last), last.complete), (vec!["a", "c"], Some(3)));
+    }
+
+    #[test]
+    fn an_answer_whose_message_is_forgotten_goes_out_at_once() {
+        let mut calls = Calls::new(&Limits::default(), CallNumber(0));
+        let released = calls.settle(7, CallNumber(1), Some(answer("a")), true);
+        assert_eq!((ids(&released), released.complete), (vec!["a"], None));
     }
 }

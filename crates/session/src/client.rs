@@ -1,12 +1,12 @@
 //! The vocabulary between the core and a client: what the user's program sends, and what it is told. The endpoint maps it
 //! to the messages of the voice protocol and to the chat stream.
 
-use crate::io::TokenHash;
 use crate::model::{Role, TranscriptEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+use windlass_store::QuestionNumber;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::{CallNumber, ToolId};
@@ -64,11 +64,6 @@ pub enum ClientEvent {
     PlaybackDone,
     /// End the session now.
     Stop,
-    /// The client's answer to a confirmation request, by the hash of its token.
-    Confirm {
-        token_hash: [u8; 32],
-        approved: bool,
-    },
     Connected,
     Lost,
 }
@@ -93,11 +88,11 @@ pub enum ClientUpdate {
     ToolsComplete {
         tool_count: usize,
     },
-    /// The user is to be asked. The driver adds the token, which it alone knows.
+    /// The user is to be asked. The driver adds the question's token, which it alone knows.
     ConfirmationRequest(Box<ConfirmationQuestion>),
-    /// What came of a confirmation, once for each time that the client answered it.
+    /// What came of a question: once for each answer of the client's, and once where it was answered another way or closed.
     ConfirmationResult {
-        /// `None` where no confirmation has the token.
+        /// `None` where no question has the token.
         call: Option<CallNumber>,
         response: Sensitive<Arc<ToolResponse>>,
     },
@@ -129,14 +124,14 @@ pub enum ClientUpdate {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfirmationQuestion {
     pub call: CallNumber,
-    /// Of the token with which it can be answered.
-    pub token_hash: TokenHash,
+    pub question: QuestionNumber,
     pub tool: ToolId,
     /// Those that will run, all of them.
     pub arguments: Sensitive<Arc<Arguments>>,
-    /// The tool's template over the arguments, made safe to show.
-    pub preview: Sensitive<String>,
-    /// What the user should know of an earlier wish of the same kind.
+    /// The tool's template over the arguments, made safe to show; `None` where the tool has none, so that the arguments are what
+    /// the user decides by.
+    pub preview: Option<Sensitive<String>>,
+    /// What the user should know before answering: that it was done before, or may have been.
     pub warning: Option<String>,
     pub expires_at_unix_ms: u64,
 }

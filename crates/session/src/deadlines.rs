@@ -1,30 +1,21 @@
 //! The one table of everything that happens by itself: what is due, and when. Knows nothing of what becomes of it.
 
 use crate::time::Timestamp;
+use windlass_store::QuestionNumber;
 use windlass_tool::id::{CallNumber, CallRef};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Deadline {
     /// An attempt has taken as long as it may.
     Attempt(CallRef),
-    /// A handler has taken as long to look up an effect as it may.
-    Lookup(CallNumber),
-    /// A change that another session makes has taken as long as somebody waits to hear what came of it.
-    Elsewhere(CallNumber),
-    /// The store has taken as long to look for an approval as somebody waits for it, counted from the first who waits.
-    Approvals,
+    /// The lease of the attempt that a call waits for is over.
+    Lease(CallNumber),
     /// The next attempt of a call is due.
     Retry(CallNumber),
     /// The store has taken as long as a call waits for it.
     Store(CallNumber),
-    /// The store has taken as long to hear of the user's no as anybody waits to be told that it counts.
-    Declined(CallNumber),
-    /// Outcomes that could not be stored are tried again.
-    RecordAgain,
-    /// A ledger that could not be read is asked for again.
-    LedgerAgain,
     /// The user has had as long to answer as there is.
-    Confirmation(CallNumber),
+    Question(QuestionNumber),
     /// An answer is owed, and nothing was heard.
     ProviderSilence,
     /// A result was sent, and nothing was heard.

@@ -209,9 +209,6 @@ pub struct CallRecord {
     pub(crate) slot: Slot,
     pub effect_id: Option<EffectId>,
     pub response: Sensitive<Arc<ToolResponse>>,
-    /// The user has approved the call once more, and it was not begun for a cause of which there is a record already. As often
-    /// as the user clicks.
-    pub is_in_vain_again: bool,
 }
 
 impl CallRecord {
@@ -234,7 +231,6 @@ impl CallRecord {
             slot: Slot::unreadable(delivered),
             effect_id: None,
             response: Sensitive(response),
-            is_in_vain_again: false,
         }
     }
 
@@ -308,8 +304,10 @@ pub enum DuplicateRule {
     SameEffectRunning,
     /// Same effect, and the user is being asked about it.
     SameEffectAsked,
-    /// Same effect, finished, and its answer is owed again.
+    /// Same effect, finished: what was done is told again.
     SameEffectFinished,
+    /// The user said no to it.
+    SameEffectDenied,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,12 +1,14 @@
 //! Turns: begun by user input alone, ended once. Every counter that a budget looks at belongs to a turn, never to a
 //! provider message.
 
-use crate::client::MessageKey;
 use crate::event::TurnSummary;
-use crate::io::Wish;
-use crate::policy::LoopHistory;
+use crate::limits::TurnLimits;
+use crate::policy::{DESCRIBE_TOOL, LoopHistory, budget};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
+use windlass_tool::error::CallError;
+use windlass_tool::kind::{Category, Mode};
+use windlass_tool::registry::Tool;
 
 /// How many ended turns are kept, for calls that outlive theirs (`docs/policies.md`, "Loops").
 const PAST_TURNS_MAX: usize = 5;
@@ -41,6 +43,34 @@ struct Owed {
 }
 
 impl Turn {
+    /// Passes the hard budgets, and charges them.
+    pub(crate) fn spend(
+        &mut self,
+        tool: &Tool,
+        mode: Mode,
+        limits: &TurnLimits,
+        blocks_made: u32,
+    ) -> Result<(), CallError> {
+        if tool.id.as_str() == DESCRIBE_TOOL {
+            return Ok(());
+        }
+        budget::check(&self.summary, limits, mode, tool.category)?;
+        budget::check_cap(tool, blocks_made, &self.history)?;
+        self.summary.calls += 1;
+        self.summary.retrieval_calls += u32::from(tool.category == Category::Retrieval);
+        Ok(())
+    }
+
+    /// Gives back what a call was charged that neither runs nor asks.
+    pub(crate) fn give_back(&mut self, tool: &Tool) {
+        let is_retrieval = tool.category == Category::Retrieval;
+        self.summary.calls = self.summary.calls.saturating_sub(1);
+        self.summary.retrieval_calls = self
+            .summary
+            .retrieval_calls
+            .saturating_sub(u32::from(is_retrieval));
+    }
+
     /// Whether the model has said everything that it had to say to the user, if it waits for no call.
     pub(crate) fn is_answered(&self) -> bool {
         self.generation_complete && self.owes_words.is_none()
@@ -100,23 +130,11 @@ pub(crate) struct Turns {
     /// What the next turn's history is made in.
     spare: LoopHistory,
     last_number: u64,
-    /// Counts what the user certainly said; a second wish is told from a repeat by it.
-    inputs: u64,
-    /// When that was last.
-    input_at: Timestamp,
-    /// The message that the last of it was, by the client's id of it.
-    message: Option<MessageKey>,
-    /// The user may have said what the provider does not write down, or not in time.
-    is_microphone_open: bool,
-    /// The model may say once more what it said on a connection that was lost, so that an answer is no sign of the user.
-    may_repeat: bool,
     /// The user said something while the model was answering, which begins a turn once this one is over.
     input_waits: bool,
     /// The provider heard something while the model was answering, after so many entries of the transcript. It may be the
     /// tail of the earlier question, so it counts as input only once the provider takes it for an interruption.
     input_suspected: Option<u64>,
-    /// No turn's end says anything of the user any more.
-    is_closed: bool,
     /// The turn that goes on if the model speaks without being spoken to.
     continues: Option<Continued>,
     /// The model is in the middle of a message, which may outlive its turn.
@@ -154,13 +172,11 @@ impl Turns {
         self.spare = LoopHistory::default();
     }
 
-    /// The turns of a session whose process has ended: the counters, and the turn whose question is still to be answered.
-    pub(crate) fn restored(last_number: u64, inputs: u64, open: Option<Turn>) -> Self {
+    /// The turns of a session whose process has ended: the counter, and the turn whose question is still to be answered.
+    pub(crate) fn restored(last_number: u64, open: Option<Turn>) -> Self {
         Self {
             current: open,
             last_number,
-            inputs,
-            may_repeat: true,
             ..Self::default()
         }
     }
@@ -185,35 +201,9 @@ impl Turns {
         self.last_number
     }
 
-    /// How often the user has certainly said something so far.
-    pub(crate) fn inputs(&self) -> u64 {
-        self.inputs
-    }
-
-    /// How many of them came before this moment, as far as that is known.
-    pub(crate) fn inputs_before(&self, at: Timestamp) -> u64 {
-        self.inputs - u64::from(self.inputs > 0 && self.input_at >= at)
-    }
-
-    /// What the user has said so far, as far as wishes are told apart by it.
-    pub(crate) fn wish(&self) -> Wish {
-        Wish {
-            line: None,
-            input: self.inputs,
-            message: self.message,
-        }
-    }
-
-    /// What was said last was this message of the client's.
-    pub(crate) fn said_in(&mut self, message: Option<MessageKey>) {
-        self.message = message;
-    }
-
     /// The user certainly said something. Returns the turn that this begins, if it begins one now.
     pub(crate) fn certain_input(&mut self, now: Timestamp) -> Option<u64> {
-        self.count_input(now);
         self.input_suspected = None;
-        self.may_repeat = false;
         self.continues = None;
         match &self.current {
             Some(turn) if turn.heard_model => {
@@ -257,20 +247,13 @@ impl Turns {
         self.input_suspected = None;
     }
 
-    pub(crate) fn microphone_opened(&mut self) {
-        self.is_microphone_open = true;
-    }
-
     /// The connection is gone: what the model says next on another one may repeat what it said on this one.
     pub(crate) fn expect_repeat(&mut self) {
         self.message_ended();
-        self.may_repeat = true;
     }
 
-    /// The model said or asked something. Returns the turn that this begins, if it begins one. As nothing of ours caused it
-    /// then, a user who can speak must have said what the provider has not written down, or not yet (`docs/policies.md`, "Turns").
+    /// The model said or asked something. Returns the turn that this begins, if it begins one.
     pub(crate) fn model_output(&mut self, now: Timestamp) -> Option<u64> {
-        let is_ours = self.continues.is_some();
         let unspoken = self.continues.filter(|continued| !continued.is_next);
         let begun = if self.current.is_some() {
             None
@@ -278,9 +261,6 @@ impl Turns {
             self.current = Some(turn);
             None
         } else {
-            if self.is_microphone_open && !self.may_repeat && !is_ours {
-                self.count_input(now);
-            }
             Some(self.begin(now))
         };
         self.words_alone = None;
@@ -393,12 +373,6 @@ impl Turns {
         self.past.remove(index)
     }
 
-    fn count_input(&mut self, now: Timestamp) {
-        self.inputs += 1;
-        self.input_at = now;
-        self.message = None;
-    }
-
     fn begin(&mut self, now: Timestamp) -> u64 {
         self.last_number += 1;
         self.continues = None;
@@ -411,7 +385,6 @@ impl Turns {
     /// Ends the current turn, if there is one.
     pub(crate) fn end(&mut self, now: Timestamp, interrupted: bool) -> Option<Ended> {
         let mut turn = self.current.take()?;
-        self.may_repeat &= !turn.generation_complete;
         turn.summary.interrupted |= interrupted;
         turn.summary.duration_ms =
             u64::try_from(now.since(turn.started).as_millis()).unwrap_or(u64::MAX);
@@ -435,22 +408,60 @@ impl Turns {
         Some(ended)
     }
 
-    /// The session ends. That is no interruption of the user's: what was suspected may be said of what was done since.
-    pub(crate) fn close(&mut self) {
-        self.is_closed = true;
-    }
-
     /// Begins the turn of what the user said while the last one was running. An interruption proves what was suspected.
     pub(crate) fn begin_waiting(&mut self, now: Timestamp, interrupted: bool) -> Option<Waited> {
         let suspected = std::mem::take(&mut self.input_suspected);
         let proved_from = suspected.filter(|_| interrupted);
-        if proved_from.is_some() && !self.is_closed {
-            self.count_input(now);
-        }
         let waits = std::mem::take(&mut self.input_waits) || proved_from.is_some();
         (waits && self.current.is_none()).then(|| Waited {
             turn: self.begin(now),
             proved_from,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(0);
+
+    #[test]
+    fn what_the_user_says_into_an_answer_begins_a_turn_when_that_is_over() {
+        let mut turns = Turns::default();
+        assert_eq!(turns.certain_input(NOW), Some(1));
+        assert_eq!(turns.model_output(NOW), None);
+        assert_eq!(turns.certain_input(NOW), None);
+        assert_eq!(turns.waiting(), Some(2));
+        assert!(turns.end(NOW, false).is_some_and(|ended| ended.is_news));
+        let waited = turns.begin_waiting(NOW, false);
+        assert_eq!(waited.map(|waited| waited.turn), Some(2));
+    }
+
+    #[test]
+    fn a_noise_in_an_answer_is_input_only_where_it_interrupts() {
+        for (interrupted, next) in [(false, None), (true, Some(2))] {
+            let mut turns = Turns::default();
+            turns.certain_input(NOW);
+            turns.model_output(NOW);
+            assert_eq!(turns.heard_user(NOW, 3), None);
+            turns.end(NOW, interrupted);
+            let waited = turns.begin_waiting(NOW, interrupted);
+            assert_eq!(waited.map(|waited| waited.turn), next);
+        }
+    }
+
+    #[test]
+    fn what_the_model_makes_of_a_late_answer_continues_the_turn_that_asked() {
+        let mut turns = Turns::default();
+        turns.certain_input(NOW);
+        turns.model_output(NOW);
+        turns.message_ended();
+        turns.end(NOW, false);
+        turns.expect_continuation(1);
+        assert_eq!(turns.model_output(NOW), None);
+        assert_eq!(turns.current().map(|turn| turn.number), Some(1));
+        assert!(turns.end(NOW, false).is_some_and(|ended| !ended.is_news));
+        assert_eq!(turns.model_output(NOW), Some(2));
     }
 }

@@ -1,84 +1,151 @@
-//! What must survive a restart, behind one trait with two implementations: SQLite for servers, memory for tests and
-//! throw-away runs. Knows durability and time limits as they are given to it; no session, no policy, no clock.
+//! The ledger: what was said and done in each conversation, and the one decision about what may be done next. What must survive
+//! a restart is behind one trait with two engines: SQLite for servers, memory for tests and throw-away runs. Knows no session,
+//! no policy of a turn and no clock.
 
-mod conversation;
-mod grant;
-mod ledger;
+pub mod command;
+pub mod decide;
+pub mod effect;
+pub mod id;
+pub mod leg;
 mod limits;
+pub mod log;
 mod memory;
-mod reading;
-mod snapshot;
+pub mod question;
+pub mod rows;
 mod sqlite;
 
-pub use conversation::{Appended, Conversation, Conversations, Entry, NewEntry, Opened};
-pub use grant::{
-    Decline, Declined, Grant, GrantRefusal, GrantState, Grants, Proposal, Proposed, Renewal,
+pub use effect::{Attempt, AttemptOutcome, Effect, LookupState};
+pub use id::{
+    AttemptNumber, ConversationRef, EffectKey, Epoch, LegNumber, LegRef, Nonce, OwnerId,
+    QuestionNumber, ServerKey, Token,
 };
-pub use ledger::{
-    ABANDONED_MAX, Effect, EffectState, Ledger, Outcome, OutcomeState, Recorded, Reserve,
-    ReserveRefusal, Reserved, SETTLED_MAX,
-};
+pub use leg::{Conversation, Leg, LegState, Presented};
 pub use limits::StoreLimits;
+pub use log::{EffectState, Entry, EntryEvent, EntryNumber, NewEntry, QuestionState};
 pub use memory::MemoryStore;
-pub use reading::Readings;
-pub use snapshot::{ResumeTokens, Saved, Snapshot, Snapshots};
-pub use sqlite::{DATABASE_FILE, OpenError, SqliteStore};
+pub use question::{Certainty, Earlier, Hazards, Question};
+pub use sqlite::{DATABASE_FILE, LOCK_FILE, OpenError, SqliteStore};
 
+use command::{Asked, Command, Reply};
 use std::path::PathBuf;
+use std::sync::Arc;
 use windlass_tool::handler::Blocks;
+use windlass_tool::id::{EffectId, TenantId};
 
-/// A SHA-256.
+/// A SHA-256, or a keyed hash of that length.
 pub type Hash = [u8; 32];
 
-/// Everything that is kept. A capability's trait is a part of it, so that a handle of the whole serves as a handle of the
-/// part.
-pub trait Store: Blocks {
-    /// Runs `work` in one transaction. When this returns `Ok`, all that `work` changed is durable; otherwise nothing of
-    /// it ever happened, whatever its steps have returned. Nobody else sees half of it. Several requests may share one
-    /// transaction, and then one flush of the disk: a refusal is a value, changes nothing, and spoils nothing for the
-    /// others.
-    ///
-    /// `work` is not called where the store does not answer, and is called once at most.
-    fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable>;
+/// Milliseconds since the Unix epoch; never runs backwards within a process, whatever is done to the machine's clock.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-    /// Runs `work`, which only reads, on what was committed last, without waiting for whoever writes where the store can: a
-    /// conversation is found while another process holds the right to write. In SQLite a step that changes
-    /// something fails.
-    fn view(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
-        self.transact(work)
-    }
-
-    /// Deletes what has run out by `now_unix_ms` and returns how many rows that were. It does so in small transactions,
-    /// so that others are not kept waiting.
-    fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable>;
+/// What a store is opened with.
+#[derive(Clone)]
+pub struct StoreSettings {
+    pub key: ServerKey,
+    /// This process.
+    pub owner: OwnerId,
+    pub clock: Clock,
+    pub limits: StoreLimits,
 }
 
-impl dyn Store + '_ {
-    /// Runs one request in a transaction of its own and returns its answer when that is durable.
-    pub fn ask<T>(
-        &self,
-        mut request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
-    ) -> Result<T, StoreUnavailable> {
-        let mut answer = None;
-        self.transact(&mut |transaction| answer = Some(request(transaction)))?;
-        answer.expect("a transaction that was committed ran its work")
-    }
-
-    /// Runs one request that only reads through [`Store::view`] and returns its answer.
-    pub fn read<T>(
-        &self,
-        mut request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
-    ) -> Result<T, StoreUnavailable> {
-        let mut answer = None;
-        self.view(&mut |transaction| answer = Some(request(transaction)))?;
-        answer.expect("a view that succeeded ran its work")
-    }
+/// Commands of one conversation, which are carried out in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    pub conversation: ConversationRef,
+    pub commands: Vec<Command>,
 }
 
-/// All tables, within one transaction. A step that returns an error dooms the transaction.
-pub trait Transaction: Ledger + Grants + Conversations + Snapshots + Readings {}
+/// Everything that is kept.
+pub trait Store: Blocks + Send + Sync {
+    /// Carries out batches in one transaction, and answers each command. When this returns `Ok`, all that they changed is
+    /// durable; otherwise nothing of it ever happened. A refusal is a reply and spoils nothing for the others.
+    fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable>;
 
-impl<T: Ledger + Grants + Conversations + Snapshots + Readings> Transaction for T {}
+    /// The conversation as it was committed last, whoever's it is; `None` where there is none, or it has been idle for too long.
+    fn conversation(
+        &self,
+        tenant: &TenantId,
+        conversation_id: &windlass_tool::id::ConversationId,
+    ) -> Result<Option<Conversation>, StoreUnavailable>;
+
+    /// The newest `entries_max` entries behind one, oldest first.
+    fn entries(
+        &self,
+        conversation: &ConversationRef,
+        after: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable>;
+
+    /// The entry that a client knows by this key.
+    fn entry_of_key(
+        &self,
+        conversation: &ConversationRef,
+        key: &str,
+    ) -> Result<Option<Entry>, StoreUnavailable>;
+
+    /// The question that a token is for, whatever became of it; `None` where the token is forged or another's.
+    fn question(
+        &self,
+        conversation: &ConversationRef,
+        token: &Token,
+    ) -> Result<Option<Question>, StoreUnavailable>;
+
+    /// Questions of the conversation by number, answered ones too, those that wait for their answer with their tokens.
+    fn open_questions(
+        &self,
+        conversation: &ConversationRef,
+    ) -> Result<Vec<Asked>, StoreUnavailable>;
+
+    fn question_of_number(
+        &self,
+        conversation: &ConversationRef,
+        number: QuestionNumber,
+    ) -> Result<Option<Question>, StoreUnavailable>;
+
+    /// An effect, and whose it is.
+    fn effect(
+        &self,
+        tenant: &TenantId,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable>;
+
+    /// Effects of a conversation whose end is known and no model has heard.
+    fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable>;
+
+    /// The leg that a resume token leads to, and its conversation.
+    fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable>;
+
+    /// What the sweep has to do now.
+    fn due(&self) -> Result<Due, StoreUnavailable>;
+
+    /// Effects that have ended, or are unknown, and of which the audit has no line; oldest first, at most `effects_max`.
+    fn unaudited(
+        &self,
+        effects_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
+
+    /// Deletes some of what has run out and returns how many rows that were; 0 where nothing is left to delete. Never running
+    /// effects, nor conversations with live legs.
+    fn prune(&self) -> Result<usize, StoreUnavailable>;
+
+    /// The store's time.
+    fn now_unix_ms(&self) -> u64;
+
+    /// Whose store it is.
+    fn owner(&self) -> &OwnerId;
+}
+
+/// What nobody asked for and has to be done all the same.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Due {
+    /// Conversations with attempts whose lease is over or whose process is dead.
+    pub lapsed: Vec<ConversationRef>,
+    /// Unknown effects whose handlers are to be asked.
+    pub lookups: Vec<(ConversationRef, Effect)>,
+}
+
+/// How many of each one [`Store::due`] names at most.
+pub const DUE_MAX: usize = 256;
 
 /// The store could not do what it was asked to. The texts are for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,11 +168,11 @@ pub enum StoreUnavailable {
     Failed { cause: String },
 }
 
-/// How much time passes between two prunings that a store does by itself.
-const PRUNE_INTERVAL_MS: u64 = 60 * 60 * 1000;
-
-/// How many rows of a table one transaction of a pruning deletes.
+/// How many rows of a table one pruning deletes.
 const PRUNED_ROWS_MAX: usize = 1_000;
+
+/// How long it is known that a nonce was given up.
+const ABANDONED_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// The latest time that is kept, in milliseconds since the Unix epoch; later ones are taken for it. SQLite's integers are
 /// signed.

@@ -36,6 +36,11 @@ pub trait Handler: Send + Sync {
         Lookup::Found(Finding::Unknown)
     }
 
+    /// Whether [`Self::lookup`] can find out anything.
+    fn has_lookup(&self) -> bool {
+        false
+    }
+
     /// Whether an attempt may take long without yielding, and so must not run on a thread that moves audio.
     fn placement(&self) -> Placement {
         Placement::Inline

@@ -48,6 +48,10 @@ text_id!(
     ConversationId
 );
 text_id!(
+    /// One customer of a server that serves several. Everything that is kept belongs to one.
+    TenantId
+);
+text_id!(
     /// One connected client program.
     ClientId
 );
@@ -55,6 +59,13 @@ text_id!(
     /// One intended change in the outside world; minted by the driver before anything runs.
     EffectId
 );
+
+impl Default for TenantId {
+    /// The only customer of a server that serves one.
+    fn default() -> Self {
+        Self::new("default")
+    }
+}
 
 /// Hexadecimal digits of the time that an effect's id begins with.
 const TIME_DIGITS: usize = 12;

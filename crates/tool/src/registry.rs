@@ -3,8 +3,10 @@
 
 pub use crate::manifest::TIMEOUT_MS_MAX;
 
+use crate::arguments::Arguments;
 use crate::handler::Handler;
 use crate::id::ToolId;
+use crate::json;
 use crate::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
@@ -23,6 +25,9 @@ pub const EXEMPT_FROM_EXTERNAL_CONTENT_RULE: [&str; 4] = [
     "ignore_user",
     "start_voice_session",
 ];
+
+/// The tools that move a conversation between its sessions. They return intents only and make no effect.
+pub const STEERING_TOOLS: [&str; 2] = ["end_voice_session", "start_voice_session"];
 
 /// The program's own tool, which has no directory: it returns the guides for which a prompt has no room.
 pub const DESCRIBE_TOOL: &str = "describe_tool";
@@ -48,6 +53,10 @@ pub struct Tool {
     /// A template over the arguments.
     pub confirmation_preview: Option<String>,
     pub rate_limit: Option<RateLimit>,
+    /// The arguments that say which effect a call means. Empty where all of them do.
+    pub effect_key: Arc<[Arc<str>]>,
+    /// Whether a second request is a second effect, as with "louder" or "the next page".
+    pub repeatable: bool,
     /// JSON pointers of arguments that never reach logs, audit or traces.
     pub sensitive: Vec<String>,
     /// A template over the arguments: a phrase for people while the call runs.
@@ -75,6 +84,28 @@ impl Tool {
 
     pub fn writes(&self) -> bool {
         self.side_effects == SideEffects::Writes
+    }
+
+    /// The arguments that say which effect a call means, as canonical JSON: those that [`Tool::effect_key`] names, or where it
+    /// is empty all but those that are equal to their default. Whether the defaults were filled in before changes nothing.
+    pub fn effect_arguments(&self, arguments: &Arguments) -> String {
+        let mut complete = arguments.clone();
+        self.parameters.apply_defaults(&mut complete);
+        let mut meant = complete.to_map();
+        if self.effect_key.is_empty() {
+            let mut defaults = Arguments::none();
+            self.parameters.apply_defaults(&mut defaults);
+            let defaults = defaults.to_map();
+            let is_default = |name: &str, value: &Value| {
+                let default = defaults.get(name);
+                default.is_some_and(|default| json::canonical(default) == json::canonical(value))
+            };
+            meant.retain(|name, value| !is_default(name, value));
+        } else {
+            meant.retain(|name, _| self.effect_key.iter().any(|key| **key == **name));
+        }
+        let bytes = json::canonical(&Value::Object(meant));
+        String::from_utf8(bytes).expect("canonical JSON is made of texts, which are UTF-8")
     }
 
     /// Whether the tool may write without a grant while text that others wrote is in the model's context. Those that may

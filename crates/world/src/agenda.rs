@@ -1,56 +1,62 @@
 //! What is due when, in virtual time; what is due at the same moment comes in the order in which it was entered.
 
+use crate::storefront::Answer;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use windlass_session::io::Input;
 use windlass_session::model::LostReason;
-use windlass_tool::handler::{HandlerMessage, HandlerResult};
+use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult};
 use windlass_tool::id::{CallRef, EffectId};
 
 /// Something that happens by itself.
 #[derive(Debug)]
 pub(crate) enum Due {
-    /// An answer of the driver's to one session.
-    Feed {
-        lane: usize,
-        session: u32,
-        input: Input,
+    /// Out there, whatever has become of the process that asked for it.
+    Land { request: usize },
+    /// A stopped process goes on.
+    Wake { process: usize },
+    /// In a process, if it lives.
+    Within {
+        process: usize,
+        life: u32,
+        what: Within,
     },
+}
+
+#[derive(Debug)]
+pub(crate) enum Within {
+    Commit,
+    Answer(Answer),
+    Sweep,
+    /// An unknown effect that the sweep has looked up.
+    Swept {
+        lookup: usize,
+        finding: Finding,
+    },
+    /// For one session.
+    Of {
+        live: usize,
+        what: Of,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) enum Of {
+    Hear(Input),
     /// The provider takes a new connection, or refuses it.
     Connect {
-        lane: usize,
-        session: u32,
         generation: u64,
-        /// Whether the session was taken up.
         outcome: Result<bool, LostReason>,
     },
     /// The provider closes a connection whose end it has announced.
     Close {
-        lane: usize,
-        session: u32,
         generation: u64,
-        /// It does not wait as long as it said.
-        is_early: bool,
     },
-    /// A running attempt goes on.
-    Act {
-        lane: usize,
-        session: u32,
-        call: CallRef,
-        act: Act,
-    },
-}
-
-/// What an attempt does next.
-#[derive(Debug)]
-pub(crate) enum Act {
-    /// It asks the outside service for its effect, which does it or fails.
-    Request {
-        effect_id: EffectId,
-        commits: bool,
-    },
-    Say(HandlerMessage),
-    Return(HandlerResult),
+    Say(CallRef, HandlerMessage),
+    /// A handler asks the outside for its change.
+    Send(CallRef),
+    Return(CallRef, HandlerResult),
+    LookedUp(EffectId, Finding),
 }
 
 #[derive(Default)]

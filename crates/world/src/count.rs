@@ -1,7 +1,9 @@
 //! What has occurred in the worlds of a run. A fault or a state that never occurs is one that nothing was proved about.
 
+use crate::storefront::StoreMood;
 use std::collections::BTreeMap;
 use std::fmt;
+use windlass_store::command::{Command, Refusal, Reply};
 
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident,)* }) => {
@@ -20,129 +22,134 @@ macro_rules! counted {
 counted!(
     /// Everything that goes wrong.
     Fault {
-        SocketLostBeforeResult,
-        SocketLostAfterResult,
+        ProcessCrashed,
+        /// In the middle of what a session wanted done.
+        ProcessCrashedAtOutput,
+        CrashedWithRequestInFlight,
+        CrashedWhileAsking,
+        ProcessStopped,
+        /// A process that was stopped goes on beside another one.
+        ProcessWoke,
+        ClockAhead,
+        ClockBack,
+        ClocksApart,
+        LegTakenOver,
+        ClientBeganAnew,
+        SocketLost,
         SocketLostMidFrame,
-        /// The provider closes a connection whose end it has announced, while the session is still on it.
-        GoAwayIgnored,
-        /// The provider announces the end of connections as they begin, and goes on with them.
-        ConnectionSentAway,
-        /// The provider takes a connection, and cuts it before it is set up.
-        ConnectionDropped,
-        ResumeRefused,
-        RotatedUnderCalls,
+        GoAway,
+        ConnectionRefused,
+        ConnectionResumed,
+        ConnectionAnew,
         ReplayedSameId,
         ReplayedNewId,
         ReplayedChangedArguments,
-        CancelledBefore,
-        CancelledDuring,
-        CancelledAfter,
-        CancelledTwice,
+        Paraphrased,
+        ParaphrasedAfterReconnect,
+        AskedAgainAfterReconnect,
+        AskedOnAnotherLeg,
+        AskedAgainAfterBargeIn,
+        WantedASecondTime,
+        Cancelled,
         CancelledUnknown,
-        AnsweredOutOfOrder,
-        /// The provider ends its turn with the message that asked, behind what was answered at once.
         TurnEndBehindCalls,
         ModelLoops,
-        ModelIgnoresRefusals,
         ModelInventsTools,
         ModelInventsConfirmFlags,
         CallWithoutId,
         CallUnreadable,
         MalformedFrame,
         MessageOfManyCalls,
-        ConfirmedTwice,
-        ConfirmedLate,
-        ConfirmedForeign,
-        ConfirmedForged,
-        ConfirmedAndDeclined,
+        AnsweredTwice,
+        AnsweredBothWays,
+        AnsweredLate,
+        AnsweredByStranger,
+        StrangerCame,
+        AnsweredForged,
+        AnsweredOnAnotherLeg,
         ClientFloods,
         ClientSilent,
+        ClientLost,
         ClientCameBack,
-        LeftBehind,
-        KilledAndResumed,
-        /// A session by text, dead, over or left, whose conversation goes on in another.
-        WentOnByText,
-        SaveLost,
-        HandlerPanicked,
+        BargeIn,
+        HandlerBroke,
         HandlerHung,
         HandlerLate,
-        HandlerTwice,
-        HandlerHuge,
         HandlerTalksLate,
-        CommittedThenFailed,
-        CrashReserved,
-        CrashStarted,
-        CrashCommitted,
-        CrashRecorded,
-        CrashAsking,
+        RequestLandsLate,
+        RequestLandsAfterLease,
+        RequestLandsAfterCrash,
+        RequestLost,
+        RequestSentAfterLease,
+        AnswerLost,
+        LookupOlderThanRequest,
+        LookupHung,
         StoreDown,
         StoreSlow,
-        StoreSilent,
         StoreFull,
-        ClockAhead,
-        ClockBack,
         RegistryReloaded,
         LimitSpent,
+        ShutDown,
     }
 );
 
 counted!(
-    /// Every end and every turning that a call, an effect, a question or a session can take.
+    /// Every reply of the ledger, and every end that a call, an effect, a question or a session can take.
     State {
+        Ran,
+        RanApproved,
+        RanWithoutEffect,
+        RanAgain,
+        Retried,
+        Asked,
+        AskedRepeated,
+        AskedNaming,
+        AskedAnewAtAnswer,
+        Attached,
+        Replayed,
+        LookedUp,
+        UnknownReply,
+        DeniedReply,
+        ExpiredReply,
+        ChangedReply,
+        AnsweredReply,
+        ConflictReply,
+        GoneReply,
+        ForeignReply,
+        Resumed,
+        NotResumed,
+        RefusedNotAllowed,
+        RefusedNobodyToAsk,
+        RefusedAbandoned,
+        AbandonedRun,
+        Settled,
+        FoundHappened,
+        FoundNotHappened,
+        FoundUnknown,
+        RecordedSucceeded,
+        RecordedFailed,
+        RecordedUnknown,
+        RecordedOlderAttempt,
         Finished,
         FinishedFailed,
         FinishedUnknown,
-        RejectedValidation,
-        RejectedNotFound,
-        RejectedMode,
-        RejectedBudget,
-        RejectedLoop,
-        RejectedConflict,
-        RejectedRateLimit,
-        RejectedStore,
-        AwaitsConsent,
-        AsksOnceMore,
-        Cancelled,
-        SameDelivery,
-        SameEffectRunning,
-        SameEffectAsked,
-        SameEffectFinished,
-        Approved,
-        Declined,
-        Expired,
-        Withdrawn,
-        TokenRefused,
-        ConfirmationAnswered,
-        Retried,
+        Rejected,
+        CallCancelled,
+        Deduplicated,
         ReturnedLate,
-        OutcomeUnrecorded,
-        OutcomesRecorded,
-        EffectSettledDone,
-        EffectSettledNotDone,
-        LookedUpHappened,
-        LookedUpNotHappened,
-        LookedUpUnknown,
-        LookupUnderWay,
-        LookupSettled,
-        ChangedElsewhere,
-        AnsweredAfterTakenBack,
-        AwaitedElsewhere,
-        HeardFromElsewhere,
-        ApprovalFound,
+        ConfirmationResult,
+        ConfirmationUnknownToken,
+        NoticeSent,
+        LateResultSent,
         QuestionTakenUp,
-        TurnTakenUp,
-        BeganAfterReading,
-        ReadElsewhere,
-        LedgerReserved,
-        LedgerSucceeded,
-        LedgerFailed,
-        LedgerUnknown,
+        UnheardTaken,
         IntentApplied,
         IntentRejected,
-        NoticeSent,
-        LateResultTold,
-        LateResultSuperseded,
-        LateResultSilent,
+        LedgerDone,
+        LedgerNotDone,
+        LedgerUnknown,
+        SecondCommitApproved,
+        Absorbed,
         EndedStopped,
         EndedByIntent,
         EndedByLoss,
@@ -150,11 +157,112 @@ counted!(
     }
 );
 
+/// The commands of which an acknowledgement can get lost, or come too late.
+pub const KINDS: [&str; 18] = [
+    "open", "attach", "resume", "save", "leave", "append", "taint", "request", "answer", "abandon",
+    "withdraw", "record", "retry", "found", "settle", "look_up", "heard", "audited",
+];
+
+pub(crate) fn kind_of(command: &Command) -> &'static str {
+    match command {
+        Command::Open => "open",
+        Command::Attach(_) => "attach",
+        Command::Resume(_) => "resume",
+        Command::Save { .. } => "save",
+        Command::Leave(_) => "leave",
+        Command::Append { .. } => "append",
+        Command::Taint => "taint",
+        Command::Request(_) => "request",
+        Command::Answer(_) => "answer",
+        Command::Abandon { .. } => "abandon",
+        Command::Withdraw { .. } => "withdraw",
+        Command::Record(_) => "record",
+        Command::Retry { .. } => "retry",
+        Command::Found(_) => "found",
+        Command::Settle => "settle",
+        Command::LookUp { .. } => "look_up",
+        Command::Heard { .. } => "heard",
+        Command::Audited(_) => "audited",
+    }
+}
+
+/// What a reply says, where it is worth counting.
+pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
+    use windlass_store::AttemptOutcome as Ended;
+    use windlass_store::command::FoundState;
+    let state = match (command, reply) {
+        (Command::Retry { .. }, Reply::Run(_)) => State::Retried,
+        (_, Reply::Run(run)) => {
+            let mut states = vec![match (&run.effect_id, &run.question) {
+                (None, _) => State::RanWithoutEffect,
+                (Some(_), Some(_)) => State::RanApproved,
+                (Some(_), None) => State::Ran,
+            }];
+            if run.attempt.0 > 1 {
+                states.push(State::RanAgain);
+            }
+            return states;
+        }
+        (Command::Answer(_), Reply::Ask(_)) => State::AskedAnewAtAnswer,
+        (_, Reply::Ask(asked)) if asked.is_repeated => State::AskedRepeated,
+        (_, Reply::Ask(asked)) if !asked.question.hazards.earlier.is_empty() => State::AskedNaming,
+        (_, Reply::Ask(_)) => State::Asked,
+        (_, Reply::Attach(_)) => State::Attached,
+        (_, Reply::Replay(_)) => State::Replayed,
+        (_, Reply::LookUp { .. }) => State::LookedUp,
+        (_, Reply::Unknown(_)) => State::UnknownReply,
+        (_, Reply::Denied(_)) => State::DeniedReply,
+        (_, Reply::Expired) => State::ExpiredReply,
+        (_, Reply::Changed(_)) => State::ChangedReply,
+        (_, Reply::Answered) => State::AnsweredReply,
+        (_, Reply::Conflict) => State::ConflictReply,
+        (_, Reply::Gone) => State::GoneReply,
+        (_, Reply::Foreign) => State::ForeignReply,
+        (_, Reply::Resumed(_)) => State::Resumed,
+        (_, Reply::NotResumed) => State::NotResumed,
+        (_, Reply::Refused(refusal)) => match refusal {
+            Refusal::NotAllowed => State::RefusedNotAllowed,
+            Refusal::NobodyToAsk => State::RefusedNobodyToAsk,
+            Refusal::Abandoned => State::RefusedAbandoned,
+            _ => return Vec::new(),
+        },
+        (_, Reply::Settled(settled)) if !settled.is_empty() => State::Settled,
+        (Command::Found(found), Reply::Recorded(_)) => match found.finding {
+            FoundState::Happened => State::FoundHappened,
+            FoundState::NotHappened => State::FoundNotHappened,
+            FoundState::Unknown => State::FoundUnknown,
+        },
+        (Command::Abandon { .. }, Reply::Recorded(_)) => State::AbandonedRun,
+        (Command::Record(record), Reply::Recorded(effect)) => {
+            let mut states = vec![match record.outcome {
+                Ended::Succeeded => State::RecordedSucceeded,
+                Ended::Failed => State::RecordedFailed,
+                Ended::Unknown => State::RecordedUnknown,
+            }];
+            if record.attempt != effect.newest_attempt().number {
+                states.push(State::RecordedOlderAttempt);
+            }
+            return states;
+        }
+        _ => return Vec::new(),
+    };
+    vec![state]
+}
+
+/// What a store has seen since it was asked last.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) commands: Vec<(&'static str, StoreMood)>,
+    pub(crate) states: Vec<State>,
+}
+
 /// How often each thing has occurred.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     faults: BTreeMap<Fault, u64>,
     states: BTreeMap<State, u64>,
+    unacknowledged: BTreeMap<&'static str, u64>,
+    acknowledged_late: BTreeMap<&'static str, u64>,
     pub steps: u64,
 }
 
@@ -167,13 +275,29 @@ impl Counts {
         *self.states.entry(state).or_default() += 1;
     }
 
+    pub(crate) fn states(&mut self, state: State, times: usize) {
+        (0..times).for_each(|_| self.state(state));
+    }
+
+    pub(crate) fn seen(&mut self, seen: Seen) {
+        for state in seen.states {
+            self.state(state);
+        }
+        for (kind, mood) in seen.commands {
+            let counts = match mood {
+                StoreMood::Forgetful => &mut self.unacknowledged,
+                StoreMood::Late => &mut self.acknowledged_late,
+                StoreMood::Up | StoreMood::Slow | StoreMood::Down | StoreMood::Full => continue,
+            };
+            *counts.entry(kind).or_default() += 1;
+        }
+    }
+
     pub fn add(&mut self, other: &Self) {
-        for (fault, count) in &other.faults {
-            *self.faults.entry(*fault).or_default() += count;
-        }
-        for (state, count) in &other.states {
-            *self.states.entry(*state).or_default() += count;
-        }
+        add(&mut self.faults, &other.faults);
+        add(&mut self.states, &other.states);
+        add(&mut self.unacknowledged, &other.unacknowledged);
+        add(&mut self.acknowledged_late, &other.acknowledged_late);
         self.steps += other.steps;
     }
 
@@ -181,13 +305,28 @@ impl Counts {
     pub fn missing(&self) -> Vec<String> {
         let faults = Fault::ALL
             .iter()
-            .filter(|fault| !self.faults.contains_key(fault))
-            .map(|fault| format!("fault {fault:?}"));
+            .filter(|fault| !self.faults.contains_key(fault));
         let states = State::ALL
             .iter()
-            .filter(|state| !self.states.contains_key(state))
-            .map(|state| format!("state {state:?}"));
-        faults.chain(states).collect()
+            .filter(|state| !self.states.contains_key(state));
+        let lost = KINDS
+            .iter()
+            .filter(|kind| !self.unacknowledged.contains_key(*kind));
+        let late = KINDS
+            .iter()
+            .filter(|kind| !self.acknowledged_late.contains_key(*kind));
+        faults
+            .map(|fault| format!("fault {fault:?}"))
+            .chain(states.map(|state| format!("state {state:?}")))
+            .chain(lost.map(|kind| format!("a lost acknowledgement of {kind}")))
+            .chain(late.map(|kind| format!("a late acknowledgement of {kind}")))
+            .collect()
+    }
+}
+
+fn add<K: Copy + Ord>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+    for (key, count) in from {
+        *to.entry(*key).or_default() += count;
     }
 }
 
@@ -199,6 +338,12 @@ impl fmt::Display for Counts {
         }
         for (state, count) in &self.states {
             writeln!(formatter, "{count:>10} {state:?}")?;
+        }
+        for (kind, count) in &self.unacknowledged {
+            writeln!(formatter, "{count:>10} lost acknowledgements of {kind}")?;
+        }
+        for (kind, count) in &self.acknowledged_late {
+            writeln!(formatter, "{count:>10} late acknowledgements of {kind}")?;
         }
         Ok(())
     }

@@ -1,160 +1,247 @@
-//! The handlers of this world: each attempt works, fails, panics, hangs, comes late or answers twice. None lies: what a
-//! handler reports as certain is so.
+//! The handlers of this world: each attempt works, is refused, breaks, hangs or comes late, and what it sent takes effect outside
+//! whenever it likes. None lies: what a handler reports as certain is so.
 
-use crate::agenda::{Act, Due};
+use crate::agenda::{Due, Of};
 use crate::count::{Fault, State};
-use crate::lane::{Running, Stage};
-use crate::outside::Standing;
+use crate::executor::{Attempt, Work};
+use crate::outside::RequestFate;
+use crate::slot::Live;
 use crate::tools;
 use crate::world::World;
 use serde_json::json;
-use windlass_session::io::{AdmittedCall, EffectLookup, Input};
-use windlass_session::under_way::Claim;
+use windlass_driver::{Ledger, Report};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Cause, Failure, Finding, HandlerMessage, HandlerResult, Report, Success,
+    Cause, Failure, Finding, HandlerMessage, HandlerResult, Report as FailureReport, Success,
 };
 use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::intent::{EndAfter, Intent};
-use windlass_tool::kind::Reach;
 
 /// How an attempt goes, chosen when it begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conduct {
     Works,
-    FailsForSure,
-    FailsTransiently,
+    /// The outside takes it, and the handler is not told.
+    AnswerLost,
+    /// It is still under way when the handler gives up.
+    LandsLate,
+    /// It never arrives, and nobody knows.
+    RequestLost,
+    /// The outside says no.
+    Refused,
+    /// Nothing is sent.
     Breaks,
-    BreaksAfterwards,
     Hangs,
+    /// It works, long after everybody has given up.
     ComesLate,
-    AnswersTwice,
 }
 
-/// Bytes of a result that is far too long.
-const HUGE_BYTES: usize = 50 * 1024 * 1024;
-
 impl World {
-    pub(crate) fn start(&mut self, index: usize, call: &AdmittedCall) {
-        let now_us = self.now_us;
-        let number = self.lanes[index].number;
-        let writes = call.tool().writes();
-        let effect_id = call.effect_id();
-        let claim = effect_id.and_then(|effect_id| self.lanes[index].claims.get(effect_id));
-        let run = Running {
-            effect_id: effect_id.cloned(),
-            writes,
-            reads: call.tool().reach == Reach::External,
-            claim: claim.cloned(),
-            has_returned: false,
-            will_request: false,
-            started_us: now_us,
-        };
-        let lane = &mut self.lanes[index];
-        lane.running.insert((number, call.call()), run);
-        if let Some(effect_id) = call.effect_id() {
-            lane.watch.stages.insert(effect_id.clone(), Stage::Started);
+    /// Takes what a driver wants done.
+    pub(crate) fn take_work(&mut self, id: usize, live: &mut Live) {
+        for work in std::mem::take(&mut live.driver.executor.work) {
+            match work {
+                Work::Start(attempt) => {
+                    self.judge_start(id, live, &attempt);
+                    self.start(id, live, *attempt);
+                }
+                Work::LookUp(lookup) => {
+                    let (after_us, finding) = self.look_up(&lookup.effect_id);
+                    let what = Of::LookedUp(lookup.effect_id, finding);
+                    self.within_live(id, live.process, after_us, what);
+                }
+                Work::Abort { call, drop } => {
+                    if drop {
+                        live.running.remove(&call);
+                    }
+                }
+            }
         }
-        let conduct = self.conduct();
-        let request_us = self.random.below(2_000) * 1_000;
-        let return_us = request_us + self.random.below(1_500) * 1_000;
-        if let Some(effect_id) = call.effect_id().filter(|_| writes).cloned() {
-            self.request(index, call.call(), conduct, request_us, effect_id);
-        }
-        self.plan_return(index, call.call(), conduct, return_us);
+        self.plan_commit(live.process);
     }
 
-    fn conduct(&mut self) -> Conduct {
-        if self.is_calm {
-            return Conduct::Works;
+    fn start(&mut self, id: usize, live: &mut Live, attempt: Attempt) {
+        let call = attempt.call;
+        let changes = attempt.run.is_some();
+        live.running.insert(call, attempt);
+        let conduct = self.conduct(changes);
+        let send_us = self.random.below(1_500) * 1_000;
+        let sends = changes && conduct != Conduct::Breaks;
+        if sends {
+            self.within_live(id, live.process, send_us, Of::Send(call));
         }
-        match self.random.below(20) {
-            0..=9 => Conduct::Works,
-            10 | 11 => Conduct::FailsForSure,
-            12 | 13 => Conduct::FailsTransiently,
-            14 => Conduct::Breaks,
-            15 => Conduct::BreaksAfterwards,
-            16 => Conduct::Hangs,
-            17 | 18 => Conduct::ComesLate,
-            _ => Conduct::AnswersTwice,
-        }
-    }
-
-    /// When, if at all, the attempt asks the outside service, and whether that does it.
-    fn request(
-        &mut self,
-        index: usize,
-        call: CallRef,
-        conduct: Conduct,
-        after_us: u64,
-        effect_id: EffectId,
-    ) {
-        let commits = match conduct {
-            Conduct::Works | Conduct::AnswersTwice | Conduct::ComesLate => true,
-            Conduct::FailsForSure => false,
-            Conduct::FailsTransiently | Conduct::Hangs => self.random.one_in(2),
-            Conduct::Breaks => return,
-            Conduct::BreaksAfterwards => {
-                self.fault(Fault::CommittedThenFailed);
-                true
-            }
-        };
-        if conduct == Conduct::Hangs && self.random.one_in(2) {
-            return;
-        }
-        let number = self.lanes[index].number;
-        if let Some(run) = self.lanes[index].running.get_mut(&(number, call)) {
-            run.will_request = true;
-        }
-        self.plan(index, call, after_us, Act::Request { effect_id, commits });
-    }
-
-    fn plan(&mut self, index: usize, call: CallRef, after_us: u64, act: Act) {
-        let session = self.lanes[index].number;
-        let due = Due::Act {
-            lane: index,
-            session,
-            call,
-            act,
-        };
-        self.agenda.enter(self.now_us + after_us, due);
-    }
-
-    fn plan_return(&mut self, index: usize, call: CallRef, conduct: Conduct, after_us: u64) {
-        let result = match conduct {
-            Conduct::Works | Conduct::ComesLate | Conduct::AnswersTwice => {
-                self.success(index, call)
-            }
-            Conduct::FailsForSure => self.certain_failure(),
-            Conduct::FailsTransiently => {
-                Err(Failure::new(FailureKind::Transient, "the network failed"))
-            }
-            Conduct::Breaks | Conduct::BreaksAfterwards => {
-                self.fault(Fault::HandlerPanicked);
-                broken()
-            }
-            Conduct::Hangs => return self.fault(Fault::HandlerHung),
-        };
-        let after_us = match conduct {
+        let return_us = send_us + self.random.below(1_500) * 1_000;
+        let (after_us, result) = match conduct {
+            Conduct::Works => (return_us, None),
             Conduct::ComesLate => {
                 self.fault(Fault::HandlerLate);
-                5_100_000 + self.random.below(20_000_000)
+                (5_100_000 + self.random.below(30_000_000), None)
             }
-            _ => after_us,
+            Conduct::AnswerLost => {
+                self.fault(Fault::AnswerLost);
+                (return_us, Some(self.doubt()))
+            }
+            Conduct::LandsLate | Conduct::RequestLost => (return_us, Some(self.doubt())),
+            Conduct::Refused => (return_us, Some(self.certain_failure())),
+            Conduct::Breaks => {
+                self.fault(Fault::HandlerBroke);
+                (return_us, Some(self.doubt()))
+            }
+            Conduct::Hangs => {
+                self.fault(Fault::HandlerHung);
+                return self.plan_fate(live, call, conduct);
+            }
         };
-        if conduct == Conduct::AnswersTwice {
-            self.fault(Fault::HandlerTwice);
-            self.plan(index, call, after_us, Act::Return(result.clone()));
-        }
-        if self.random.one_in(8) {
-            let message = self.message();
+        self.plan_fate(live, call, conduct);
+        if self.random.one_in(12) {
             let when_us = self.random.below(4_000_000);
             if when_us > after_us {
                 self.fault(Fault::HandlerTalksLate);
             }
-            self.plan(index, call, when_us, Act::Say(message));
+            let message = self.message();
+            self.within_live(id, live.process, when_us, Of::Say(call, message));
         }
-        self.plan(index, call, after_us, Act::Return(result));
+        let result = match result {
+            Some(result) => result,
+            None => self.success(),
+        };
+        self.within_live(id, live.process, after_us, Of::Return(call, result));
+    }
+
+    fn conduct(&mut self, changes: bool) -> Conduct {
+        if self.is_calm {
+            return Conduct::Works;
+        }
+        match self.random.below(20) {
+            0..=8 => Conduct::Works,
+            9 | 10 => Conduct::Refused,
+            11 if !changes => Conduct::Breaks,
+            11 | 12 => Conduct::AnswerLost,
+            13 | 14 => Conduct::LandsLate,
+            15 => Conduct::RequestLost,
+            16 => Conduct::Breaks,
+            17 => Conduct::Hangs,
+            _ => Conduct::ComesLate,
+        }
+    }
+
+    /// What will become of the request, once it has left.
+    fn plan_fate(&mut self, live: &mut Live, call: CallRef, conduct: Conduct) {
+        let land_us = match conduct {
+            Conduct::Works | Conduct::ComesLate | Conduct::AnswerLost => Some(0),
+            Conduct::LandsLate => {
+                self.fault(Fault::RequestLandsLate);
+                Some(self.random.below(160_000) * 1_000)
+            }
+            Conduct::Hangs if self.random.one_in(2) => Some(self.random.below(20_000) * 1_000),
+            Conduct::RequestLost | Conduct::Refused | Conduct::Breaks | Conduct::Hangs => None,
+        };
+        live.fates.insert(call, land_us);
+    }
+
+    /// The attempt asks the outside for its change: after its lease, only where it stood still in between.
+    pub(crate) fn send(&mut self, id: usize, call: CallRef) {
+        let Some(live) = self.lives[id].as_deref() else {
+            return;
+        };
+        let (slot, process) = (live.slot, (live.process, live.process_life));
+        let fate = live.fates.get(&call).copied().flatten();
+        let Some(attempt) = live.running.get(&call).cloned() else {
+            return;
+        };
+        let Some(run) = &attempt.run else {
+            return;
+        };
+        let now_unix_ms = self.processes[process.0].ledger.store().now_unix_ms();
+        if now_unix_ms >= run.lease_end_unix_ms {
+            if !self.random.one_in(3) {
+                return;
+            }
+            self.fault(Fault::RequestSentAfterLease);
+        }
+        let conversation = self.slots[slot].conversation;
+        self.trace(|| format!("life {id} SENDS {call:?} {attempt:?}"));
+        let now_us = self.now_us;
+        let sent = self.outside.send(conversation, process, &attempt, now_us);
+        let Some(request) = sent else {
+            return;
+        };
+        match fate {
+            None => {
+                self.fault(Fault::RequestLost);
+                self.outside.requests[request].fate = RequestFate::Lost;
+            }
+            Some(0) => self.land(request),
+            Some(after_us) => self
+                .agenda
+                .enter(self.now_us + after_us, Due::Land { request }),
+        }
+    }
+
+    /// A request takes effect, whatever has become of who sent it.
+    pub(crate) fn land(&mut self, request: usize) {
+        if !self.outside.land(request, self.now_us) {
+            let is_absorbed = self.outside.requests[request].fate == RequestFate::Absorbed;
+            if is_absorbed {
+                self.report.counts.state(State::Absorbed);
+            }
+            return;
+        }
+        let landed = self.outside.requests[request].clone();
+        self.trace(|| format!("LANDS {landed:?}"));
+        let (place, life) = landed.process;
+        let process = &self.processes[place];
+        if process.life != life || !process.is_up {
+            self.fault(Fault::RequestLandsAfterCrash);
+        } else if self.processes[place].ledger.store().now_unix_ms() > landed.lease_end_unix_ms {
+            self.fault(Fault::RequestLandsAfterLease);
+        }
+        self.judge_landing(request);
+    }
+
+    /// A handler answers. What it says of a change that worked is true.
+    pub(crate) fn hand_over(&mut self, id: usize, call: CallRef, result: HandlerResult) {
+        let Some(live) = self.lives[id].as_deref_mut() else {
+            return;
+        };
+        let Some(attempt) = live.running.remove(&call) else {
+            return;
+        };
+        let has_happened = attempt
+            .run
+            .is_none_or(|run| self.outside.has_happened(&run.effect_id));
+        let result = match result {
+            // Its request never left, because its lease was over.
+            Ok(_) if !has_happened => self.doubt(),
+            // A service that knows the key has done it before.
+            Err(_) if has_happened && attempt.tool.writes() && attempt.tool.idempotent => {
+                self.success()
+            }
+            result => result,
+        };
+        if let Some(live) = self.lives[id].as_deref_mut() {
+            let reports = &mut live.driver.executor.reports;
+            reports.push_back(Report::Finished(call, result));
+            self.dirty.insert(id);
+        }
+    }
+
+    pub(crate) fn say(&mut self, id: usize, call: CallRef, message: HandlerMessage) {
+        if let Some(live) = self.lives[id].as_deref_mut()
+            && live.running.contains_key(&call)
+        {
+            let reports = &mut live.driver.executor.reports;
+            reports.push_back(Report::Message(call, message));
+            self.dirty.insert(id);
+        }
+    }
+
+    pub(crate) fn looked_up(&mut self, id: usize, effect_id: EffectId, finding: Finding) {
+        if let Some(live) = self.lives[id].as_deref_mut() {
+            let reports = &mut live.driver.executor.reports;
+            reports.push_back(Report::LookedUp(effect_id, finding));
+            self.dirty.insert(id);
+        }
     }
 
     fn message(&mut self) -> HandlerMessage {
@@ -172,19 +259,10 @@ impl World {
         }
     }
 
-    fn success(&mut self, index: usize, call: CallRef) -> HandlerResult {
+    fn success(&mut self) -> HandlerResult {
         self.last_id += 1;
-        let number = self.last_id;
-        let mut success = match self.random.below(6) {
-            0 => Success::default(),
-            1 => Success::new(json!({ "results": [] })),
-            _ => Success::new(json!({ tools::TAG: number })),
-        };
-        if !self.is_calm && self.random.one_in(3_000) {
-            self.fault(Fault::HandlerHuge);
-            success = Success::new(json!({ "text": "x".repeat(HUGE_BYTES) }));
-        }
-        if !self.is_calm && self.random.one_in(6) {
+        let mut success = Success::new(json!({ tools::TAG: self.last_id }));
+        if !self.is_calm && self.random.one_in(10) {
             let intent = match self.random.below(12) {
                 0..=4 => Intent::SetPendingMessage {
                     message: self.mint("pending"),
@@ -204,9 +282,18 @@ impl World {
             };
             success.intents.push(intent);
         }
-        let facts = self.lanes[index].call(call.call);
-        facts.intents_brought = facts.intents_brought.max(success.intents.len());
         Ok(success)
+    }
+
+    /// The handler does not know.
+    fn doubt(&mut self) -> HandlerResult {
+        match self.random.below(2) {
+            0 => Err(Failure::new(FailureKind::Transient, "the network failed")),
+            _ => Err(Failure {
+                cause: Cause::Broken("it panicked".to_owned()),
+                intents: Vec::new(),
+            }),
+        }
     }
 
     fn certain_failure(&mut self) -> HandlerResult {
@@ -217,99 +304,10 @@ impl World {
             FailureKind::Conflict,
         ]);
         self.last_id += 1;
-        let mut message = format!("it was refused #{}", self.last_id);
-        if !self.is_calm && self.random.one_in(1_000) {
-            self.fault(Fault::HandlerHuge);
-            message.push_str(&" at length".repeat(HUGE_BYTES / 10));
-        }
-        let report = Report {
+        let message = format!("it was refused #{}", self.last_id);
+        Err(Failure::from(FailureReport {
             partial_side_effects: Some(false),
-            ..Report::new(kind, message)
-        };
-        Err(report.into())
-    }
-
-    /// A result comes in: the session hears of it if it lives.
-    pub(crate) fn return_result(
-        &mut self,
-        index: usize,
-        session: u32,
-        call: CallRef,
-        result: HandlerResult,
-    ) {
-        let lane = &mut self.lanes[index];
-        let is_present = lane.number == session && lane.is_live();
-        let overtakes = lane.running.iter().any(|(key, run)| {
-            let is_before = key.1.call < call.call && run.started_us <= self.now_us;
-            key.0 == session && is_before && !run.has_returned
-        });
-        let run = lane.running.get_mut(&(session, call));
-        let (effect_id, claim) = run.map_or((None, None), |run| {
-            run.has_returned = true;
-            (run.effect_id.clone(), run.claim.take())
-        });
-        if is_certain_failure(&result)
-            && is_present
-            && let Some(effect_id) = effect_id
-        {
-            self.outside.disclaim(&effect_id);
-        }
-        if overtakes {
-            self.fault(Fault::AnsweredOutOfOrder);
-        }
-        if is_present {
-            self.feed(index, Input::CallFinished { call, result });
-        }
-        // What the session has made of it, the store has heard by now.
-        drop(claim);
-    }
-
-    /// A handler is asked what became of an effect. It says what the outside service knows now, or that it does not know.
-    pub(crate) fn ask_handler(&mut self, index: usize, lookup: &EffectLookup, claim: Claim) {
-        self.lanes[index].lookups.insert(lookup.call(), claim);
-        let effect_id = lookup.effect_id();
-        let known = self.outside.known(effect_id);
-        let is_in_flight = self.lanes.iter().any(|lane| lane.is_in_flight(effect_id));
-        self.last_id += 1;
-        let finding = if self.random.one_in(3) {
-            Finding::Unknown
-        } else if known.is_done {
-            Finding::Happened(Box::new(Success::new(json!({ tools::TAG: self.last_id }))))
-        } else {
-            Finding::NotHappened
-        };
-        self.report.counts.state(match finding {
-            Finding::Unknown => State::LookedUpUnknown,
-            Finding::Happened(_) => State::LookedUpHappened,
-            Finding::NotHappened => State::LookedUpNotHappened,
-        });
-        if finding == Finding::NotHappened && known.standing == Standing::MayBeDone && !is_in_flight
-        {
-            self.outside.disclaim(effect_id);
-        }
-        let after_us = match self.random.below(8) {
-            0 if !self.is_calm => return,
-            1 => 7_000_000,
-            _ => self.random.below(900) * 1_000,
-        };
-        let call = lookup.call();
-        self.answer(index, after_us, Input::LookedUp { call, finding });
-    }
-}
-
-fn broken() -> HandlerResult {
-    Err(Failure {
-        cause: Cause::Broken("it panicked".to_owned()),
-        intents: Vec::new(),
-    })
-}
-
-fn is_certain_failure(result: &HandlerResult) -> bool {
-    match result {
-        Err(Failure {
-            cause: Cause::Reported(report),
-            ..
-        }) => report.partial_side_effects == Some(false),
-        Ok(_) | Err(_) => false,
+            ..FailureReport::new(kind, message)
+        }))
     }
 }

@@ -1,26 +1,28 @@
-//! A world around the session core: user, model, provider, client, handlers, an outside service and a store, all of them
-//! faulty, in virtual time, from one seed; and the rules that hold whatever they do. Knows no socket, thread or clock.
+//! A world around the shipped driver, core and ledger: users with intents, models, providers, clients, handlers, an outside, stores
+//! and processes, all of them faulty, in virtual time, from one seed; and a judge who believes the outside alone. Knows no socket,
+//! thread or clock.
 
 mod act;
 mod agenda;
 mod count;
+mod executor;
 mod handlers;
-mod lane;
-mod lives;
+mod intents;
+mod judge;
+mod live;
 mod model;
-mod obey;
 mod outside;
+mod process;
 mod prove;
 mod random;
-mod restored;
-mod rules;
 mod settle;
+mod slot;
+mod storefront;
 mod tools;
-mod unstored;
 mod user;
 mod world;
 
-pub use count::{Counts, Fault, State};
+pub use count::{Counts, Fault, KINDS, State};
+pub use judge::Rule;
 pub use prove::run;
-pub use rules::Rule;
 pub use world::{Plan, Report, Violation};

@@ -6,43 +6,69 @@
     reason = "telling a contributor what happened is this program's purpose"
 )]
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use windlass_world::{Counts, Plan, Violation, run};
 
-const USAGE: &str = "usage: windlass-soak [--first N] [--seeds N] | --seed N\n";
+const USAGE: &str = "usage: windlass-soak [--first N] [--seeds N] [--sqlite N] [--violations N] | --seed N [--sqlite 1]\n\
+     --sqlite N      how many of the worlds have their rows in SQLite\n\
+     --violations N  stops after so many worlds with a violation; 1 unless said\n";
+
+/// What is asked for on the command line.
+struct Request {
+    first: u64,
+    seeds: u64,
+    sqlite: u64,
+    replayed: Option<u64>,
+    violations: u64,
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut first = 0;
-    let mut seeds = 10_000;
-    let mut replayed = None;
+    let mut request = Request {
+        first: 0,
+        seeds: 10_000,
+        sqlite: 0,
+        replayed: None,
+        violations: 1,
+    };
     for pair in arguments.chunks(2) {
         let value = pair.get(1).and_then(|value| value.parse::<u64>().ok());
         match (pair[0].as_str(), value) {
-            ("--first", Some(value)) => first = value,
-            ("--seeds", Some(value)) => seeds = value,
-            ("--seed", Some(value)) => replayed = Some(value),
+            ("--first", Some(value)) => request.first = value,
+            ("--seeds", Some(value)) => request.seeds = value,
+            ("--sqlite", Some(value)) => request.sqlite = value,
+            ("--violations", Some(value)) => request.violations = value,
+            ("--seed", Some(value)) => request.replayed = Some(value),
             _ => {
                 print!("{USAGE}");
                 return ExitCode::from(2);
             }
         }
     }
-    match replayed {
-        Some(seed) => replay(seed),
-        None => soak(first, seeds),
-    }
+    let folder = std::env::temp_dir().join(format!("windlass-worlds-{}", std::process::id()));
+    let code = match request.replayed {
+        Some(seed) => replay(seed, (request.sqlite > 0).then(|| folder.join("0"))),
+        None => soak(&request, &folder),
+    };
+    // Where no world was in it there is none.
+    let _ = std::fs::remove_dir_all(&folder);
+    code
 }
 
-fn soak(first: u64, seeds: u64) -> ExitCode {
+fn soak(request: &Request, folder: &Path) -> ExitCode {
+    let (first, seeds) = (request.first, request.seeds);
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicU64::new(first);
-    let end = first.saturating_add(seeds);
-    let results: Vec<(Counts, Option<(u64, Violation)>)> = thread::scope(|scope| {
+    let queue = Queue {
+        next: AtomicU64::new(first),
+        end: first.saturating_add(seeds),
+        violations_left: AtomicU64::new(request.violations),
+    };
+    let results: Vec<(Counts, Vec<(u64, Violation)>)> = thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| run_until_broken(&next, end)))
+            .map(|_| scope.spawn(|| run_worlds(&queue, request, folder)))
             .collect();
         let join = |worker: thread::ScopedJoinHandle<'_, _>| worker.join().ok();
         workers.into_iter().filter_map(join).collect()
@@ -53,15 +79,16 @@ fn soak(first: u64, seeds: u64) -> ExitCode {
     }
     let mut counts = Counts::default();
     let mut broken = Vec::new();
-    for (of_one, violation) in results {
+    for (of_one, violations) in results {
         counts.add(&of_one);
-        broken.extend(violation);
+        broken.extend(violations);
     }
     broken.sort_by_key(|(seed, _)| *seed);
-    if let Some((seed, violation)) = broken.first() {
+    for (seed, violation) in &broken {
         println!("seed {seed} breaks {}: {}", violation.rule, violation.what);
+    }
+    if let Some((seed, _)) = broken.first() {
         println!("replay it: cargo xtask soak --seed {seed}");
-        return ExitCode::FAILURE;
     }
     println!("{seeds} worlds from seed {first}");
     print!("{counts}");
@@ -71,31 +98,53 @@ fn soak(first: u64, seeds: u64) -> ExitCode {
             "never occurred, so that nothing was proved about it (more --seeds may have it): {}",
             missing.join(", ")
         );
-        return ExitCode::FAILURE;
     }
-    ExitCode::SUCCESS
+    match broken.is_empty() && missing.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
-/// Runs worlds that nobody has taken yet, until one of them breaks a rule.
-fn run_until_broken(next: &AtomicU64, end: u64) -> (Counts, Option<(u64, Violation)>) {
+/// Which worlds are to be run, and until when.
+struct Queue {
+    next: AtomicU64,
+    end: u64,
+    violations_left: AtomicU64,
+}
+
+/// Runs worlds that nobody has taken yet, until enough of them have broken a rule.
+fn run_worlds(queue: &Queue, request: &Request, folder: &Path) -> (Counts, Vec<(u64, Violation)>) {
     let mut counts = Counts::default();
+    let mut violations = Vec::new();
     loop {
-        let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= end {
-            return (counts, None);
+        let seed = queue.next.fetch_add(1, Ordering::Relaxed);
+        if seed >= queue.end || queue.violations_left.load(Ordering::Relaxed) == 0 {
+            return (counts, violations);
         }
-        let report = run(&Plan::of(seed));
+        let is_in_sqlite = seed - request.first < request.sqlite;
+        let plan = Plan {
+            folder: is_in_sqlite.then(|| folder.join(seed.to_string())),
+            ..Plan::of(seed)
+        };
+        let report = run(&plan);
+        if let Some(folder) = &plan.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
         counts.add(&report.counts);
         if let Some(violation) = report.violation {
-            next.store(end, Ordering::Relaxed);
-            return (counts, Some((seed, violation)));
+            let left = &queue.violations_left;
+            let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
+            violations.push((seed, violation));
         }
     }
 }
 
-fn replay(seed: u64) -> ExitCode {
+fn replay(seed: u64, folder: Option<PathBuf>) -> ExitCode {
     let plan = Plan {
         is_traced: true,
+        folder,
         ..Plan::of(seed)
     };
     let report = run(&plan);

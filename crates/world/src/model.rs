@@ -1,206 +1,312 @@
-//! The model and its provider: asks for tools in every good and bad way, speaks, falls silent, takes calls back.
+//! The model and its provider: asks for tools in every good and bad way, says the same in other words, asks again, speaks, falls
+//! silent, takes calls back.
 
 use crate::count::Fault;
-use crate::lane::{Past, Persona};
+use crate::intents::{IntentId, UserIntent};
+use crate::slot::{PastCall, Persona};
 use crate::tools;
 use crate::world::World;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::io::Input;
-use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent};
+use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent, names_delivery};
 use windlass_tool::arguments::Arguments;
+use windlass_tool::kind::Mode;
 
 /// How many of its calls a model remembers.
 const PAST_MAX: usize = 24;
+/// How far back a model looks for something that is to be done again.
+const INTENTS_BACK: usize = 6;
 
 impl World {
-    pub(crate) fn model_acts(&mut self, index: usize) {
-        if !self.lanes[index].is_connected {
+    pub(crate) fn model_acts(&mut self, slot: usize) {
+        if !self.is_connected(slot) {
             return;
         }
         match self.random.below(20) {
-            0..=9 => self.model_calls(index),
-            10 | 11 => self.provider_cancels(index),
+            0..=10 => self.model_calls(slot),
+            11 => self.provider_cancels(slot),
             12 | 13 => {
                 let said = ModelEvent::OutputTranscript {
                     text: "so".to_owned().into(),
                     finished: false,
                 };
-                self.feed(index, Input::Model(said));
+                self.feed(slot, Input::Model(said));
             }
-            14 => self.feed(index, Input::Model(ModelEvent::AudioStarted)),
+            14 => self.feed(slot, Input::Model(ModelEvent::AudioStarted)),
             15 => {
                 let unplayed = Duration::from_millis(self.random.below(2_000));
-                self.feed(index, Input::Model(ModelEvent::Unplayed(unplayed)));
-                self.feed(index, Input::Model(ModelEvent::GenerationComplete));
+                self.feed(slot, Input::Model(ModelEvent::Unplayed(unplayed)));
+                self.feed(slot, Input::Model(ModelEvent::GenerationComplete));
             }
-            16 => {
-                self.lanes[index].inputs += 1;
-                self.feed(index, Input::Model(ModelEvent::Interrupted));
-            }
-            _ => {
-                let done = ModelEvent::TurnComplete {
-                    idle: !self.random.one_in(4),
-                    reason: None,
-                    unplayed: Duration::from_millis(self.random.below(2_000)),
-                };
-                self.feed(index, Input::Model(done));
-            }
+            _ => self.model_is_done(slot),
         }
     }
 
-    fn model_calls(&mut self, index: usize) {
-        let count = match self.random.below(40) {
+    pub(crate) fn model_is_done(&mut self, slot: usize) {
+        let unplayed = Duration::from_millis(self.random.below(2_000));
+        let done = ModelEvent::TurnComplete {
+            idle: self.is_calm || !self.random.one_in(4),
+            reason: None,
+            unplayed,
+        };
+        self.feed(slot, Input::Model(done));
+    }
+
+    pub(crate) fn model_calls(&mut self, slot: usize) {
+        let count = match self.random.below(60) {
             0 => {
                 self.fault(Fault::MessageOfManyCalls);
                 40
             }
-            roll => 1 + roll % 3,
+            roll => 1 + roll % 4 / 2,
         };
-        let calls: Vec<IncomingCall> = (0..count).map(|_| self.one_call(index)).collect();
-        self.feed(index, Input::Model(ModelEvent::Calls(calls)));
+        let calls = (0..count).map(|_| self.one_call(slot)).collect();
+        self.feed(slot, Input::Model(ModelEvent::Calls(calls)));
         if self.random.one_in(6) {
-            self.asking_message_ends(index);
+            self.fault(Fault::TurnEndBehindCalls);
+            self.feed(slot, Input::Model(ModelEvent::GenerationComplete));
+            self.model_is_done(slot);
         }
     }
 
-    /// The provider ends its turn with the message that asked, and what was answered at once crosses that.
-    fn asking_message_ends(&mut self, index: usize) {
-        self.fault(Fault::TurnEndBehindCalls);
-        for event in [
-            ModelEvent::GenerationComplete,
-            ModelEvent::TurnComplete {
-                idle: true,
-                reason: None,
-                unplayed: Duration::ZERO,
-            },
-        ] {
-            if self.lanes[index].is_connected {
-                self.feed(index, Input::Model(event));
-            }
+    fn one_call(&mut self, slot: usize) -> IncomingCall {
+        if let Some(intent) = self.slots[slot].wanted.take() {
+            return self.carry_out(slot, intent);
         }
-    }
-
-    fn one_call(&mut self, index: usize) -> IncomingCall {
-        let persona = self.lanes[index].persona;
-        let roll = match persona {
+        let roll = match self.slots[slot].persona {
             Persona::Loops if self.random.one_in(2) => {
                 self.fault(Fault::ModelLoops);
                 12
             }
-            Persona::Deaf if self.random.one_in(2) && self.lanes[index].watch.refused.is_some() => {
-                self.fault(Fault::ModelIgnoresRefusals);
-                let refused = self.lanes[index].watch.refused.clone();
-                return self.again(index, refused, None);
-            }
-            Persona::Inventive if self.random.one_in(2) => 17 + self.random.below(2),
-            Persona::Ordinary | Persona::Loops | Persona::Deaf | Persona::Inventive => {
-                self.random.below(22)
-            }
+            Persona::Inventive if self.random.one_in(3) => 26 + self.random.below(2),
+            Persona::Ordinary | Persona::Loops | Persona::Inventive => self.random.below(30),
         };
-        let past = self.some_past(index);
-        let past_id = past.as_ref().and_then(|past| past.id.clone());
-        match roll {
-            10 | 11 if past_id.is_some() => {
+        let past = self.some_past(slot);
+        let with_id = past.clone().filter(|past| past.id.is_some());
+        match (roll, past, with_id) {
+            (0..=9, ..) => self.carry_out_known(slot),
+            (10 | 11, _, Some(past)) => {
                 self.fault(Fault::ReplayedSameId);
-                self.again(index, past, past_id)
+                match self.intents.get(past.intent).wordings <= 1 {
+                    true => self.deliver_again(slot, past),
+                    false => self.ask_again(slot, &past),
+                }
             }
-            12..=14 if past.is_some() => {
-                self.fault(Fault::ReplayedNewId);
-                self.again(index, past, None)
-            }
-            15 if past_id.is_some() => {
+            (12..=19, Some(past), _) => self.ask_again(slot, &past),
+            (20, _, Some(past)) => {
                 self.fault(Fault::ReplayedChangedArguments);
-                self.changed(index, past, past_id)
+                let text = format!("{} else", self.random.below(3));
+                let intent = self.begin_intent(slot, past.name.clone(), text);
+                let arguments = self.arguments_of(intent);
+                self.call(slot, past.id, past.name, arguments, intent)
             }
-            16 => {
+            (21, ..) => {
                 self.fault(Fault::CallWithoutId);
                 let id = self.random.one_in(2).then(|| "short".into());
-                let (name, arguments) = (self.tool_name(), self.arguments());
-                self.call(index, id, name, arguments)
+                let intent = self.some_intent(slot);
+                let arguments = self.arguments_of(intent);
+                let name = self.intents.get(intent).tool.clone();
+                self.call(slot, id, name, arguments, intent)
             }
-            17 => {
+            (26, ..) => {
                 self.fault(Fault::ModelInventsTools);
-                let (id, arguments) = (self.new_id(index), self.arguments());
-                self.call(index, Some(id), "transfer_everything".into(), arguments)
+                let intent = self.begin_intent(slot, "transfer_everything".into(), "all".into());
+                self.carry_out(slot, intent)
             }
-            18 => {
+            (27, ..) => {
                 self.fault(Fault::ModelInventsConfirmFlags);
-                let (id, mut arguments) = (self.new_id(index), self.arguments().to_map());
+                let intent = self.begin_intent(slot, "pay".into(), "all".to_owned());
+                let mut arguments = self.arguments_of(intent).to_map();
                 arguments.insert("confirmed".to_owned(), json!(true));
-                self.call(index, Some(id), "pay".into(), arguments.into())
+                let id = self.mint("function-call").into();
+                self.call(slot, Some(id), "pay".into(), arguments.into(), intent)
             }
-            19 => {
+            (28, ..) => {
                 self.fault(Fault::CallUnreadable);
-                let id = self.new_id(index);
                 IncomingCall {
-                    name: (!self.random.one_in(3)).then(|| self.tool_name()),
+                    id: Some(self.mint("function-call").into()),
+                    name: (!self.random.one_in(3)).then(|| "book".into()),
                     arguments: Err(ArgumentsProblem("no JSON".to_owned())),
-                    id: Some(id),
                 }
             }
             _ => {
-                let (id, name, arguments) =
-                    (self.new_id(index), self.tool_name(), self.arguments());
-                self.call(index, Some(id), name, arguments)
+                let intent = self.some_intent(slot);
+                self.carry_out(slot, intent)
             }
         }
     }
 
-    /// The model wants once more what it asked for last.
-    pub(crate) fn model_asks_again(&mut self, index: usize) {
-        let past = self.lanes[index].past.iter().rev().take(3);
-        let past: Vec<Past> = past.cloned().collect();
-        let calls = past.into_iter();
-        let calls = calls
-            .map(|past| self.again(index, Some(past), None))
-            .collect();
-        self.fault(Fault::ReplayedNewId);
-        self.feed(index, Input::Model(ModelEvent::Calls(calls)));
+    /// The model does what the user wants, or what it thinks that the user wants.
+    fn carry_out(&mut self, slot: usize, intent: IntentId) -> IncomingCall {
+        let arguments = self.arguments_of(intent);
+        let name = self.intents.get(intent).tool.clone();
+        let id = self.mint("function-call").into();
+        self.call(slot, Some(id), name, arguments, intent)
     }
 
-    fn again(&mut self, index: usize, past: Option<Past>, id: Option<Arc<str>>) -> IncomingCall {
-        let id = match id {
-            Some(id) => id,
-            None => self.new_id(index),
-        };
-        match past {
-            Some(past) => self.call(index, Some(id), past.name, past.arguments),
+    /// Something that another leg of the conversation, or an earlier session of this one, was asked for.
+    fn carry_out_known(&mut self, slot: usize) -> IncomingCall {
+        let conversation = self.slots[slot].conversation;
+        let back = self.random.index(INTENTS_BACK);
+        let known = self.intents.latest_of(conversation, back);
+        // In other words it would be something else, and nobody could know better.
+        let known = known.filter(|intent| &*self.intents.get(*intent).tool != tools::MEMO);
+        match known {
+            Some(intent) => {
+                self.fault(Fault::AskedOnAnotherLeg);
+                self.carry_out(slot, intent)
+            }
             None => {
-                let (name, arguments) = (self.tool_name(), self.arguments());
-                self.call(index, Some(id), name, arguments)
+                let intent = self.some_intent(slot);
+                self.carry_out(slot, intent)
             }
         }
     }
 
-    /// The id of an earlier call with other arguments than it had.
-    fn changed(&mut self, index: usize, past: Option<Past>, id: Option<Arc<str>>) -> IncomingCall {
-        let Some(past) = past else {
-            return self.again(index, None, id);
-        };
-        let mut arguments = self.arguments();
-        while arguments == past.arguments {
-            arguments = self.arguments();
+    /// The very message again. An id that has named something else since, or names nothing, begins anew.
+    fn deliver_again(&mut self, slot: usize, past: PastCall) -> IncomingCall {
+        let mut known = self.slots[slot].past.iter().rev();
+        let newest = known.find(|known| known.id == past.id);
+        let is_other =
+            |newest: &PastCall| (&newest.name, &newest.arguments) != (&past.name, &past.arguments);
+        let names_one = past
+            .id
+            .as_ref()
+            .is_some_and(|id| names_delivery(id, &past.name));
+        // Ids are a leg's own, and by text a turn's.
+        let is_by_text = self.slots[slot].mode == Mode::Text;
+        let is_own = names_one && !is_by_text && past.leg == self.slots[slot].leg;
+        let is_anew = newest.is_none_or(is_other) || !is_own;
+        if is_anew {
+            return self.call(slot, past.id, past.name, past.arguments, past.intent);
         }
-        self.call(index, id, past.name, arguments)
+        IncomingCall {
+            id: past.id,
+            name: Some(past.name),
+            arguments: Ok(past.arguments),
+        }
+    }
+
+    /// The same once more under a new id, often in other words.
+    fn ask_again(&mut self, slot: usize, past: &PastCall) -> IncomingCall {
+        self.fault(Fault::ReplayedNewId);
+        let is_memo = &*past.name == tools::MEMO;
+        // Who has said it in two ways and was told of one would do it twice by saying the other.
+        let is_fair =
+            self.intents.get(past.intent).wordings <= 1 || self.is_lost(slot, past.intent);
+        if is_memo && !is_fair {
+            let intent = self.some_intent(slot);
+            return self.carry_out(slot, intent);
+        }
+        let arguments = match self.random.one_in(2) {
+            true if is_memo && self.is_lost(slot, past.intent) => {
+                self.fault(Fault::ParaphrasedAfterReconnect);
+                let words = self.mint("in other words");
+                self.intents.words(words.clone(), past.intent);
+                Map::from_iter([("text".to_owned(), Value::String(words))]).into()
+            }
+            true if tools::takes_notes(&past.name) => {
+                self.fault(Fault::Paraphrased);
+                self.arguments_of(past.intent)
+            }
+            _ => past.arguments.clone(),
+        };
+        let id = self.mint("function-call").into();
+        self.call(slot, Some(id), past.name.clone(), arguments, past.intent)
+    }
+
+    /// Whether the model cannot know what became of an intent, because the connections are gone on which it asked for it, and
+    /// nobody has spoken since.
+    fn is_lost(&self, slot: usize, intent: IntentId) -> bool {
+        let generation = self.generation(slot);
+        let slot = &self.slots[slot];
+        let mut calls = slot.past.iter().filter(|past| past.intent == intent);
+        let are_lost = calls.all(|past| {
+            past.session == slot.number
+                && past.generation < generation
+                && past.onsets == slot.onsets
+        });
+        are_lost && !self.intents.get(intent).is_answered
+    }
+
+    /// A model that was cut off wants what it has had no answer to.
+    pub(crate) fn model_asks_again(&mut self, slot: usize) {
+        let unanswered = |past: &&PastCall| !past.is_answered;
+        let past = self.slots[slot].past.iter().rev().filter(unanswered);
+        let past: Vec<PastCall> = past.take(3).cloned().collect();
+        if past.is_empty() || !self.is_connected(slot) {
+            return;
+        }
+        let calls = past.iter().map(|past| self.ask_again(slot, past));
+        let calls = calls.collect();
+        self.feed(slot, Input::Model(ModelEvent::Calls(calls)));
+    }
+
+    /// Something new; often it is what was wanted before, and is wanted a second time.
+    pub(crate) fn some_intent(&mut self, slot: usize) -> IntentId {
+        let name: Arc<str> = (*self.random.pick(&tools::NAMES)).into();
+        let text = match &*name == tools::MEMO {
+            true => self.mint("words"),
+            false => self.random.below(3).to_string(),
+        };
+        self.begin_intent(slot, name, text)
+    }
+
+    fn begin_intent(&mut self, slot: usize, tool: Arc<str>, text: String) -> IntentId {
+        let is_memo = &*tool == tools::MEMO;
+        let intent = self.intents.begin(UserIntent {
+            conversation: self.slots[slot].conversation,
+            tool,
+            text: text.clone(),
+            wordings: 0,
+            is_answered: false,
+        });
+        if is_memo {
+            self.intents.words(text, intent);
+        }
+        intent
+    }
+
+    fn arguments_of(&mut self, intent: IntentId) -> Arguments {
+        let wanted = self.intents.get(intent).clone();
+        let mut arguments = Map::from_iter([("text".to_owned(), Value::String(wanted.text))]);
+        if tools::takes_notes(&wanted.tool) && !self.random.one_in(4) {
+            let note = self.mint("note");
+            self.intents.words(note.clone(), intent);
+            arguments.insert("note".to_owned(), Value::String(note));
+        }
+        arguments.into()
     }
 
     fn call(
         &mut self,
-        index: usize,
+        slot: usize,
         id: Option<Arc<str>>,
         name: Arc<str>,
         arguments: Arguments,
+        intent: IntentId,
     ) -> IncomingCall {
-        let past = &mut self.lanes[index].past;
-        if past.len() >= PAST_MAX {
-            past.remove(0);
+        let text = arguments.to_map();
+        let text = text.get("text").and_then(Value::as_str).unwrap_or_default();
+        let conversation = self.slots[slot].conversation;
+        self.intents.note_asked(conversation, &name, text);
+        let generation = self.generation(slot);
+        let slot = &mut self.slots[slot];
+        if slot.past.len() >= PAST_MAX {
+            slot.past.remove(0);
         }
-        past.push(Past {
+        slot.past.push(PastCall {
             id: id.clone(),
             name: name.clone(),
             arguments: arguments.clone(),
+            intent,
+            session: slot.number,
+            leg: slot.leg.clone(),
+            generation,
+            onsets: slot.onsets,
+            is_answered: false,
         });
         IncomingCall {
             id,
@@ -210,82 +316,27 @@ impl World {
     }
 
     /// One of the latest calls, the newest most often.
-    fn some_past(&mut self, index: usize) -> Option<Past> {
-        let past = &self.lanes[index].past;
+    fn some_past(&mut self, slot: usize) -> Option<PastCall> {
         let back = self.random.index(PAST_MAX).min(self.random.index(PAST_MAX));
-        past.len()
-            .checked_sub(1 + back.min(past.len().saturating_sub(1)))
-            .and_then(|place| past.get(place).cloned())
+        let past = &self.slots[slot].past;
+        let back = back.min(past.len().saturating_sub(1));
+        past.iter().rev().nth(back).cloned()
     }
 
-    fn new_id(&mut self, index: usize) -> Arc<str> {
-        match self.lanes[index].promised.take() {
-            Some(id) => id,
-            None => self.mint("function-call").into(),
-        }
-    }
-
-    fn tool_name(&mut self) -> Arc<str> {
-        (*self.random.pick(&tools::NAMES)).into()
-    }
-
-    fn arguments(&mut self) -> Arguments {
-        let text = self.random.below(3).to_string();
-        Map::from_iter([("text".to_owned(), Value::String(text))]).into()
-    }
-
-    fn provider_cancels(&mut self, index: usize) {
-        let generation = self.lanes[index].generation;
-        let open: Vec<Arc<str>> = self.lanes[index]
-            .watch
-            .places
-            .iter()
-            .filter(|((of, _), _)| *of == generation)
-            .map(|((_, id), _)| id.clone())
-            .collect();
-        if open.is_empty() || self.random.one_in(6) {
-            let id: Arc<str> = if self.random.one_in(2) {
-                let id = self.new_id(index);
-                self.lanes[index].promised = Some(id.clone());
-                id
-            } else {
+    fn provider_cancels(&mut self, slot: usize) {
+        let past = self.slots[slot].past.iter().rev();
+        let ids = past.filter_map(|past| past.id.clone()).take(3);
+        let ids: Vec<Arc<str>> = ids.collect();
+        let id = match ids.is_empty() || self.random.one_in(6) {
+            true => {
                 self.fault(Fault::CancelledUnknown);
                 "function-call-nobody".into()
-            };
-            return self.feed(index, Input::Model(ModelEvent::CallsCancelled(vec![id])));
-        }
-        // The newest are most likely to be still open.
-        let back = self.random.index(3).min(open.len() - 1);
-        let id = open[open.len() - 1 - back].clone();
-        let place = self.lanes[index]
-            .watch
-            .places
-            .get(&(generation, id.clone()))
-            .copied()
-            .unwrap_or_default();
-        self.fault(if place.is_cancelled {
-            Fault::CancelledTwice
-        } else if place.answers > 0 {
-            Fault::CancelledAfter
-        } else {
-            Fault::CancelledDuring
-        });
-        self.feed(
-            index,
-            Input::Model(ModelEvent::CallsCancelled(vec![id.clone()])),
-        );
-        if place.names_many && self.random.one_in(2) {
-            self.asks_under_it_again(index, &id);
-        }
-    }
-
-    /// An id that names no delivery comes again with the very call that was taken back.
-    fn asks_under_it_again(&mut self, index: usize, id: &Arc<str>) {
-        let mut past = self.lanes[index].past.iter().rev();
-        let past = past.find(|past| past.id.as_ref() == Some(id)).cloned();
-        if past.is_some() {
-            let call = self.again(index, past, Some(id.clone()));
-            self.feed(index, Input::Model(ModelEvent::Calls(vec![call])));
-        }
+            }
+            false => {
+                self.fault(Fault::Cancelled);
+                self.random.pick(&ids).clone()
+            }
+        };
+        self.feed(slot, Input::Model(ModelEvent::CallsCancelled(vec![id])));
     }
 }

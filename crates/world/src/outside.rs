@@ -1,72 +1,120 @@
-//! The service beyond the handlers, where effects take place: it does what it is asked, or fails, and remembers everything.
-//! Knows the truth that the ledger can only guess.
+//! The services beyond the handlers, where effects take place: each request lands at a time of its own, or never. The one place
+//! that knows what has happened; neither ledger nor session is asked.
 
-use std::collections::BTreeMap;
-use windlass_session::io::OutcomeState;
+use crate::executor::Attempt;
+use std::collections::BTreeSet;
+use windlass_store::{AttemptNumber, QuestionNumber};
 use windlass_tool::id::EffectId;
 
-/// What an effect's last request amounts to, for those who cannot look into the service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Never asked for, or the last request has certainly failed.
-    #[default]
-    NotDone,
-    MayBeDone,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
-    pub(crate) standing: Standing,
-    /// The truth.
-    pub(crate) is_done: bool,
-    pub(crate) requests: u32,
-}
-
-/// One intended change, as the driver reserved it.
+/// One request of a handler's. Its index in [`Outside`] names it.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct OutsideRequest {
     pub(crate) effect_id: EffectId,
-    /// How much the user had said when the call was asked for.
-    pub(crate) asked_at_input: u64,
+    pub(crate) attempt: AttemptNumber,
+    pub(crate) conversation: usize,
+    /// The process that sent it, and which one in its place.
+    pub(crate) process: (usize, u32),
+    pub(crate) lease_end_unix_ms: u64,
+    pub(crate) sent_us: u64,
+    pub(crate) tool: String,
+    pub(crate) text: String,
+    pub(crate) note: String,
+    /// The approval that the attempt runs with.
+    pub(crate) question: Option<QuestionNumber>,
+    /// The service takes each effect id once.
+    pub(crate) has_key: bool,
+    pub(crate) is_repeatable: bool,
+    pub(crate) demands_consent: bool,
+    pub(crate) fate: RequestFate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestFate {
+    InFlight,
+    Landed {
+        at_us: u64,
+    },
+    /// It never takes effect.
+    Lost,
+    /// The service knew its key: what it asks for had happened.
+    Absorbed,
 }
 
 #[derive(Default)]
 pub(crate) struct Outside {
-    effects: BTreeMap<EffectId, Known>,
-    /// The latest wish of each conversation and fingerprint that was started.
-    pub(crate) wishes: BTreeMap<(usize, [u8; 32]), Wish>,
+    pub(crate) requests: Vec<OutsideRequest>,
+    taken: BTreeSet<EffectId>,
 }
 
 impl Outside {
-    pub(crate) fn known(&self, effect_id: &EffectId) -> Known {
-        self.effects.get(effect_id).cloned().unwrap_or_default()
+    /// A request leaves its handler. `None` of a call that changes nothing.
+    pub(crate) fn send(
+        &mut self,
+        conversation: usize,
+        process: (usize, u32),
+        attempt: &Attempt,
+        now_us: u64,
+    ) -> Option<usize> {
+        let run = attempt.run.as_ref()?;
+        let tool = &attempt.tool;
+        self.requests.push(OutsideRequest {
+            effect_id: run.effect_id.clone(),
+            attempt: run.attempt,
+            conversation,
+            process,
+            lease_end_unix_ms: run.lease_end_unix_ms,
+            sent_us: now_us,
+            tool: tool.id.as_str().to_owned(),
+            text: attempt.text("text"),
+            note: attempt.text("note"),
+            question: run.question,
+            has_key: tool.idempotent,
+            is_repeatable: tool.repeatable,
+            demands_consent: tool.requires_confirmation,
+            fate: RequestFate::InFlight,
+        });
+        Some(self.requests.len() - 1)
     }
 
-    pub(crate) fn request(&mut self, effect_id: &EffectId, commits: bool) {
-        let known = self.effects.entry(effect_id.clone()).or_default();
-        known.requests += 1;
-        known.standing = Standing::MayBeDone;
-        known.is_done |= commits;
-    }
-
-    /// Somebody who may rely on it learns that the last request has not done anything.
-    pub(crate) fn disclaim(&mut self, effect_id: &EffectId) {
-        if let Some(known) = self.effects.get_mut(effect_id) {
-            known.standing = Standing::NotDone;
+    /// A request arrives; whether it took effect by itself.
+    pub(crate) fn land(&mut self, request: usize, at_us: u64) -> bool {
+        let request = &mut self.requests[request];
+        if request.fate != RequestFate::InFlight {
+            return false;
         }
+        let is_first = self.taken.insert(request.effect_id.clone());
+        request.fate = match request.has_key && !is_first {
+            true => RequestFate::Absorbed,
+            false => RequestFate::Landed { at_us },
+        };
+        request.fate != RequestFate::Absorbed
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&EffectId, &Known)> {
-        self.effects.iter()
+    /// Whether an effect has happened by now.
+    pub(crate) fn has_happened(&self, effect_id: &EffectId) -> bool {
+        self.taken.contains(effect_id)
     }
 
-    /// Whether what the ledger says is true.
-    pub(crate) fn agrees(&self, effect_id: &EffectId, state: OutcomeState) -> bool {
-        let known = self.known(effect_id);
-        match state {
-            OutcomeState::Succeeded => known.is_done,
-            OutcomeState::Failed => !known.is_done,
-            OutcomeState::Unknown => true,
-        }
+    /// Requests that took effect, in the order in which they were sent.
+    pub(crate) fn landed(&self) -> impl Iterator<Item = (&OutsideRequest, u64)> {
+        self.requests
+            .iter()
+            .filter_map(|request| match request.fate {
+                RequestFate::Landed { at_us } => Some((request, at_us)),
+                RequestFate::InFlight | RequestFate::Lost | RequestFate::Absorbed => None,
+            })
+    }
+
+    pub(crate) fn is_in_flight(&self, effect_id: &EffectId) -> bool {
+        let mut requests = self.requests.iter();
+        requests
+            .any(|request| request.effect_id == *effect_id && request.fate == RequestFate::InFlight)
+    }
+
+    pub(crate) fn has_in_flight_of(&self, process: usize, life: u32) -> bool {
+        let mut requests = self.requests.iter();
+        requests.any(|request| {
+            request.process == (process, life) && request.fate == RequestFate::InFlight
+        })
     }
 }

@@ -1,125 +1,89 @@
 //! The end of a world: nothing goes wrong any more, and everything that was begun has to come to its end.
 
-use crate::count::State;
-use crate::lane::Lane;
-use crate::rules::Rule;
-use crate::world::{StoreMood, World};
-use std::time::Duration;
+use crate::judge::Rule;
+use crate::storefront::StoreMood;
+use crate::world::World;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;
-use windlass_session::model::ModelEvent;
-use windlass_store::{EffectState, Store};
 
-/// In this time every deadline of the core has passed.
+/// In this time every deadline of the core has passed, and every request has landed.
 const SETTLING_US: u64 = 3_000 * 1_000_000;
 /// In this time started changes have ended or timed out.
-const DRAINING_US: u64 = 120 * 1_000_000;
+const DRAINING_US: u64 = 200 * 1_000_000;
 
 impl World {
     pub(crate) fn settle(&mut self) {
         self.is_calm = true;
-        self.mood = StoreMood::Up;
-        self.record_again();
-        for lane in &mut self.lanes {
-            lane.crash_in = None;
+        self.set_mood(StoreMood::Up);
+        self.trace(|| "the world is CALM".to_owned());
+        for process in &mut self.processes {
+            process.crash_in = None;
+        }
+        for place in 0..self.processes.len() {
+            self.wake(place);
         }
         self.advance(self.now_us + SETTLING_US);
         // The first may end an answer that was interrupted, the second the turn, the third what was made of late results.
         for _ in 0..3 {
-            for index in 0..self.lanes.len() {
-                self.model_is_done(index);
+            for slot in 0..self.slots.len() {
+                if self.is_connected(slot) {
+                    self.model_is_done(slot);
+                }
             }
             self.advance(self.now_us + SETTLING_US);
         }
-        for index in 0..self.lanes.len() {
-            self.everything_settles(index);
-        }
-        for index in 0..self.lanes.len() {
-            self.feed(index, Input::Client(ClientEvent::Stop));
+        self.everything_settles();
+        for slot in 0..self.slots.len() {
+            self.feed(slot, Input::Client(ClientEvent::Stop));
         }
         self.advance(self.now_us + DRAINING_US);
-        for index in 0..self.lanes.len() {
-            self.nothing_lives_after_the_end(index);
-            self.one_end_per_start(index);
-            self.a_replay_gives_the_same_outputs(index);
-        }
-        self.count_ledger();
-    }
-
-    fn model_is_done(&mut self, index: usize) {
-        if self.lanes[index].is_live() && self.lanes[index].is_connected {
-            let done = ModelEvent::TurnComplete {
-                idle: true,
-                reason: None,
-                unplayed: Duration::ZERO,
-            };
-            self.feed(index, Input::Model(done));
-        }
-    }
-
-    /// After the last fault, nothing is left to be done, and nobody waits for an answer.
-    fn everything_settles(&mut self, index: usize) {
-        if !self.lanes[index].is_live() || self.is_broken() {
+        if self.is_broken() {
             return;
         }
-        if let Some(due_us) = self.deadline_us(index) {
-            let rule = Rule::EverythingSettles;
-            return self.broken(rule, format!("something is still due at {due_us} µs"));
+        self.nobody_is_left();
+        self.judge_ledger();
+    }
+
+    /// After the last fault nobody waits for an answer.
+    fn everything_settles(&mut self) {
+        let lives = self.lives.iter().enumerate();
+        let open = lives.filter_map(|(id, live)| {
+            let live = live.as_deref().filter(|live| !live.is_over())?;
+            let open = live.facts.calls.iter().find(|(_, ends)| ends.is_open());
+            let due = live.session.next_deadline();
+            let mut places = live.facts.places.iter();
+            let unanswered = places.find(|((generation, _), place)| {
+                let is_owed = place.asked > 0 && place.answers == 0 && !place.is_cancelled;
+                is_owed && *generation == live.generation
+            });
+            match (open, due) {
+                (Some((call, _)), _) => Some(format!("life {id}: {call} has no end")),
+                (None, Some(due)) => Some(format!("life {id}: something is due at {due:?}")),
+                (None, None) => {
+                    unanswered.map(|((_, call), _)| format!("life {id}: {call} has no answer"))
+                }
+            }
+        });
+        if let Some(problem) = open.collect::<Vec<_>>().into_iter().next() {
+            self.broken(Rule::EverythingSettles, problem);
         }
-        let Lane {
-            watch, generation, ..
-        } = &self.lanes[index];
-        if let Some(call) = watch.open_questions.first() {
-            let what = format!("call-{call} is still asked for");
+    }
+
+    fn nobody_is_left(&mut self) {
+        let lives = self.lives.iter().enumerate();
+        let undead = lives.filter_map(|(id, live)| {
+            let live = live.as_deref()?;
+            let is_dead = live.session.is_over() && live.session.next_deadline().is_none();
+            (!is_dead).then_some(id)
+        });
+        if let Some(id) = undead.min() {
+            let what = format!("life {id} does not end");
             return self.broken(Rule::EverythingSettles, what);
         }
-        let open = watch.calls.iter().find(|(_, call)| call.ended == 0);
-        let unanswered = watch
-            .places
-            .iter()
-            .find(|((of, _), place)| of == generation && place.answers == 0 && !place.is_cancelled);
-        let problem = match (open, unanswered) {
-            (Some((call, facts)), _) => Some(format!("call-{call} has no end: {facts:?}")),
-            (None, Some(((_, id), _))) => Some(format!("{id} has had no answer")),
-            (None, None) => None,
-        };
-        if let Some(problem) = problem {
-            return self.broken(Rule::EverythingSettles, problem);
-        }
-        self.nothing_is_owed(index);
-    }
-
-    fn nothing_lives_after_the_end(&mut self, index: usize) {
-        let rule = Rule::NothingLivesAfterTheEnd;
-        let Some(session) = &self.lanes[index].session else {
-            return;
-        };
-        let (is_over, deadline) = (session.is_over(), session.next_deadline());
-        if !is_over {
-            self.broken(rule, "the session does not end");
-        }
-        if deadline.is_some() {
-            self.broken(rule, "a session that is over waits for something");
-        }
-        self.feed(index, Input::Tick);
-        self.feed(index, Input::Client(ClientEvent::Connected));
-        self.feed(index, Input::Shutdown);
-    }
-
-    fn count_ledger(&mut self) {
-        for index in 0..self.lanes.len() {
-            let conversation = self.lanes[index].conversation.clone();
-            let store: &dyn Store = &self.store;
-            let effects = store
-                .ask(|transaction| transaction.effects_of(&conversation, 0))
-                .unwrap_or_default();
-            for effect in effects {
-                self.report.counts.state(match effect.state {
-                    EffectState::Reserved => State::LedgerReserved,
-                    EffectState::Succeeded => State::LedgerSucceeded,
-                    EffectState::Failed => State::LedgerFailed,
-                    EffectState::Unknown => State::LedgerUnknown,
-                });
+        for place in self.serving() {
+            if self.processes[place].ledger.keeps_something() {
+                let what = format!("process {place} keeps commands that were not committed");
+                self.broken(Rule::EverythingSettles, what);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Tools of every kind that a policy tells apart. Their handlers are the world's, so that none of these ever runs.
+//! Tools of every kind that the ledger and the policies tell apart. Their handlers are the world's, so that none of these ever
+//! runs.
 
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
@@ -15,46 +16,61 @@ use windlass_tool::registry::{Declarations, Registry, Tool};
 use windlass_tool::validate::Validator;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 21] = [
+pub(crate) const NAMES: [&str; 32] = [
+    "book",
+    "book",
+    "book",
+    "send",
+    "send",
+    "post",
+    "post",
+    "push",
+    "push",
+    "pay",
+    "pay",
+    "pay",
+    "order",
+    "order",
+    "louder",
+    "next",
+    "memo",
+    "memo",
+    "memo",
+    "memo",
+    "slow_book",
+    "slow_book",
     "search",
     "look",
-    "write",
-    "write",
-    "write",
-    "post",
-    "post",
-    "pay",
-    "pay",
-    "pay",
     "share",
     "text_only",
     "voice_only",
     "cancellable",
     "limited",
     "typed",
-    "slow",
-    "slow_write",
     "quiet",
-    "describe_tool",
-    "note",
+    "end_voice_session",
 ];
 
-/// The one whose results hold what others wrote.
+/// The one whose results hold external content.
 pub(crate) const EXTERNAL: &str = "search";
-
-/// The one of whose results the model is to say nothing.
-pub(crate) const SILENT: &str = "quiet";
+/// The one whose free text is a part of what it means: in other words it is another effect.
+pub(crate) const MEMO: &str = "memo";
 /// The member of a result that numbers it.
 pub(crate) const TAG: &str = "n";
 
-struct Elsewhere;
+/// A handler as the registry knows it; what it does is in `handlers`.
+struct Simulated {
+    has_lookup: bool,
+}
 
-impl Handler for Elsewhere {
+impl Handler for Simulated {
     fn execute(&self, _: Invocation) -> Execution {
-        Execution::Ready(Err(Failure::new(
-            FailureKind::Permanent,
-            "handlers are simulated",
-        )))
+        let problem = "handlers are simulated";
+        Execution::Ready(Err(Failure::new(FailureKind::Permanent, problem)))
+    }
+
+    fn has_lookup(&self) -> bool {
+        self.has_lookup
     }
 }
 
@@ -63,44 +79,80 @@ pub(crate) fn registry(is_reloaded: bool) -> Arc<Registry> {
     static REGISTRIES: OnceLock<[Arc<Registry>; 2]> = OnceLock::new();
     let both = REGISTRIES.get_or_init(|| {
         ["1.0.0", "1.1.0"].map(|version| {
-            let tools = tools(version);
-            Arc::new(Registry::new("1.0.world000", None, tools))
+            let registry = Registry::new("1.0.world000", None, tools(version));
+            Arc::new(registry)
         })
     });
     both[usize::from(is_reloaded)].clone()
 }
 
 fn tools(version: &str) -> Vec<Tool> {
-    let (text, query) = (text(), query());
-    let make = |id: &str, category, side_effects, parameters: &Value| Tool {
+    let noted: Arc<[Arc<str>]> = Arc::new(["text".into()]);
+    let make = |id: &str, side_effects, has_lookup| Tool {
         version: version.into(),
-        ..tool(id, category, side_effects, parameters)
+        ..tool(id, side_effects, has_lookup)
     };
-    let read = |id| make(id, Category::Utility, SideEffects::None, &text);
-    let write = |id| make(id, Category::Action, SideEffects::Writes, &text);
+    let read = |id| make(id, SideEffects::None, false);
+    let write = |id| make(id, SideEffects::Writes, false);
+    let found = |id| make(id, SideEffects::Writes, true);
     vec![
         Tool {
-            reach: Reach::External,
-            ..make(EXTERNAL, Category::Retrieval, SideEffects::ReadOnly, &query)
+            effect_key: noted.clone(),
+            ..found("book")
         },
-        read("look"),
-        write("write"),
+        Tool {
+            effect_key: noted.clone(),
+            ..write("send")
+        },
         Tool {
             idempotent: true,
-            ..write("post")
+            effect_key: noted.clone(),
+            ..found("post")
+        },
+        Tool {
+            idempotent: true,
+            ..write("push")
         },
         Tool {
             requires_confirmation: true,
             confirmation_preview: Some("Pay {text}".to_owned()),
-            ..write("pay")
+            effect_key: noted.clone(),
+            ..found("pay")
         },
+        Tool {
+            requires_confirmation: true,
+            idempotent: true,
+            effect_key: noted.clone(),
+            ..write("order")
+        },
+        Tool {
+            repeatable: true,
+            ..write("louder")
+        },
+        Tool {
+            repeatable: true,
+            requires_confirmation: true,
+            ..found("next")
+        },
+        found(MEMO),
+        Tool {
+            behavior: Behavior::NonBlocking,
+            effect_key: noted,
+            ..found("slow_book")
+        },
+        Tool {
+            reach: Reach::External,
+            category: Category::Retrieval,
+            ..make(EXTERNAL, SideEffects::ReadOnly, false)
+        },
+        read("look"),
         Tool {
             requires_confirmation: true,
             ..read("share")
         },
         Tool {
             allowed_modes: vec![Mode::Text],
-            ..read("text_only")
+            ..write("text_only")
         },
         Tool {
             allowed_modes: vec![Mode::Voice],
@@ -118,48 +170,34 @@ fn tools(version: &str) -> Vec<Tool> {
             ..write("limited")
         },
         Tool {
-            response: Validator::compile(&json!({"type": "object", "required": ["n"]})).ok(),
+            response: Validator::compile(&json!({"type": "object", "required": [TAG]})).ok(),
             ..read("typed")
         },
         Tool {
             behavior: Behavior::NonBlocking,
-            scheduling: Scheduling::Interrupt,
-            ..read("slow")
-        },
-        Tool {
-            behavior: Behavior::NonBlocking,
-            ..write("slow_write")
-        },
-        Tool {
-            behavior: Behavior::NonBlocking,
             scheduling: Scheduling::Silent,
-            ..read(SILENT)
+            ..read("quiet")
         },
-        read("describe_tool"),
-        read("note"),
+        Tool {
+            allowed_modes: vec![Mode::Voice],
+            ..read("end_voice_session")
+        },
     ]
 }
 
-fn text() -> Value {
-    json!({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": { "text": { "type": "string" } },
-    })
-}
-
-fn query() -> Value {
+fn parameters() -> Value {
     json!({
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "text": { "type": "string" },
+            "note": { "type": "string", "default": "" },
             "top_k": { "type": "integer", "minimum": 1, "maximum": 10, "default": 5 },
         },
     })
 }
 
-fn tool(id: &str, category: Category, side_effects: SideEffects, parameters: &Value) -> Tool {
+fn tool(id: &str, side_effects: SideEffects, has_lookup: bool) -> Tool {
     let declaration = || {
         let text = json!({ "name": id }).to_string();
         serde_json::value::RawValue::from_string(text).expect("what serde wrote is JSON")
@@ -168,7 +206,10 @@ fn tool(id: &str, category: Category, side_effects: SideEffects, parameters: &Va
         id: ToolId::parse(id).expect("the names above are tool ids"),
         version: "1.0.0".into(),
         description: id.to_owned(),
-        category,
+        category: match side_effects {
+            SideEffects::Writes => Category::Action,
+            SideEffects::None | SideEffects::ReadOnly => Category::Utility,
+        },
         side_effects,
         idempotent: side_effects != SideEffects::Writes,
         requires_confirmation: false,
@@ -181,9 +222,11 @@ fn tool(id: &str, category: Category, side_effects: SideEffects, parameters: &Va
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        effect_key: Arc::new([]),
+        repeatable: false,
         sensitive: Vec::new(),
         status: None,
-        parameters: Validator::compile(parameters).expect("the schemas above are sound"),
+        parameters: Validator::compile(&parameters()).expect("the schema above is sound"),
         response: None,
         declarations: Declarations {
             openai: declaration(),
@@ -193,8 +236,16 @@ fn tool(id: &str, category: Category, side_effects: SideEffects, parameters: &Va
         },
         summary: String::new(),
         documentation: String::new(),
-        handler: Arc::new(Elsewhere),
+        handler: Arc::new(Simulated { has_lookup }),
     }
+}
+
+/// Whether a call of this tool may say the same in another free text.
+pub(crate) fn takes_notes(name: &str) -> bool {
+    matches!(
+        name,
+        "book" | "send" | "post" | "pay" | "order" | "slow_book"
+    )
 }
 
 pub(crate) fn profile(

@@ -1,14 +1,80 @@
-//! The user and the user's program: speaks, types, interrupts, approves and declines, and does each of it once too often,
-//! too late, or with somebody else's token.
+//! The user and the user's program: wants something, speaks, types, interrupts, approves and denies, and does each of it once too
+//! often, too late, somewhere else, or with somebody else's token.
 
 use crate::count::Fault;
-use crate::world::World;
+use crate::world::{KnownToken, World};
+use std::collections::VecDeque;
 use windlass_session::client::{ClientEvent, MessageKey};
-use windlass_session::io::{Input, TokenHash};
+use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
 
 impl World {
-    pub(crate) fn user_acts(&mut self, index: usize) {
+    pub(crate) fn user_acts(&mut self, slot: usize) {
+        match self.random.below(24) {
+            0..=9 => self.user_wants(slot),
+            10..=13 => self.user_barges_in(slot),
+            14 => self.client(slot, ClientEvent::TurnComplete),
+            15 => self.client(slot, ClientEvent::Interrupt),
+            16 => self.client(slot, ClientEvent::PlaybackDone),
+            17 => {
+                self.fault(Fault::ClientCameBack);
+                self.client(slot, ClientEvent::Connected);
+            }
+            18 => {
+                self.fault(Fault::ClientFloods);
+                for _ in 0..40 {
+                    self.speak(slot);
+                }
+            }
+            19 if self.random.one_in(2) => self.client(slot, ClientEvent::Stop),
+            20 => {
+                self.fault(Fault::ClientLost);
+                self.client(slot, ClientEvent::Lost);
+            }
+            21 => self.client(slot, ClientEvent::MicrophoneOpened),
+            _ => self.feed(slot, Input::Model(ModelEvent::SpeechEnded)),
+        }
+    }
+
+    /// The user begins to speak: something new, or something once more.
+    fn user_wants(&mut self, slot: usize) {
+        let intent = self.some_intent(slot);
+        let wanted = self.intents.get(intent);
+        let asked = self
+            .intents
+            .asked(wanted.conversation, &wanted.tool, &wanted.text);
+        self.fault_if(asked > 0, Fault::WantedASecondTime);
+        self.slots[slot].wanted = Some(intent);
+        self.speak(slot);
+        if self.is_connected(slot) && !self.random.one_in(4) {
+            self.model_calls(slot);
+        }
+    }
+
+    /// The user speaks into what the model says ("uh, yes, please"), and a model asks for the same again.
+    fn user_barges_in(&mut self, slot: usize) {
+        if !self.is_connected(slot) {
+            return;
+        }
+        self.fault(Fault::BargeIn);
+        self.slots[slot].onsets += 1;
+        self.feed(slot, Input::Model(ModelEvent::SpeechStarted));
+        if self.random.one_in(2) {
+            self.feed(slot, Input::Model(ModelEvent::Interrupted));
+        }
+        let heard = ModelEvent::InputTranscript {
+            text: "uh, yes, please".to_owned().into(),
+            finished: true,
+        };
+        self.feed(slot, Input::Model(heard));
+        if self.random.one_in(2) {
+            self.fault(Fault::AskedAgainAfterBargeIn);
+            self.model_asks_again(slot);
+        }
+    }
+
+    fn speak(&mut self, slot: usize) {
+        self.slots[slot].onsets += 1;
         let text = || "please".to_owned().into();
         // A client may know its messages, and send one again.
         let message = match self.random.below(6) {
@@ -16,115 +82,108 @@ impl World {
             1 => Some(MessageKey::of("m-2")),
             _ => None,
         };
-        match self.random.below(24) {
-            0..=4 => self.client(
-                index,
-                ClientEvent::Text {
-                    text: text(),
-                    message,
-                },
-            ),
-            5..=11 if self.lanes[index].is_connected => {
-                self.lanes[index].inputs += 1;
-                let heard = ModelEvent::InputTranscript {
-                    text: text(),
-                    finished: false,
-                };
-                self.feed(index, Input::Model(heard));
-            }
-            12 if self.lanes[index].is_connected => {
-                self.lanes[index].inputs += 1;
-                self.feed(index, Input::Model(ModelEvent::SpeechStarted));
-            }
-            13 => self.client(index, ClientEvent::TurnComplete),
-            14 | 15 => self.client(index, ClientEvent::Interrupt),
-            16 => self.client(index, ClientEvent::PlaybackDone),
-            17 => self.client_comes_back(index),
-            18 => {
-                self.fault(Fault::ClientFloods);
-                for _ in 0..40 {
-                    self.client(
-                        index,
-                        ClientEvent::Text {
-                            text: text(),
-                            message,
-                        },
-                    );
-                }
-            }
-            19 if self.random.one_in(2) => self.client(index, ClientEvent::Stop),
-            21 if self.random.one_in(4) => {
-                self.lanes[index].has_microphone = true;
-                self.feed(index, Input::Client(ClientEvent::MicrophoneOpened));
-            }
-            20 if self.random.one_in(3) => {
-                self.lanes[index].is_client_here = false;
-                self.client(index, ClientEvent::Lost);
-            }
-            _ => {
-                if self.lanes[index].is_connected {
-                    self.feed(index, Input::Model(ModelEvent::SpeechEnded));
-                }
-            }
-        }
+        let input = match self.random.below(3) {
+            0 if self.is_connected(slot) => Input::Model(ModelEvent::InputTranscript {
+                text: text(),
+                finished: false,
+            }),
+            1 if self.is_connected(slot) => Input::Model(ModelEvent::SpeechStarted),
+            _ => Input::Client(ClientEvent::Text {
+                text: text(),
+                message,
+            }),
+        };
+        self.feed(slot, input);
     }
 
-    fn client(&mut self, index: usize, event: ClientEvent) {
-        self.lanes[index].inputs += 1;
-        self.feed(index, Input::Client(event));
+    fn client(&mut self, slot: usize, event: ClientEvent) {
+        // Some of it begins a turn of the user's.
+        self.slots[slot].onsets += 1;
+        self.feed(slot, Input::Client(event));
     }
 
-    /// A client that comes back knows no token any more, and is given new ones.
-    pub(crate) fn client_comes_back(&mut self, index: usize) {
-        self.fault(Fault::ClientCameBack);
-        self.lanes[index].is_client_here = true;
-        self.feed(index, Input::Client(ClientEvent::Connected));
-    }
-
-    pub(crate) fn client_confirms(&mut self, index: usize) {
-        let Some(token) = self.lanes[index].tokens.last().copied() else {
-            return self.user_acts(index);
+    pub(crate) fn user_answers(&mut self, slot: usize) {
+        let conversation = self.slots[slot].conversation;
+        let known = self.tokens.iter().rev();
+        let mut own = known.filter(|token| token.conversation == conversation);
+        let back = self.random.index(3).min(self.random.index(3));
+        let Some(token) = own.nth(back).cloned() else {
+            return self.user_acts(slot);
         };
         match self.random.below(12) {
-            0..=3 => self.confirm(index, token, true),
-            4 => self.confirm(index, token, false),
-            5 => {
-                self.fault(Fault::ConfirmedTwice);
-                self.confirm(index, token, true);
-                self.confirm(index, token, true);
-            }
+            0..=4 => self.answer(slot, &token, true),
+            5 => self.answer(slot, &token, false),
             6 => {
-                self.fault(Fault::ConfirmedAndDeclined);
-                let first = self.random.one_in(2);
-                self.confirm(index, token, first);
-                self.confirm(index, token, !first);
+                self.fault(Fault::AnsweredTwice);
+                self.answer(slot, &token, true);
+                self.answer(slot, &token, true);
             }
             7 => {
-                self.fault(Fault::ConfirmedForged);
-                self.confirm(index, [9; 32], true);
+                self.fault(Fault::AnsweredBothWays);
+                let first = self.random.one_in(2);
+                self.answer(slot, &token, first);
+                self.answer(slot, &token, !first);
             }
-            8 if self.seats > 1 => {
-                let other = 1 - index;
-                if let Some(token) = self.lanes[other].tokens.last().copied() {
-                    self.fault(Fault::ConfirmedForeign);
-                    self.confirm(index, token, true);
+            8 => {
+                self.fault(Fault::AnsweredForged);
+                let text = format!("{}.{}", token.question.0, "0f".repeat(16));
+                let forged = KnownToken { text, ..token };
+                self.answer(slot, &forged, true);
+            }
+            9 => {
+                let strangers = 0..self.slots.len();
+                let stranger = strangers
+                    .filter(|other| self.slots[*other].conversation != conversation)
+                    .find(|other| self.is_served(*other));
+                if let Some(stranger) = stranger {
+                    self.fault(Fault::AnsweredByStranger);
+                    self.answer(stranger, &token, true);
                 }
             }
+            10 => {
+                self.fault(Fault::AnsweredLate);
+                let wait_us = self.random.below(400_000) * 1_000;
+                self.advance(self.now_us + wait_us);
+                let approved = !self.random.one_in(3);
+                self.answer(slot, &token, approved);
+            }
             _ => {
-                let place = self.random.index(self.lanes[index].tokens.len());
-                let token = self.lanes[index].tokens[place];
-                self.confirm(index, token, true);
+                self.answer(slot, &token, true);
+                if self.random.one_in(2) {
+                    self.user_barges_in(slot);
+                }
             }
         }
     }
 
-    pub(crate) fn confirm(&mut self, index: usize, token_hash: TokenHash, approved: bool) {
-        self.note_answer(index, &token_hash, approved);
-        self.lanes[index].inputs += 1;
-        let event = ClientEvent::Confirm {
-            token_hash,
-            approved,
+    fn answer(&mut self, slot: usize, token: &KnownToken, approved: bool) {
+        if !self.is_served(slot) {
+            return;
+        }
+        let Some(id) = self.slots[slot].live else {
+            return;
         };
-        self.feed(index, Input::Client(event));
+        let is_meant = self.slots[slot].conversation == token.conversation;
+        if is_meant && token.slot != slot {
+            self.fault(Fault::AnsweredOnAnotherLeg);
+        }
+        self.trace(|| format!("slot {slot} ANSWERS {:?} {approved}", token.question));
+        let is_known = self.tokens.iter().any(|known| known.text == token.text);
+        if approved && is_meant && is_known {
+            let place = (token.conversation, token.question);
+            self.judge.approved.insert(place);
+        }
+        let mut inputs = VecDeque::new();
+        if let Some(live) = self.lives[id].as_deref_mut() {
+            // Where the store cannot be read, the client is told so by the host, and nobody else has heard it.
+            let heard = live.driver.answer(&token.text, approved, &mut inputs);
+            if heard.is_err() {
+                return;
+            }
+        }
+        for input in inputs {
+            self.hear(id, input);
+        }
+        self.go_on();
     }
 }

@@ -1,34 +1,28 @@
-//! One conversation that the server holds: whose it is, what was said in it, which turns can be heard again. Knows no model
-//! and no HTTP.
+//! One conversation that the server holds: whose it is, its live session, and the turns that can be heard again. What was said
+//! and done is in the store. Knows no model and no HTTP.
 
-use super::archive::{Archive, Entry, Kept, KeptTurn};
-pub(crate) use super::asked::Asked;
 use super::held::HeldSession;
 use super::record::{TurnReader, TurnRecord, TurnWriter};
-use super::said::Said;
+use super::whose::Whose;
 use crate::clock;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
-use windlass_runtime::effects::{Beside, Ended};
-use windlass_session::io::TokenHash;
 use windlass_session::model::HistoryEntry;
-use windlass_tool::id::{ClientId, ConversationId, EffectId, UserId};
-use windlass_tool::kind::Mode;
+use windlass_store::{ConversationRef, QuestionNumber};
+use windlass_tool::envelope::ToolResponse;
 
-/// Turns of one conversation that can be heard again, and their bytes.
+/// Turns of one conversation that can be heard again from memory, and their bytes.
 const RECORDS_MAX: usize = 8;
 const RECORDED_BYTES_MAX: usize = 64 * 1024;
-/// Questions to the user whose tokens speak for whoever shows them.
-const ASKED_MAX: usize = 64;
+/// Answers to questions whose outcome is at hand.
+const ANSWERS_MAX: usize = 64;
+const KEYS_MAX: usize = 64;
 
 pub(crate) struct Conversation {
-    pub(crate) id: ConversationId,
-    /// Only this client may go on with it; `None` where whoever knows its id may.
-    owner: Option<ClientId>,
-    archive: Archive,
+    pub(crate) reference: ConversationRef,
+    pub(crate) whose: Whose,
     /// Taken for the length of a turn.
     session: tokio::sync::Mutex<Option<HeldSession>>,
     /// How many wait for the session.
@@ -40,37 +34,58 @@ pub(crate) struct Conversation {
 #[derive(Default)]
 struct State {
     turns: VecDeque<KnownTurn>,
-    /// What was said in text and by voice, for a session that begins.
-    said: Said,
-    /// What of it the store does not have yet.
-    unsaved: Said,
-    /// What of it was said by voice since the text session was last used.
-    heard_by_voice: Vec<HistoryEntry>,
+    /// The client's own account of a conversation that the store does not have.
+    told: Vec<HistoryEntry>,
+    /// What the session by voice is to answer first.
     pending_request: Option<String>,
-    /// For whom the last text session was, and where it had got to, where that one is gone.
-    ended: Option<(UserId, Ended)>,
-    /// Its id has just been made, and no session has begun under it.
-    is_new: bool,
-    /// The questions whose tokens its client was given.
-    asked: VecDeque<Asked>,
+    answers: VecDeque<KnownAnswer>,
+    /// Idempotency keys that clients have used, the newest ones.
+    keys: VecDeque<Message>,
 }
 
 struct KnownTurn {
     message: Option<Message>,
+    /// Other names of its message: the hash of a client's idempotency key, and of the body that came with it.
+    keys: Vec<Message>,
     record: Arc<TurnRecord>,
     /// It was broken off: its message has no answer, and is taken up again when it comes again.
     is_broken_off: bool,
 }
 
 /// A message of the client's, as far as it is told from others.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     /// The client's id of it.
-    #[serde(rename = "message")]
     pub(crate) id: String,
     /// The hash of what it says, where that is known: another text under the same id is an edited message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<[u8; 32]>,
+}
+
+/// What came of an answer to a question, as whoever gave it is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Confirmation {
+    pub(crate) response: Arc<ToolResponse>,
+    /// Something had changed since the question was put: the one that took its place, as JSON.
+    pub(crate) asked_anew: Option<serde_json::Value>,
+    /// It stays what it is, whoever asks again.
+    pub(crate) is_final: bool,
+}
+
+/// `None` until it is known; the channel closes where that will never be.
+type Outcome = watch::Receiver<Option<Confirmation>>;
+
+struct KnownAnswer {
+    question: QuestionNumber,
+    approved: bool,
+    outcome: Outcome,
+}
+
+/// Who gives an answer.
+pub(crate) enum AnswerClaim {
+    /// The same answer is being given, or was: what comes of it.
+    Joined(Outcome),
+    /// It is to be given, and what comes of it told here.
+    First(watch::Sender<Option<Confirmation>>),
 }
 
 /// What a message comes to.
@@ -94,6 +109,8 @@ pub(crate) enum Claim {
 pub(crate) struct Delivery {
     /// By what it is known when it comes again.
     pub(crate) message: Option<Message>,
+    /// The same, as the client's idempotency key says it.
+    pub(crate) key: Option<Message>,
     /// Another answer is wanted than the one that it had.
     pub(crate) again: bool,
     /// It does not give way to a turn that runs, but waits for it.
@@ -101,70 +118,20 @@ pub(crate) struct Delivery {
 }
 
 impl Conversation {
-    pub(crate) fn new(id: ConversationId, owner: Option<ClientId>, archive: Archive) -> Self {
+    /// `told` is the client's own account of what was said, where the store has nothing of it.
+    pub(crate) fn new(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
+        let state = State {
+            told,
+            ..State::default()
+        };
         Self {
-            id,
-            owner,
-            archive,
+            reference,
+            whose,
             session: tokio::sync::Mutex::new(None),
             waiting: watch::Sender::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             used_unix_ms: AtomicU64::new(clock::now_unix_ms()),
         }
-    }
-
-    /// A conversation that goes on where the store has it.
-    pub(crate) fn kept(id: ConversationId, kept: Kept, archive: Archive) -> Self {
-        let conversation = Self::new(id, kept.owner, archive);
-        let mut state = conversation.lock();
-        if let Some((user_id, ended)) = &kept.ended {
-            let asked = |token_hash| Asked {
-                token_hash,
-                user_id: user_id.clone(),
-                client_id: None,
-                by_voice: false,
-                is_here: false,
-            };
-            let hashes = ended.questions.iter().map(|(hash, _)| *hash);
-            state.asked = hashes.map(asked).collect();
-        }
-        state.ended = kept.ended;
-        for entry in kept.entries {
-            for asked in entry.asked {
-                state.has_asked(asked);
-            }
-            for said in entry.said {
-                state.said.remember(said);
-            }
-            if let (Some(message), Some(answer)) = (entry.message, entry.answer) {
-                let record = TurnRecord::of(answer.into_inner().into_bytes());
-                state.begin_turn(Some(message), record);
-            }
-        }
-        drop(state);
-        conversation
-    }
-
-    /// Whether this client may go on with it.
-    pub(crate) fn admits(&self, client: &ClientId) -> bool {
-        self.owner.as_ref().is_none_or(|owner| owner == client)
-    }
-
-    /// The client that alone may go on with it, where there is one.
-    pub(crate) fn owner(&self) -> Option<&ClientId> {
-        self.owner.as_ref()
-    }
-
-    /// Its user is asked something.
-    pub(crate) fn has_asked(&self, asked: Asked) {
-        self.lock().has_asked(asked);
-    }
-
-    /// The question that has the token of this hash, where its user was given that.
-    pub(crate) fn asked(&self, token_hash: &TokenHash) -> Option<Asked> {
-        let state = self.lock();
-        let mut asked = state.asked.iter();
-        asked.find(|asked| asked.token_hash == *token_hash).cloned()
     }
 
     pub(crate) fn touch(&self) {
@@ -178,12 +145,20 @@ impl Conversation {
         self.session.lock().await
     }
 
+    /// Whether a session lives that nobody uses.
+    pub(crate) fn has_idle_session(&self) -> bool {
+        let session = self.session.try_lock();
+        let lives =
+            session.is_ok_and(|session| session.as_ref().is_some_and(|session| !session.is_over()));
+        lives && !self.is_busy()
+    }
+
     /// Lets changes that have begun come to their end, and what came of them be stored, unless somebody wants the session, who
     /// looks after them then.
     pub(crate) async fn look_after_calls(&self) {
         let mut wanted = self.waiting.subscribe();
-        let mut place = self.session.lock().await;
-        let Some(session) = &mut *place else { return };
+        let mut slot = self.session.lock().await;
+        let Some(session) = &mut *slot else { return };
         while session.is_working() {
             tokio::select! {
                 // The sender is ours, so that the wait cannot fail.
@@ -193,8 +168,8 @@ impl Conversation {
         }
     }
 
-    /// Lets go of its session and waits for the changes that are under way. What the store has of the conversation stays,
-    /// and what the user was asked can still be answered there.
+    /// Lets go of its session and waits for the changes that run. What the store has of the conversation stays, and what the
+    /// user was asked can still be answered.
     pub(crate) async fn leave(self: Arc<Self>) {
         let session = self.session().await.take();
         if let Some(session) = session {
@@ -218,10 +193,20 @@ impl Conversation {
     /// begins its turn and the other listens to it.
     pub(crate) fn claim(&self, mut delivery: Delivery) -> Claim {
         let mut state = self.lock();
+        if let Some(key) = &delivery.key
+            && let Some((_, turn)) = state.newest_of(key)
+        {
+            let record = turn.record.clone();
+            if let Some(reader) = (!turn.is_broken_off).then(|| record.join()).flatten() {
+                return Claim::Known(reader);
+            }
+        }
         if let Some(message) = delivery.message.as_ref().filter(|_| !delivery.again)
-            && let Some(reader) = state.turn_of(message).and_then(|record| record.join())
+            && let Some(turn) = state.turn_of(message)
+            && let Some(reader) = turn.record.join()
         {
             if !delivery.waits {
+                turn.keys.extend(delivery.key);
                 return Claim::Known(reader);
             }
             // Whoever brings the message once more is to hear that turn, and not what comes of this one.
@@ -237,13 +222,57 @@ impl Conversation {
             .is_some_and(|message| state.is_edited(message));
         let (record, writer) = TurnRecord::new();
         let reader = record.reader();
-        state.begin_turn(delivery.message, record.clone());
+        state.begin_turn(KnownTurn {
+            message: delivery.message,
+            keys: delivery.key.into_iter().collect(),
+            record: record.clone(),
+            is_broken_off: false,
+        });
         Claim::New {
             record,
             writer,
             reader,
             edits,
         }
+    }
+
+    /// Notes that a client's key is used for this. False where it was used for something else.
+    pub(crate) fn note_key(&self, key: &Message) -> bool {
+        let mut state = self.lock();
+        let of_turn = state.newest_of(key).map(|(known, _)| known);
+        let mut noted = state.keys.iter();
+        let known = of_turn.or_else(|| noted.find(|known| known.id == key.id));
+        if let Some(known) = known {
+            return known.says_what(key);
+        }
+        if state.keys.len() >= KEYS_MAX {
+            state.keys.pop_front();
+        }
+        state.keys.push_back(key.clone());
+        true
+    }
+
+    /// Whether memory has a turn under this name.
+    pub(crate) fn knows(&self, message: &Message) -> bool {
+        self.lock().newest_of(message).is_some()
+    }
+
+    /// Takes in the answer of a message as the log has it.
+    pub(crate) fn recall(&self, message: Message, record: Arc<TurnRecord>, is_key: bool) {
+        let mut state = self.lock();
+        if state.newest_of(&message).is_some() {
+            return;
+        }
+        let (message, keys) = match is_key {
+            true => (None, vec![message]),
+            false => (Some(message), Vec::new()),
+        };
+        state.begin_turn(KnownTurn {
+            message,
+            keys,
+            record,
+            is_broken_off: false,
+        });
     }
 
     /// A turn that never ran, or that has no answer: its message may be sent again.
@@ -264,17 +293,45 @@ impl Conversation {
         }
     }
 
-    /// What a session that begins is told of the conversation.
-    pub(crate) fn said(&self) -> Vec<HistoryEntry> {
-        self.lock().said.all()
+    /// The names under which a turn is known.
+    pub(crate) fn names_of(&self, record: &Arc<TurnRecord>) -> (Option<Message>, Vec<Message>) {
+        let state = self.lock();
+        let mut turns = state.turns.iter();
+        match turns.find(|turn| Arc::ptr_eq(&turn.record, record)) {
+            Some(turn) => (turn.message.clone(), turn.keys.clone()),
+            None => (None, Vec::new()),
+        }
     }
 
-    /// What was said by voice since the last time.
-    pub(crate) fn take_heard_by_voice(&self) -> Vec<HistoryEntry> {
-        std::mem::take(&mut self.lock().heard_by_voice)
+    /// Whether the same answer to a question is being given already, or was. Of many at once one gives it, and the others hear
+    /// what came of it.
+    pub(crate) fn claim_answer(&self, question: QuestionNumber, approved: bool) -> AnswerClaim {
+        let mut state = self.lock();
+        // An outcome that never came, or that may be another one the next time, is none.
+        state
+            .answers
+            .retain(|known| match &*known.outcome.borrow() {
+                Some(outcome) => outcome.is_final,
+                None => known.outcome.has_changed().is_ok(),
+            });
+        let mut known = state.answers.iter();
+        let same = known.find(|known| known.question == question && known.approved == approved);
+        if let Some(same) = same {
+            return AnswerClaim::Joined(same.outcome.clone());
+        }
+        let (teller, outcome) = watch::channel(None);
+        if state.answers.len() >= ANSWERS_MAX {
+            state.answers.pop_front();
+        }
+        state.answers.push_back(KnownAnswer {
+            question,
+            approved,
+            outcome,
+        });
+        AnswerClaim::First(teller)
     }
 
-    /// What the voice session is to answer first.
+    /// What the session by voice is to answer first.
     pub(crate) fn ask_by_voice(&self, pending_request: Option<String>) {
         self.lock().pending_request = pending_request;
     }
@@ -283,121 +340,9 @@ impl Conversation {
         self.lock().pending_request.take()
     }
 
-    /// Its id has just been made, so that nothing can have happened under it.
-    pub(crate) fn has_no_past(&self) {
-        self.lock().is_new = true;
-    }
-
-    /// Whether that is so, once: then a session begins.
-    pub(crate) fn take_newness(&self) -> bool {
-        std::mem::take(&mut self.lock().is_new)
-    }
-
-    /// Where the session before the next one had got to, once.
-    pub(crate) fn take_ended(&self) -> Option<(UserId, Ended)> {
-        self.lock().ended.take()
-    }
-
-    /// The same, which stays.
-    pub(crate) fn ended(&self) -> Option<(UserId, Ended)> {
-        self.lock().ended.clone()
-    }
-
-    /// It could not be heeded now, and is to be the next time.
-    pub(crate) fn put_back_ended(&self, ended: (UserId, Ended)) {
-        self.lock().ended = Some(ended);
-    }
-
-    /// The client's account of what was said before the server knew the conversation.
-    pub(crate) fn seed(&self, entries: &[HistoryEntry]) {
-        let mut state = self.lock();
-        for entry in entries {
-            state.remember(entry.clone());
-        }
-    }
-
-    pub(crate) fn hear(&self, mode: Mode, entry: HistoryEntry) {
-        self.touch();
-        let mut state = self.lock();
-        // One that is sent again after its answer was broken off has been said once.
-        if mode == Mode::Text && state.said.ends_with(&entry) {
-            return;
-        }
-        if mode == Mode::Voice {
-            let entries = state.heard_by_voice.len();
-            // What goes past the bound is in the transcript of the voice session alone.
-            if entries < 500 {
-                state.heard_by_voice.push(entry.clone());
-            }
-        }
-        state.remember(entry);
-    }
-
-    /// Keeps what was said by voice.
-    pub(crate) fn keep_said(&self) {
-        let said = self.lock().unsaved.take();
-        if !said.is_empty() {
-            let entry = Entry {
-                said,
-                ..Entry::default()
-            };
-            self.keep(entry, None, Vec::new());
-        }
-    }
-
-    /// Keeps a turn that is over, with the changes of whose ends it has spoken.
-    pub(crate) fn keep_turn(
-        &self,
-        record: &Arc<TurnRecord>,
-        ended: (UserId, Ended),
-        answered: Vec<EffectId>,
-    ) {
-        let mut state = self.lock();
-        let said = state.unsaved.take();
-        let known = |turn: &&KnownTurn| Arc::ptr_eq(&turn.record, record) && !turn.is_broken_off;
-        let turn = state.turns.iter().find(known);
-        let message = turn.and_then(|turn| turn.message.clone());
-        drop(state);
-        // A message without an id cannot be known when it comes again.
-        let answer = message.as_ref().map(|_| record.clone());
-        let entry = Entry {
-            ended: Some(ended),
-            message,
-            answer: None,
-            said,
-            asked: Vec::new(),
-        };
-        self.keep(entry, answer, answered);
-    }
-
-    /// What keeps a turn that has not ended, together with a question of it.
-    pub(crate) fn beside_question(&self, user_id: UserId, ended: Ended, asked: Asked) -> Beside {
-        let entry = Entry {
-            ended: Some((user_id, ended)),
-            asked: vec![asked],
-            said: self.lock().unsaved.take(),
-            ..Entry::default()
-        };
-        Archive::entry(&self.id, self.owner.as_ref(), self.used(), entry)
-    }
-
-    /// What keeps a question that the session by voice asks, which has a place of its own for where it has got to.
-    pub(crate) fn beside_spoken_question(&self, asked: Asked) -> Beside {
-        let entry = Entry {
-            asked: vec![asked],
-            ..Entry::default()
-        };
-        Archive::entry(&self.id, self.owner.as_ref(), self.used(), entry)
-    }
-
-    fn keep(&self, entry: Entry, answer: Option<Arc<TurnRecord>>, answered: Vec<EffectId>) {
-        let owner = self.owner.as_ref();
-        let kept = KeptTurn {
-            entry,
-            answer,
-            answered,
-        };
-        self.archive.keep(&self.id, owner, self.used(), kept);
+    /// What the client told of the conversation when it began, once.
+    pub(crate) fn take_told(&self) -> Vec<HistoryEntry> {
+        std::mem::take(&mut self.lock().told)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -406,36 +351,23 @@ impl Conversation {
 }
 
 impl State {
-    fn has_asked(&mut self, asked: Asked) {
-        self.asked
-            .retain(|known| known.token_hash != asked.token_hash);
-        if self.asked.len() >= ASKED_MAX {
-            self.asked.pop_front();
-        }
-        self.asked.push_back(asked);
-    }
-
-    fn remember(&mut self, entry: HistoryEntry) {
-        self.unsaved.remember(entry.clone());
-        self.said.remember(entry);
-    }
-
     /// The turn that has not ended.
     fn running(&self) -> Option<Arc<TurnRecord>> {
-        let last = self.turns.back().map(|turn| turn.record.clone());
-        last.filter(|record| !record.is_over())
+        let mut records = self.turns.iter().rev().map(|turn| &turn.record);
+        records.find(|record| !record.is_over()).cloned()
     }
 
     /// The turn that answers, or has answered, a message of the client's: the newest of its id, where that said the same.
-    fn turn_of(&self, message: &Message) -> Option<Arc<TurnRecord>> {
-        let (known, turn) = self.newest_of(message)?;
-        (known.says_what(message) && !turn.is_broken_off).then(|| turn.record.clone())
+    fn turn_of(&mut self, message: &Message) -> Option<&mut KnownTurn> {
+        let mut turns = self.turns.iter_mut().rev();
+        let turn = turns.find(|turn| turn.is_of(message))?;
+        let known = turn.name_like(message)?;
+        (known.says_what(message) && !turn.is_broken_off).then_some(turn)
     }
 
     fn newest_of(&self, message: &Message) -> Option<(&Message, &KnownTurn)> {
-        let turns = self.turns.iter().rev();
-        let mut known = turns.filter_map(|turn| Some((turn.message.as_ref()?, turn)));
-        known.find(|(known, _)| known.id == message.id)
+        let mut turns = self.turns.iter().rev();
+        turns.find_map(|turn| Some((turn.name_like(message)?, turn)))
     }
 
     fn is_edited(&self, message: &Message) -> bool {
@@ -443,26 +375,33 @@ impl State {
         known.is_some_and(|(known, _)| !known.says_what(message))
     }
 
-    /// A turn begins. Older ones are forgotten where there are too many.
-    fn begin_turn(&mut self, message: Option<Message>, record: Arc<TurnRecord>) {
-        let mut bytes = 0;
-        let kept = self
+    /// A turn begins, or is taken in. Older ones are forgotten where there are too many, but never one that runs.
+    fn begin_turn(&mut self, turn: KnownTurn) {
+        let (mut turns, mut bytes) = (0, 0);
+        let mut kept: Vec<bool> = self
             .turns
             .iter()
             .rev()
-            .take(RECORDS_MAX - 1)
-            .take_while(|turn| {
-                bytes += turn.record.bytes();
-                bytes <= RECORDED_BYTES_MAX
+            .map(|known| {
+                turns += 1;
+                bytes += known.record.bytes();
+                let fits = turns < RECORDS_MAX && bytes <= RECORDED_BYTES_MAX;
+                fits || !known.record.is_over()
             })
-            .count();
-        let forgotten = self.turns.len() - kept;
-        self.turns.drain(..forgotten);
-        self.turns.push_back(KnownTurn {
-            message,
-            record,
-            is_broken_off: false,
-        });
+            .collect();
+        self.turns.retain(|_| kept.pop().unwrap_or(true));
+        self.turns.push_back(turn);
+    }
+}
+
+impl KnownTurn {
+    fn is_of(&self, message: &Message) -> bool {
+        self.name_like(message).is_some()
+    }
+
+    fn name_like(&self, message: &Message) -> Option<&Message> {
+        let mut names = self.message.iter().chain(&self.keys);
+        names.find(|name| name.id == message.id)
     }
 }
 

@@ -1,45 +1,71 @@
 //! The conversations that are in memory, bounded in number and in time, and the way to those that the store alone has. Knows
 //! no model and no HTTP.
 
-use super::archive::{Archive, Kept, find};
 use super::conversation::Conversation;
+use super::whose::{Foreign, Whose, admit};
 use crate::clock;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+use windlass_runtime::call_driver::Shared;
+use windlass_runtime::caller::Caller;
 use windlass_runtime::config::Text;
-use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
-use windlass_session::event::SessionEvent;
-use windlass_session::io::TokenHash;
 use windlass_session::model::HistoryEntry;
-use windlass_store::{Store, StoreUnavailable};
-use windlass_tool::id::{ClientId, ConversationId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_store::command::{Command, Reply};
+use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
+use windlass_tool::id::{ConversationId, TenantId, UserId};
 
 /// How often those are looked for whose time is up.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(crate) struct Conversations {
     held: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
-    archive: Archive,
+    shared: Shared,
+    tenant: TenantId,
     conversations_max: usize,
     idle_ms: u64,
 }
 
+/// Why a caller does not get a conversation.
+#[derive(Debug)]
+pub(crate) enum NoEntry {
+    Foreign(Foreign),
+    /// Whose it is cannot be read.
+    Unavailable(StoreUnavailable),
+}
+
 impl Conversations {
-    pub(crate) fn new(text: &Text, archive: Archive) -> Self {
+    pub(crate) fn new(text: &Text, shared: Shared, tenant: TenantId) -> Self {
         Self {
             held: Mutex::default(),
-            archive,
+            shared,
+            tenant,
             conversations_max: text.conversations_max.count(),
             idle_ms: text.conversation_idle_seconds.get() * 1_000,
         }
     }
 
-    pub(crate) fn archive(&self) -> &Archive {
-        &self.archive
+    /// What was committed last.
+    pub(crate) fn store(&self) -> &dyn Store {
+        self.shared.ledger.store()
+    }
+
+    /// Has commands carried out behind everything that was asked of the conversation before.
+    pub(crate) async fn commit(
+        &self,
+        conversation: ConversationRef,
+        commands: Vec<Command>,
+    ) -> Result<Vec<Reply>, StoreUnavailable> {
+        let batch = Batch {
+            conversation,
+            commands,
+        };
+        self.shared.ledger.apply(batch).await
+    }
+
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.tenant
     }
 
     /// The conversation of this id that is in memory and has not been idle for too long.
@@ -49,57 +75,71 @@ impl Conversations {
         known.filter(|known| !known.is_forgotten(now, self.idle_ms))
     }
 
-    /// The same, or as the store has it.
-    pub(crate) async fn find(
+    /// As the store has it, whoever's it is.
+    pub(crate) fn known(
         &self,
         id: &ConversationId,
-    ) -> Result<Option<Arc<Conversation>>, StoreUnavailable> {
+    ) -> Result<Option<windlass_store::Conversation>, StoreUnavailable> {
+        self.store().conversation(&self.tenant, id)
+    }
+
+    /// The conversation of this id, for a caller who may name a user. It begins where there is none; then `told` is the client's
+    /// own account of what was said before.
+    pub(crate) async fn open(
+        &self,
+        id: &ConversationId,
+        caller: &Caller,
+        named: Option<&UserId>,
+        told: &[HistoryEntry],
+    ) -> Result<Arc<Conversation>, NoEntry> {
         if let Some(known) = self.get(id) {
-            return Ok(Some(known));
+            let admitted = known.whose.admits(caller, named);
+            admitted.map_err(NoEntry::Foreign)?;
+            known.touch();
+            return Ok(known);
         }
-        let kept = self.archive.find(id).await?;
-        Ok(kept.map(|kept| self.take_in(id, kept)))
-    }
-
-    /// The same without waiting for the store's thread or for whoever writes, for those who cannot.
-    pub(crate) fn find_now(
-        &self,
-        id: &ConversationId,
-        store: &dyn Store,
-    ) -> Result<Option<Arc<Conversation>>, StoreUnavailable> {
-        if let Some(known) = self.get(id) {
-            return Ok(Some(known));
+        let known = self.known(id).map_err(NoEntry::Unavailable)?;
+        let mut whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
+        let mut told = told.to_vec();
+        if known.is_some() || !self.begin(whose.reference(&self.tenant, id)).await {
+            // The store has it, perhaps since a moment ago.
+            let known = self.known(id).map_err(NoEntry::Unavailable)?;
+            whose = admit(known.as_ref(), caller, named).map_err(NoEntry::Foreign)?;
+            told.clear();
         }
-        let now = clock::now_unix_ms();
-        let kept = store.read(|transaction| find(transaction, id, now))?;
-        Ok(kept.map(|kept| self.take_in(id, kept)))
+        let conversation = self.hold(id, whose, told);
+        // Somebody else may have been faster.
+        let admitted = conversation.whose.admits(caller, named);
+        admitted.map_err(NoEntry::Foreign)?;
+        Ok(conversation)
     }
 
-    /// The conversation in which a user was asked with the token of this hash.
-    pub(crate) async fn asking(
+    /// The conversation of this id in memory, whose it is being known.
+    pub(crate) fn hold(
         &self,
         id: &ConversationId,
-        token_hash: &TokenHash,
-    ) -> Result<Option<Arc<Conversation>>, StoreUnavailable> {
-        let known = self.find(id).await?;
-        Ok(known.filter(|known| known.asked(token_hash).is_some()))
+        whose: Whose,
+        told: Vec<HistoryEntry>,
+    ) -> Arc<Conversation> {
+        let reference = whose.reference(&self.tenant, id);
+        self.insert(id, || Conversation::new(reference, whose, told))
     }
 
-    fn take_in(&self, id: &ConversationId, kept: Kept) -> Arc<Conversation> {
-        let archive = self.archive.clone();
-        self.insert(id, || Conversation::kept(id.clone(), kept, archive))
-            .0
+    /// What the session by voice is to answer first, once.
+    pub(crate) fn take_pending_request(&self, id: &ConversationId) -> Option<String> {
+        self.get(id)?.take_pending_request()
     }
 
-    /// The conversation of this id, which begins where there is none, and whether it is new.
-    pub(crate) fn open(
-        &self,
-        id: &ConversationId,
-        owner: Option<&ClientId>,
-    ) -> (Arc<Conversation>, bool) {
-        self.insert(id, || {
-            Conversation::new(id.clone(), owner.cloned(), self.archive.clone())
-        })
+    /// Begins it in the store, so that it is this user's before anybody speaks in it. False where it is another's by now. Where
+    /// nothing can be written, it goes on all the same; what would change anything is refused until something can.
+    async fn begin(&self, reference: ConversationRef) -> bool {
+        match self.commit(reference, vec![Command::Open]).await {
+            Ok(replies) => !replies.contains(&Reply::Foreign),
+            Err(error) => {
+                tracing::warn!(%error, "a conversation begins that the store does not have");
+                true
+            }
+        }
     }
 
     /// Those that have to go for a new one leave memory.
@@ -107,7 +147,7 @@ impl Conversations {
         &self,
         id: &ConversationId,
         make: impl FnOnce() -> Conversation,
-    ) -> (Arc<Conversation>, bool) {
+    ) -> Arc<Conversation> {
         let now = clock::now_unix_ms();
         let mut held = self.lock();
         if let Some(known) = held.get(id)
@@ -115,7 +155,7 @@ impl Conversations {
         {
             let known = known.clone();
             known.touch();
-            return (known, false);
+            return known;
         }
         let mut gone: Vec<_> = held.remove(id).into_iter().collect();
         if held.len() >= self.conversations_max {
@@ -125,7 +165,7 @@ impl Conversations {
         held.insert(id.clone(), conversation.clone());
         drop(held);
         leave_all(gone);
-        (conversation, true)
+        conversation
     }
 
     /// Lets those go from memory whose time is up, again and again until the server is over.
@@ -180,35 +220,4 @@ fn make_room(
     held.extract_if(|_, one| leaves(one))
         .map(|(_, one)| one)
         .collect()
-}
-
-/// Writes down what is said, in whichever mode, for the session that follows.
-impl Subscriber for Conversations {
-    fn event(&self, session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
-        let find = || {
-            let known = self.get(&session.conversation_id);
-            // A voice session may bear the id of somebody else's conversation; it adds nothing to that.
-            known.filter(|known| known.admits(&session.client_id))
-        };
-        match event {
-            SessionEvent::Transcript { role, text, .. } => {
-                if let Some(conversation) = find() {
-                    let entry = HistoryEntry {
-                        role: *role,
-                        text: Sensitive(text.expose().clone()),
-                    };
-                    conversation.hear(session.mode, entry);
-                }
-            }
-            // A turn by text is kept with its answer, when that is written.
-            SessionEvent::TurnEnded { .. } | SessionEvent::SessionEnded { .. }
-                if session.mode == Mode::Voice =>
-            {
-                if let Some(conversation) = find() {
-                    conversation.keep_said();
-                }
-            }
-            _ => {}
-        }
-    }
 }

@@ -1,110 +1,91 @@
-//! What a client's wish is to its conversation: what it is known by when it comes again, and in whose name a question is
-//! answered. Knows no turn.
+//! What a client's message is to its conversation: by what it is known when it comes again, and which questions it answers.
+//! Knows no turn.
 
-use super::conversation::{Asked, Conversation, Delivery, Message};
-use super::conversations::Conversations;
+use super::answers::approval_of;
+use super::conversation::{Delivery, Message};
 use super::request::{Answer, Wish};
-use super::{ChatRefusal, unavailable};
-use crate::clock;
-use std::sync::Arc;
+use super::whose::Whose;
+use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
-use windlass_runtime::ids;
 use windlass_runtime::text::{Consent, TurnInput, UserInput};
-use windlass_session::io::TokenHash;
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::CallError;
-use windlass_tool::id::{ClientId, ConversationId, UserId};
+use windlass_session::client::MessageKey;
+use windlass_store::{
+    ConversationRef, Entry, EntryEvent, NewEntry, Question, QuestionNumber, Store,
+    StoreUnavailable, Token,
+};
+use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::sensitive::Sensitive;
 
-/// Who answers a question.
-pub(crate) struct Answerer {
-    /// The client in whose name it is answered: the one that was asked, where it is known.
-    pub(crate) client_id: ClientId,
-    /// The user who was asked, where it is known.
-    pub(crate) user_id: Option<UserId>,
-    /// Whoever takes the answer may take the question up.
-    pub(crate) is_left_behind: bool,
-}
-
-/// Who answers the question of this token, if the caller may. Who shows no id shows the question's token, which speaks for the
-/// client that was asked; but not where the caller shows another id, or names another user than the one who was asked.
-pub(crate) fn answerer(
-    conversation: &Conversation,
+/// The question of a token that a caller shows, where it is theirs to answer. Whoever may not answer it learns nothing.
+pub(super) fn question_of(
+    reference: &ConversationRef,
+    whose: &Whose,
+    store: &dyn Store,
     caller: &Caller,
     named: Option<&UserId>,
-    token_hash: &TokenHash,
-) -> Result<Answerer, ChatRefusal> {
-    let (owner, asked) = (conversation.owner(), conversation.asked(token_hash));
-    let client = asked.as_ref().and_then(|asked| asked.client_id.as_ref());
-    let is_other = [owner, client]
-        .into_iter()
-        .flatten()
-        .any(|client| caller.is_other_than(client));
-    let user = asked.as_ref().map(|asked| &asked.user_id);
-    let names_other = named.is_some_and(|named| user.is_some_and(|user| user != named));
-    // Of an owner's conversation a token has to be known that is shown without an id.
-    let is_nobodys = asked.is_none() && owner.is_some_and(|owner| *owner != caller.client_id);
-    if is_other || names_other || is_nobodys {
-        return Err(ChatRefusal::Unknown);
-    }
-    Ok(Answerer {
-        client_id: client.or(owner).unwrap_or(&caller.client_id).clone(),
-        user_id: user.cloned(),
-        is_left_behind: asked.as_ref().is_some_and(Asked::is_left_behind),
-    })
+    token: &Sensitive<String>,
+) -> Result<Option<Question>, StoreUnavailable> {
+    let Some(token) = Token::parse(token.expose()) else {
+        return Ok(None);
+    };
+    let Some(question) = store.question(reference, &token)? else {
+        return Ok(None);
+    };
+    let asked = match whose.owner {
+        Some(_) => None,
+        // In a conversation that belongs to nobody it may be another client's.
+        None => asked_client(reference, store, question.number)?,
+    };
+    let admitted = whose.admits_answer(caller, named, asked.as_ref());
+    Ok(admitted.is_ok().then_some(question))
 }
 
-/// The conversation in which the caller was asked with a token, if it may answer that. Whoever may not learns nothing.
-pub(crate) async fn asking(
-    conversations: &Conversations,
-    caller: &Caller,
-    id: &ConversationId,
-    token_hash: &TokenHash,
-) -> Result<Arc<Conversation>, ChatRefusal> {
-    let asking = conversations.asking(id, token_hash).await;
-    let conversation = asking.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
-    answerer(&conversation, caller, None, token_hash)?;
-    Ok(conversation)
-}
-
-/// What is said of an answer to a question that no session has taken.
-pub(crate) fn no_answer(error: CallError, registry_version: Arc<str>) -> Arc<ToolResponse> {
-    Arc::new(ToolResponse {
-        outcome: Outcome::Failure(error.into()),
-        intents: Vec::new(),
-        meta: meta_without_tool("confirm", registry_version, clock::now_unix_ms()),
-    })
-}
-
-/// By what answers to questions are known that come again.
-pub(super) fn approval(token_hashes: &[TokenHash]) -> Message {
-    let hashes = token_hashes
-        .iter()
-        .map(|hash| windlass_tool::json::hex(hash));
-    Message {
-        id: format!("approval {}", hashes.collect::<Vec<_>>().join(" ")),
-        content: None,
+/// Says which client was asked, in a conversation that belongs to nobody.
+pub(super) fn asked_entry(question: QuestionNumber, client: &ClientId) -> NewEntry {
+    let body = json!({"kind": "asked", "client": client.as_str()});
+    NewEntry {
+        leg_number: None,
+        key: Some(asked_key(question)),
+        event: EntryEvent::Said(Sensitive(body.to_string())),
     }
 }
 
-/// What a wish is to the conversation, and to its session. `may_answer` says whether a question is the caller's to answer, and
-/// then whether it is left behind: a token in other hands is like one of nobody's, and by such an answer nothing is known that
-/// comes again.
+fn asked_client(
+    reference: &ConversationRef,
+    store: &dyn Store,
+    question: QuestionNumber,
+) -> Result<Option<ClientId>, StoreUnavailable> {
+    let entry = store.entry_of_key(reference, &asked_key(question))?;
+    Ok(entry.as_ref().and_then(client_of))
+}
+
+fn asked_key(question: QuestionNumber) -> String {
+    format!("asked:{}", question.0)
+}
+
+fn client_of(entry: &Entry) -> Option<ClientId> {
+    let EntryEvent::Said(text) = &entry.event else {
+        return None;
+    };
+    let said: Value = serde_json::from_str(text.expose()).ok()?;
+    Some(ClientId::new(said.get("client")?.as_str()?))
+}
+
+/// What a wish is to the conversation, and to its session. `answers` are those to questions that are the caller's to answer; of
+/// others nothing is known that comes again.
 pub(super) fn wanted(
     wish: Wish,
-    consents: &[Answer],
-    may_answer: impl Fn(&TokenHash) -> Result<Option<bool>, ChatRefusal>,
-) -> Result<(Delivery, TurnInput), ChatRefusal> {
-    let mut given = Vec::new();
-    for Answer { token, approved } in consents {
-        let token_hash = ids::token_hash(token.expose());
-        if let Some(is_left_behind) = may_answer(&token_hash)? {
-            given.push(Consent {
-                token_hash,
-                approved: *approved,
-                is_left_behind,
-            });
-        }
-    }
+    answers: Vec<(Question, Answer)>,
+    key: Option<Message>,
+) -> (Delivery, TurnInput) {
+    let numbers: Vec<QuestionNumber> = answers.iter().map(|(asked, _)| asked.number).collect();
+    let consents: Vec<Consent> = answers
+        .into_iter()
+        .map(|(_, answer)| Consent {
+            token: answer.token,
+            approved: answer.approved,
+        })
+        .collect();
     match wish {
         Wish::Say {
             message,
@@ -113,36 +94,52 @@ pub(super) fn wanted(
             again,
         } => {
             let content = Some(content);
+            let known_by = key.as_ref().map(|key| MessageKey::of(&key.id));
             let delivery = Delivery {
                 message: message.map(|id| Message { id, content }),
+                key,
                 again,
                 waits: false,
             };
             let input = UserInput {
-                consents: given,
+                consents,
+                message: input.message.or(known_by),
                 ..input
             };
             let input = match again {
                 true => TurnInput::Again(input),
                 false => TurnInput::User(input),
             };
-            Ok((delivery, input))
+            (delivery, input)
         }
         Wish::Answer => {
-            let hashes: Vec<TokenHash> = given.iter().map(|given| given.token_hash).collect();
-            let message = (!hashes.is_empty()).then(|| approval(&hashes));
-            if given.is_empty() {
-                given.push(Consent {
-                    token_hash: ids::token_hash(""),
-                    approved: false,
-                    is_left_behind: false,
-                });
-            }
             let delivery = Delivery {
-                message,
+                message: Some(approval_of(&numbers)),
+                key,
                 ..Delivery::default()
             };
-            Ok((delivery, TurnInput::Confirm(given)))
+            (delivery, TurnInput::Confirm(consents))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_session::said::Said;
+
+    #[test]
+    fn an_entry_that_says_who_was_asked_is_no_words_of_a_session() {
+        let entry = asked_entry(QuestionNumber(3), &ClientId::new("c-1"));
+        let entry = Entry {
+            number: windlass_store::EntryNumber(1),
+            at_unix_ms: 0,
+            leg: None,
+            leg_number: None,
+            key: entry.key,
+            event: entry.event,
+        };
+        assert_eq!(client_of(&entry), Some(ClientId::new("c-1")));
+        assert_eq!(Said::of(&entry), None);
     }
 }

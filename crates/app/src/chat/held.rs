@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_provider::openai_chat::profile;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
-use windlass_runtime::text::{Past, TextRequest, TextSession};
+use windlass_runtime::text::{Past, TextRequest, TextSession, TextSettings};
 use windlass_session::limits::Limits;
 use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
+use windlass_store::{ConversationRef, Epoch};
 use windlass_tool::handler::World;
-use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 
 /// The sessions by text that have not ended, each with the version of its tools.
@@ -60,32 +61,47 @@ pub(super) struct SessionMaker {
     pub(super) world: Arc<dyn World>,
 }
 
+/// What a session is begun with.
+pub(super) struct SessionRequest {
+    pub(super) maker: SessionMaker,
+    pub(super) reference: ConversationRef,
+    pub(super) mode: Mode,
+    pub(super) limits: Arc<Limits>,
+    pub(super) settings: Arc<TextSettings>,
+    /// What the client says was said before, where the log has nothing of it.
+    pub(super) history: Vec<HistoryEntry>,
+    pub(super) past: Past,
+    /// Whether there is a client who can be asked for consent.
+    pub(super) can_ask: bool,
+}
+
 impl ChatHost {
-    /// A session with the tools of the chat, which it keeps.
-    pub(super) fn session(
+    /// A session that keeps these tools.
+    pub(super) fn held_session(
         &self,
-        maker: SessionMaker,
-        conversation_id: ConversationId,
+        request: SessionRequest,
         toolbox: Arc<Toolbox>,
-        history: Vec<HistoryEntry>,
-        past: Past,
+        tools: &ModeTools,
     ) -> Result<HeldSession, NoRandomness> {
-        let tools = toolbox.of(Mode::Text);
-        let limits = self.limits.clone();
-        let session = self.session_with(maker, conversation_id, tools, limits, history, past)?;
+        let session = self.begin_session(request, tools)?;
         Ok(HeldSession::new(session, toolbox, &self.sessions))
     }
 
-    pub(super) fn session_with(
+    fn begin_session(
         &self,
-        maker: SessionMaker,
-        conversation_id: ConversationId,
+        request: SessionRequest,
         tools: &ModeTools,
-        limits: Arc<Limits>,
-        history: Vec<HistoryEntry>,
-        past: Past,
     ) -> Result<TextSession, NoRandomness> {
-        let settings = self.settings.clone();
+        let SessionRequest {
+            maker,
+            reference,
+            mode,
+            limits,
+            settings,
+            history,
+            past,
+            can_ask,
+        } = request;
         let session_id = ids::session_id()?;
         let profile = match settings.models.first() {
             Some(model) => {
@@ -101,17 +117,22 @@ impl ChatHost {
         Ok(TextSession::begin(TextRequest {
             session: SessionConfig {
                 session_id,
+                epoch: Epoch(1),
+                tenant: reference.tenant.clone(),
                 user_id: maker.user_id,
-                conversation_id,
-                mode: Mode::Text,
+                conversation_id: reference.conversation_id.clone(),
+                mode,
                 registry: tools.registry.clone(),
                 limits,
                 profile,
                 started_unix_ms: clock::now_unix_ms(),
                 history,
+                last_call: CallNumber(0),
+                can_ask,
                 pending_request: None,
             },
             client_id: maker.client_id,
+            conversation: reference,
             world: maker.world,
             shared: self.shared.clone(),
             settings,
@@ -122,11 +143,7 @@ impl ChatHost {
 }
 
 impl HeldSession {
-    pub(super) fn new(
-        session: TextSession,
-        toolbox: Arc<Toolbox>,
-        sessions: &Arc<TextSessions>,
-    ) -> Self {
+    fn new(session: TextSession, toolbox: Arc<Toolbox>, sessions: &Arc<TextSessions>) -> Self {
         let (id, version) = (session.id().clone(), toolbox.version.clone());
         sessions.lock().insert(id.clone(), version);
         let sessions = sessions.clone();

@@ -1,9 +1,8 @@
 //! Text conversations as the server holds them: who may talk, which turn runs, what a repeat gets. Owns the tasks of turns;
 //! knows neither HTTP nor a model's protocol.
 
-pub(crate) mod archive;
-mod asked;
-mod beside;
+mod answers;
+mod confirm;
 pub(crate) mod conversation;
 pub(crate) mod conversations;
 mod delivery;
@@ -11,55 +10,62 @@ pub(crate) mod held;
 pub(crate) mod picture;
 pub(crate) mod record;
 pub(crate) mod request;
-mod said;
 pub(crate) mod single;
 mod sink;
+pub(crate) mod view;
+pub(crate) mod whose;
 
 use crate::clock;
 use crate::toolbox::Toolbox;
+use crate::users;
 use crate::world::SharedWorld;
+use answers::{KnownKey, answer_entries, approval_of, key_entry, recall, recall_key};
 use arc_swap::ArcSwap;
-use conversation::{Claim, Conversation, Delivery};
-use conversations::Conversations;
-use delivery::{Answerer, approval, wanted};
-pub(crate) use delivery::{answerer, asking, no_answer};
-use held::{HeldSession, SessionMaker, TextSessions};
-use record::TurnReader;
-use request::ChatRequest;
+pub(crate) use confirm::GivenAnswer;
+use conversation::{Claim, Confirmation, Conversation, Delivery, Message};
+use conversations::{Conversations, NoEntry};
+use delivery::{question_of, wanted};
+use held::{HeldSession, SessionMaker, SessionRequest, TextSessions};
+use record::{TurnReader, TurnRecord};
+use request::{ChatRequest, Wish};
 use single::Completing;
 use sink::ChatSink;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use windlass_provider::log::Entry;
+use whose::{Foreign, Whose};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
-use windlass_runtime::effects::Ended;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{
-    Consent, FinishReason, Past, TextSettings, TurnEnd, TurnInput, TurnSink,
+    Confirmed, FinishReason, Past, TextSettings, TurnEnd, TurnInput, TurnSink,
 };
-use windlass_session::io::TokenHash;
 use windlass_session::limits::Limits;
-use windlass_session::model::{HistoryEntry, Usage};
-use windlass_store::StoreUnavailable;
-use windlass_tool::envelope::ToolResponse;
+use windlass_session::model::Usage;
+use windlass_store::command::Command;
+use windlass_store::{NewEntry, StoreUnavailable};
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::handler::{Block, World};
 use windlass_tool::id::{ClientId, ConversationId, UserId};
+use windlass_tool::kind::Mode;
 
 /// How long a message waits for a turn that is being given up.
 const TURN_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the end of an answer waits until the log has it.
+const KEEPING_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Everything that a text session is made of.
 pub(crate) struct ChatHost {
     pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
     pub(crate) settings: Arc<TextSettings>,
     pub(crate) limits: Arc<Limits>,
-    /// The same for completions, whose users nobody can ask.
-    pub(crate) unattended_limits: Arc<Limits>,
+    /// Those of sessions by voice, for answers to questions that one has asked.
+    pub(crate) voice_limits: Arc<Limits>,
+    /// Bytes of an entry of the log.
+    pub(crate) entry_bytes_max: usize,
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
     pub(crate) conversations: Arc<Conversations>,
@@ -73,8 +79,10 @@ pub(crate) struct ChatHost {
 pub(crate) enum ChatRefusal {
     /// The user is not served until a time.
     Blocked(Block),
-    /// The conversation is another client's.
+    /// The conversation is another client's, or another user's.
     Foreign,
+    /// The client's idempotency key was used for something else.
+    KeyReused,
     /// Another message of the conversation is being answered.
     Busy,
     /// There is no such conversation.
@@ -99,122 +107,95 @@ impl ChatHost {
         self: &Arc<Self>,
         caller: &Caller,
         request: ChatRequest,
+        key: Option<Message>,
     ) -> Result<Answering, ChatRefusal> {
-        let (user_id, world) = self
+        let (own, world) = self
             .world
             .of_user(&caller.client_id, request.user.as_deref());
-        refuse_blocked(&user_id, world.as_ref())?;
-        let conversation = match request.conversation {
-            Some(id) => {
-                self.open(&ConversationId::new(id), caller, &request.earlier)
-                    .await?
-            }
-            None => {
-                let id = ids::conversation_id().map_err(|error| broken(&error))?;
-                let conversation = self.begin(&id, caller, &request.earlier);
-                conversation.has_no_past();
-                conversation
-            }
+        refuse_blocked(&own, world.as_ref())?;
+        // Whom the proxy has named, nobody renames.
+        let named = (own != users::of_client(&caller.client_id)).then_some(own);
+        let id = match request.conversation {
+            Some(id) => ConversationId::new(id),
+            None => ids::conversation_id().map_err(|error| broken(&error))?,
         };
-        let maker = SessionMaker {
-            user_id,
-            client_id: caller.client_id.clone(),
-            world,
-        };
-        let named = request.user.is_some().then_some(&maker.user_id);
-        let (delivery, input) = wanted(request.wish, &request.answers, |token| {
-            match answerer(&conversation, caller, named, token) {
-                Ok(Answerer {
-                    client_id,
-                    user_id,
-                    is_left_behind,
-                }) => {
-                    let user_id = user_id.as_ref().unwrap_or(&maker.user_id);
-                    let served = self.refuse_blocked(&client_id, user_id);
-                    served.map(|()| Some(is_left_behind))
-                }
-                Err(_) => Ok(None),
+        let opened = self
+            .conversations
+            .open(&id, caller, named.as_ref(), &request.earlier)
+            .await;
+        let conversation = match opened {
+            Ok(conversation) => conversation,
+            // To whoever names another user, a token is as good as one that nobody was given.
+            Err(NoEntry::Foreign(Foreign::User)) if matches!(request.wish, Wish::Answer) => {
+                return self.nothing_answered(id);
             }
-        })?;
+            Err(NoEntry::Foreign(_)) => return Err(ChatRefusal::Foreign),
+            Err(NoEntry::Unavailable(error)) => return Err(unavailable(error)),
+        };
+        let maker = self.maker(caller.client_id.clone(), &conversation.whose)?;
+        let store = self.conversations.store();
+        let mut answers = Vec::new();
+        for answer in request.answers {
+            let asked = question_of(
+                &conversation.reference,
+                &conversation.whose,
+                store,
+                caller,
+                named.as_ref(),
+                &answer.token,
+            );
+            let asked = asked.map_err(unavailable)?;
+            answers.extend(asked.map(|question| (question, answer)));
+        }
+        if answers.is_empty() && matches!(request.wish, Wish::Answer) {
+            return self.nothing_answered(id);
+        }
+        let (delivery, input) = wanted(request.wish, answers, key);
+        if let Some(key) = &delivery.key {
+            let known = recall_key(&conversation, store, key).map_err(unavailable)?;
+            if known == KnownKey::Conflict || !conversation.note_key(key) {
+                return Err(ChatRefusal::KeyReused);
+            }
+        }
+        if let Some(message) = &delivery.message {
+            recall(&conversation, store, message).map_err(unavailable)?;
+        }
         self.begin_turn(conversation, maker, delivery, input, None)
     }
 
-    /// The user's answer to a request for consent; what came of it. The model goes on with it in its own time.
-    pub(crate) async fn confirm(
-        self: &Arc<Self>,
-        caller: &Caller,
-        id: &ConversationId,
-        token_hash: TokenHash,
-        approved: bool,
-    ) -> Result<Arc<ToolResponse>, ChatRefusal> {
-        let conversation = asking(&self.conversations, caller, id, &token_hash).await?;
-        let answerer = answerer(&conversation, caller, None, &token_hash)?;
-        let (user_id, world) = self.world.of_user(&caller.client_id, None);
-        refuse_blocked(&user_id, world.as_ref())?;
-        // Whoever brings the token, it is the user who was asked that answers.
-        let user_id = answerer.user_id.unwrap_or(user_id);
-        self.refuse_blocked(&answerer.client_id, &user_id)?;
-        let maker = SessionMaker {
-            world: self.world.of_known_user(&answerer.client_id, &user_id),
-            user_id,
-            client_id: answerer.client_id,
-        };
-        let input = TurnInput::Confirm(vec![Consent {
-            token_hash,
-            approved,
-            is_left_behind: answerer.is_left_behind,
-        }]);
-        let delivery = Delivery {
-            message: Some(approval(&[token_hash])),
-            waits: true,
-            ..Delivery::default()
-        };
-        let (answer, answered) = oneshot::channel();
-        self.begin_turn(conversation, maker, delivery, input, Some(answer))?;
-        answered.await.map_err(|_| ChatRefusal::Busy)
+    /// What is written where none of the tokens that were shown counts.
+    fn nothing_answered(&self, conversation: ConversationId) -> Result<Answering, ChatRefusal> {
+        let message_id = ids::message_id().map_err(|error| broken(&error))?;
+        let (record, writer) = TurnRecord::new();
+        let reader = record.reader();
+        let mut stream = UiStream::new(writer, message_id, true);
+        stream.confirmed(&Confirmed {
+            answer: None,
+            call: None,
+            response: &self.not_valid(),
+            is_open: false,
+        });
+        end_without_turn(&mut stream, FinishReason::Stop);
+        Ok(Answering {
+            reader,
+            conversation,
+        })
     }
 
     /// What is said of a token that does not count.
-    pub(crate) fn not_valid(&self) -> Arc<ToolResponse> {
-        let error = CallError::new(
-            ErrorType::ConfirmationExpired,
-            "this approval is not valid, or not valid any more",
-        );
-        no_answer(error, self.toolbox.load().version.clone())
+    fn not_valid(&self) -> Arc<ToolResponse> {
+        not_valid(&self.toolbox.load().version)
     }
 
-    /// Refuses what is done in the name of a user who is not the caller.
-    fn refuse_blocked(&self, client_id: &ClientId, user_id: &UserId) -> Result<(), ChatRefusal> {
-        let world = self.world.of_known_user(client_id, user_id);
-        refuse_blocked(user_id, world.as_ref())
-    }
-
-    /// The conversation, from memory or from the store, with what the client says of its past where neither has it.
-    async fn open(
-        &self,
-        id: &ConversationId,
-        caller: &Caller,
-        earlier: &[HistoryEntry],
-    ) -> Result<Arc<Conversation>, ChatRefusal> {
-        let known = self.conversations.find(id).await.map_err(unavailable)?;
-        let conversation = known.unwrap_or_else(|| self.begin(id, caller, earlier));
-        match conversation.admits(&caller.client_id) {
-            true => Ok(conversation),
-            false => Err(ChatRefusal::Foreign),
-        }
-    }
-
-    fn begin(
-        &self,
-        id: &ConversationId,
-        caller: &Caller,
-        earlier: &[HistoryEntry],
-    ) -> Arc<Conversation> {
-        let (conversation, is_new) = self.conversations.open(id, caller.keeper());
-        if is_new {
-            conversation.seed(earlier);
-        }
-        conversation
+    /// Whom a session of a conversation is for. Fails where its user is not served.
+    fn maker(&self, client_id: ClientId, whose: &Whose) -> Result<SessionMaker, ChatRefusal> {
+        let world = self.world.of_known_user(&client_id, &whose.user_id);
+        refuse_blocked(&whose.user_id, world.as_ref())?;
+        Ok(SessionMaker {
+            user_id: whose.user_id.clone(),
+            client_id,
+            world,
+        })
     }
 
     fn begin_turn(
@@ -223,14 +204,15 @@ impl ChatHost {
         maker: SessionMaker,
         delivery: Delivery,
         input: TurnInput,
-        answer: Option<oneshot::Sender<Arc<ToolResponse>>>,
+        waiting: Option<oneshot::Sender<Confirmation>>,
     ) -> Result<Answering, ChatRefusal> {
         let message_id = ids::message_id().map_err(|error| broken(&error))?;
-        let id = conversation.id.clone();
+        let id = conversation.reference.conversation_id.clone();
         let answering = |reader| Answering {
             reader,
             conversation: id,
         };
+        let key = delivery.key.clone();
         let (record, writer, reader, edits) = match conversation.claim(delivery) {
             Claim::Known(reader) => return Ok(answering(reader)),
             Claim::Busy => return Err(ChatRefusal::Busy),
@@ -246,19 +228,21 @@ impl ChatHost {
             input => input,
         };
         let continues = matches!(input, TurnInput::Confirm(_));
-        let waits_for_reader = answer.is_none();
+        let waits_for_reader = waiting.is_none();
+        let is_nobodys = conversation.whose.owner.is_none();
         let mut sink = ChatSink {
             conversation: conversation.clone(),
-            user_id: maker.user_id.clone(),
-            client_id: maker.client_id.clone(),
+            asks_client: is_nobodys.then(|| maker.client_id.clone()),
             stream: UiStream::new(writer, message_id, continues),
-            answer,
+            waiting,
+            entry_bytes_max: self.entry_bytes_max,
+            asked_anew: None,
             is_message: !continues,
             is_broken_off: false,
             answers_nothing: false,
-            has_nobodys_token: false,
             has_changed: false,
-            answered: Vec::new(),
+            has_effect: false,
+            entries: Vec::new(),
         };
         let host = self.clone();
         tokio::spawn(async move {
@@ -268,17 +252,20 @@ impl ChatHost {
                 }
                 record.abandoned().await;
             });
-            let ended = host
-                .run_turn(&conversation, maker, input, &mut sink, given_up.as_mut())
+            let turn = Turn {
+                maker,
+                input,
+                key,
+                record: &record,
+            };
+            let was_run = host
+                .run_turn(&conversation, turn, &mut sink, given_up.as_mut())
                 .await;
-            // Before the client hears that nothing follows: whoever asks the store afterwards finds the turn.
-            if ended.is_none() || sink.answers_nothing {
+            // Before the client hears that nothing follows: whoever sends the message again finds what there is.
+            if !was_run || sink.answers_nothing {
                 conversation.disclaim(&record);
             } else if sink.is_broken_off {
                 conversation.break_off(&record);
-            }
-            if let Some(ended) = ended {
-                conversation.keep_turn(&record, ended, std::mem::take(&mut sink.answered));
             }
             // The record is over, and whatever a call still does is looked after without it.
             drop(sink);
@@ -287,100 +274,106 @@ impl ChatHost {
         Ok(answering(reader))
     }
 
-    /// `None` where there was no turn.
+    /// Whether there was a turn.
     async fn run_turn(
         &self,
         conversation: &Conversation,
-        maker: SessionMaker,
-        input: TurnInput,
+        turn: Turn<'_>,
         sink: &mut ChatSink,
         given_up: std::pin::Pin<&mut (dyn Future<Output = ()> + Send)>,
-    ) -> Option<(UserId, Ended)> {
-        let Ok(mut place) = tokio::time::timeout(TURN_PATIENCE, conversation.session()).await
-        else {
+    ) -> bool {
+        let Turn {
+            maker,
+            input,
+            key,
+            record,
+        } = turn;
+        let Ok(mut slot) = tokio::time::timeout(TURN_PATIENCE, conversation.session()).await else {
             refuse(
                 sink,
                 "another message of this conversation is being answered; send this one again later",
             );
-            return None;
+            return false;
         };
-        if let Some(maker) = self.of_another_user(conversation, &maker, &input, place.as_deref()) {
-            return self
-                .answer_beside(conversation, maker, input, sink, given_up)
-                .await;
-        }
-        let heard_by_voice = conversation.take_heard_by_voice();
-        let (before, mut is_new) = (conversation.ended(), false);
-        let session = match &mut *place {
-            Some(session) if !session.is_over() => {
-                for entry in heard_by_voice {
-                    session.heard_elsewhere(Entry::earlier(entry));
-                }
-                session
-            }
-            place => match self.go_on(conversation, maker).await {
-                Ok(session) => {
-                    is_new = true;
-                    place.insert(session)
-                }
+        let session = match &mut *slot {
+            Some(session) if !session.is_over() => session,
+            slot => match self.go_on(conversation, maker).await {
+                Ok(session) => slot.insert(session),
                 Err(_) => {
                     refuse(sink, "the server cannot begin a session now");
-                    return None;
+                    return false;
                 }
             },
         };
+        session.append(key.iter().map(key_entry).collect());
         let instruction = session.instruction();
-        let answered = input.tokens();
         session.turn(input, &instruction, sink, given_up).await;
-        // An answer that was not taken counts when it comes again, whatever the others beside it have changed.
-        sink.answers_nothing |= answered.iter().any(|token_hash| session.asks(token_hash));
-        if is_new && sink.has_nobodys_token {
-            // Whoever shows a token of nobody's is not whom the conversation's session is for.
-            if let Some(session) = place.take() {
-                session.suspend().await;
-            }
-            if let Some(before) = before {
-                conversation.put_back_ended(before);
-            }
-            return None;
-        }
         conversation.touch();
-        Some((session.user_id().clone(), session.ended()))
+        let mut entries = std::mem::take(&mut sink.entries);
+        if !sink.answers_nothing && !sink.is_broken_off {
+            entries.extend(self.kept_answer(conversation, record));
+        }
+        session.append(entries);
+        self.keep(conversation).await;
+        true
     }
 
-    /// A session for a conversation that has none, which takes up what the one before left.
+    /// What keeps the answer of a turn in the log.
+    fn kept_answer(&self, conversation: &Conversation, record: &Arc<TurnRecord>) -> Vec<NewEntry> {
+        let entries = answer_entries(
+            &conversation.reference,
+            self.conversations.store(),
+            conversation.names_of(record),
+            record,
+            self.entry_bytes_max,
+        );
+        entries.unwrap_or_else(|error| {
+            tracing::warn!(%error, "an answer is not kept");
+            Vec::new()
+        })
+    }
+
+    /// Waits, not for long, until the log has what was said.
+    async fn keep(&self, conversation: &Conversation) {
+        let reference = conversation.reference.clone();
+        let kept = self.conversations.commit(reference, vec![Command::Open]);
+        match tokio::time::timeout(KEEPING_PATIENCE, kept).await {
+            Ok(Ok(_)) | Err(_) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a turn is not stored yet"),
+        }
+    }
+
+    /// A session for a conversation that has none, which knows what its log says.
     async fn go_on(
         &self,
         conversation: &Conversation,
         maker: SessionMaker,
     ) -> Result<HeldSession, ChatRefusal> {
         let toolbox = self.toolbox.load_full();
-        let history = conversation.said();
-        let id = conversation.id.clone();
-        let Some((user_id, ended)) = conversation.take_ended() else {
-            let past = match conversation.take_newness() {
-                true => Past::None,
-                false => Past::Unknown,
-            };
-            return self
-                .session(maker, id, toolbox, history, past)
-                .map_err(|error| broken(&error));
+        // What a process that is dead has begun is known as that before the model is told of it.
+        let settle = vec![Command::Settle];
+        let settled = self
+            .conversations
+            .commit(conversation.reference.clone(), settle);
+        if let Err(error) = settled.await {
+            tracing::warn!(%error, "a conversation is read as it was written last");
+        }
+        let (ledger, reference) = (self.shared.ledger.clone(), conversation.reference.clone());
+        let read = tokio::task::spawn_blocking(move || Past::read(&*ledger, &reference)).await;
+        let past = read.map_err(|_| ChatRefusal::Internal)?;
+        let past = past.map_err(unavailable)?;
+        let history = conversation.take_told();
+        let request = SessionRequest {
+            maker,
+            reference: conversation.reference.clone(),
+            mode: Mode::Text,
+            limits: self.limits.clone(),
+            settings: self.settings.clone(),
+            history,
+            past,
+            can_ask: true,
         };
-        let archive = self.conversations.archive();
-        let past = match archive.inherited(&id, &user_id, ended.clone()).await {
-            Ok(past) => past,
-            Err(error) => {
-                conversation.put_back_ended((user_id, ended));
-                return Err(unavailable(error));
-            }
-        };
-        // Effects and questions are a user's: the session is for the one whom the conversation has had.
-        let maker = SessionMaker {
-            world: self.world.of_known_user(&maker.client_id, &user_id),
-            client_id: maker.client_id,
-            user_id,
-        };
-        self.session(maker, id, toolbox, history, past)
+        self.held_session(request, toolbox.clone(), toolbox.of(Mode::Text))
             .map_err(|error| broken(&error))
     }
 
@@ -395,16 +388,42 @@ impl ChatHost {
     }
 }
 
+/// A turn that is to be run.
+struct Turn<'a> {
+    maker: SessionMaker,
+    input: TurnInput,
+    /// The client's idempotency key of it.
+    key: Option<Message>,
+    record: &'a Arc<TurnRecord>,
+}
+
 /// Ends a stream of which nothing came.
 fn refuse(sink: &mut ChatSink, message: &str) {
     sink.failed(windlass_session::client::ErrorCode::Overloaded, message);
+    end_without_turn(sink, FinishReason::Failed);
+}
+
+fn end_without_turn(sink: &mut dyn TurnSink, reason: FinishReason) {
     sink.finished(&TurnEnd {
-        reason: FinishReason::Failed,
+        reason,
         usage: Usage::default(),
         turn: 0,
         voice_session_start: None,
     });
     sink.flush();
+}
+
+/// What is said of a token that does not count.
+fn not_valid(registry_version: &Arc<str>) -> Arc<ToolResponse> {
+    let error = CallError::new(
+        ErrorType::ConfirmationExpired,
+        "this approval is not valid, or not valid any more",
+    );
+    Arc::new(ToolResponse {
+        outcome: Outcome::Failure(error.into()),
+        intents: Vec::new(),
+        meta: meta_without_tool("confirm", registry_version.clone(), clock::now_unix_ms()),
+    })
 }
 
 fn refuse_blocked(user_id: &UserId, world: &dyn World) -> Result<(), ChatRefusal> {

@@ -1,7 +1,8 @@
 //! Sessions that belong to no conversation of the server's: a completion's, which is forgotten after its one turn, and the
 //! terminal's, which its caller holds. Knows no store of conversations.
 
-use super::held::{HeldSession, SessionMaker};
+use super::held::{HeldSession, SessionMaker, SessionRequest};
+use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, broken, refuse_blocked};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::text::{Past, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::model::HistoryEntry;
 use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::kind::Mode;
 
 /// What a program wants answered.
 pub(crate) struct Completion<'a> {
@@ -29,7 +31,7 @@ pub(crate) struct Completion<'a> {
 pub(crate) struct Completing(Arc<watch::Sender<usize>>);
 
 impl Completing {
-    fn begin(&self) -> Counted {
+    pub(super) fn begin(&self) -> Counted {
         self.0.send_modify(|sessions| *sessions += 1);
         Counted(self.0.clone())
     }
@@ -43,7 +45,7 @@ impl Completing {
 }
 
 /// One of them, for as long as it lives.
-struct Counted(Arc<watch::Sender<usize>>);
+pub(super) struct Counted(Arc<watch::Sender<usize>>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -70,19 +72,26 @@ impl ChatHost {
         let (user_id, world) = self.world.of_user(&caller.client_id, named);
         refuse_blocked(&user_id, world.as_ref())?;
         let counted = self.completing.begin();
+        let whose = Whose::begun_by(&caller, Some(&user_id));
         let conversation_id = ids::conversation_id().map_err(|error| broken(&error))?;
         let toolbox = self.toolbox.load_full();
         let tools = &toolbox.completions;
-        let maker = SessionMaker {
-            user_id,
-            client_id: caller.client_id,
-            world,
+        let request = SessionRequest {
+            maker: SessionMaker {
+                user_id,
+                client_id: caller.client_id,
+                world,
+            },
+            reference: whose.reference(self.conversations.tenant(), &conversation_id),
+            mode: Mode::Text,
+            limits: self.limits.clone(),
+            settings: self.settings.clone(),
+            history,
+            past: Past::none(),
+            can_ask: false,
         };
-        let limits = self.unattended_limits.clone();
-        let session = self
-            .session_with(maker, conversation_id, tools, limits, history, Past::Alone)
-            .map_err(|error| broken(&error))?;
-        let mut session = HeldSession::new(session, toolbox.clone(), &self.sessions);
+        let begun = self.held_session(request, toolbox.clone(), tools);
+        let mut session = begun.map_err(|error| broken(&error))?;
         let own = tools.instruction();
         let instruction = match instructions.trim() {
             "" => own,
@@ -106,18 +115,27 @@ impl ChatHost {
         client_id: ClientId,
         user_id: UserId,
     ) -> Result<HeldSession, NoRandomness> {
-        let maker = SessionMaker {
-            user_id,
-            client_id,
-            world: Arc::new(self.world.clone()),
+        let toolbox = self.toolbox.load_full();
+        let whose = Whose {
+            owner: Some(client_id.clone()),
+            user_id: user_id.clone(),
         };
-        self.session(
-            maker,
-            ids::conversation_id()?,
-            self.toolbox.load_full(),
-            Vec::new(),
-            Past::Alone,
-        )
+        let conversation_id = ids::conversation_id()?;
+        let request = SessionRequest {
+            maker: SessionMaker {
+                user_id,
+                client_id,
+                world: Arc::new(self.world.clone()),
+            },
+            reference: whose.reference(self.conversations.tenant(), &conversation_id),
+            mode: Mode::Text,
+            limits: self.limits.clone(),
+            settings: self.settings.clone(),
+            history: Vec::new(),
+            past: Past::none(),
+            can_ask: true,
+        };
+        self.held_session(request, toolbox.clone(), toolbox.of(Mode::Text))
     }
 
     /// Whether the user may be served at all.

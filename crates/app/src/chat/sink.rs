@@ -1,53 +1,45 @@
 //! Where a turn of a conversation is written: the record that its client reads, and the one answer that a confirmation waits
 //! for. Knows no format.
 
-use super::conversation::{Asked, Conversation};
+use super::confirm::asked_json;
+use super::conversation::{Confirmation, Conversation};
+use super::delivery::asked_entry;
 use super::record::TurnWriter;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::oneshot;
-use windlass_runtime::effects::{Beside, Ended};
 use windlass_runtime::text::ui_stream::UiStream;
-use windlass_runtime::text::{FinishReason, TurnEnd, TurnSink};
+use windlass_runtime::text::{Confirmed, FinishReason, TurnEnd, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::TokenHash;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallNumber, ClientId, EffectId, UserId};
+use windlass_store::NewEntry;
+use windlass_tool::id::ClientId;
+use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
 pub(super) struct ChatSink {
     pub(super) conversation: Arc<Conversation>,
-    /// Who is asked what the turn asks.
-    pub(super) user_id: UserId,
-    pub(super) client_id: ClientId,
+    /// Who is asked what the turn asks, where that is not the conversation's owner.
+    pub(super) asks_client: Option<ClientId>,
     pub(super) stream: UiStream<TurnWriter>,
     /// Who waits for what came of a confirmation.
-    pub(super) answer: Option<oneshot::Sender<Arc<ToolResponse>>>,
+    pub(super) waiting: Option<oneshot::Sender<Confirmation>>,
+    /// Bytes of an entry of the log.
+    pub(super) entry_bytes_max: usize,
+    /// What is asked in place of the question that is answered.
+    pub(super) asked_anew: Option<Value>,
     /// What is answered is a message, and not a question's answer.
     pub(super) is_message: bool,
     /// The answer did not come to its end, so that its message is taken up again when it comes again.
     pub(super) is_broken_off: bool,
     /// What is written is no answer that its message is to get again.
     pub(super) answers_nothing: bool,
-    /// What was answered is no question of the conversation's.
-    pub(super) has_nobodys_token: bool,
     /// A call that changes something has begun, which a message that is sent again must not begin once more.
     pub(super) has_changed: bool,
-    /// Changes of whose ends the turn has spoken.
-    pub(super) answered: Vec<EffectId>,
-}
-
-impl ChatSink {
-    fn asked(&self, token_hash: TokenHash) -> Asked {
-        Asked {
-            token_hash,
-            user_id: self.user_id.clone(),
-            client_id: Some(self.client_id.clone()),
-            by_voice: false,
-            is_here: true,
-        }
-    }
+    /// The last call that ended is an effect of the ledger.
+    pub(super) has_effect: bool,
+    /// What the turn has to be written into the log beside what its session says.
+    pub(super) entries: Vec<NewEntry>,
 }
 
 impl TurnSink for ChatSink {
@@ -59,42 +51,41 @@ impl TurnSink for ChatSink {
         self.stream.client(update);
     }
 
-    fn confirmed(&mut self, call: Option<CallNumber>, response: &Arc<ToolResponse>) {
-        // A token of nobody's, or one that may be shown again because nothing was begun.
-        let is_retryable = response.error().is_some_and(|error| error.retryable);
-        self.has_nobodys_token |= call.is_none();
-        let is_no_answer = call.is_none() || (is_retryable && !self.has_changed);
+    fn confirmed(&mut self, confirmed: &Confirmed<'_>) {
+        // A token of nobody's, or an answer that was not taken, so that it counts when it comes again.
+        let is_no_answer = confirmed.call.is_none() || confirmed.is_open;
         self.answers_nothing |= is_no_answer && !self.is_message;
-        if let Some(answer) = self.answer.take() {
-            // Whoever asked may have left.
-            let _ = answer.send(response.clone());
+        let confirmation = Confirmation::of(confirmed, self.asked_anew.take());
+        // What came of an effect, the ledger knows.
+        let has_effect = std::mem::take(&mut self.has_effect);
+        if let Some((question, approved)) = confirmed.answer.filter(|_| !has_effect) {
+            let entry = confirmation.entry(question, approved, self.entry_bytes_max);
+            self.entries.extend(entry);
         }
-        self.stream.confirmed(call, response);
+        if let Some(waiting) = self.waiting.take() {
+            // Whoever asked may have left.
+            let _ = waiting.send(confirmation);
+        }
+        self.stream.confirmed(confirmed);
     }
 
     fn event(&mut self, event: &SessionEvent) {
-        if let SessionEvent::CallStarted(started) = event {
-            self.has_changed |= started.tool().writes();
+        match event {
+            SessionEvent::CallStarted(started) => self.has_changed |= started.tool().writes(),
+            SessionEvent::CallFinished(record) => self.has_effect = record.effect_id.is_some(),
+            _ => {}
         }
         self.stream.event(event);
     }
 
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
-        self.conversation.has_asked(self.asked(question.token_hash));
+        if let Some(client) = &self.asks_client {
+            self.entries.push(asked_entry(question.question, client));
+        }
+        if self.waiting.is_some() {
+            self.asked_anew = Some(asked_json(question, token, Mode::Text));
+        }
         self.stream.asks(question, token);
-    }
-
-    fn beside_question(&mut self, user_id: &UserId, ended: Ended) -> Option<Beside> {
-        // The one that is being asked is the last.
-        let (token_hash, _) = ended.questions.last().copied()?;
-        let asked = self.asked(token_hash);
-        let conversation = &self.conversation;
-        Some(conversation.beside_question(user_id.clone(), ended, asked))
-    }
-
-    fn answered(&mut self, effects: Vec<EffectId>) -> Vec<EffectId> {
-        self.answered = effects;
-        Vec::new()
     }
 
     fn failed(&mut self, code: ErrorCode, message: &str) {

@@ -10,17 +10,18 @@ use crate::{clock, provider, records, server};
 use serde_json::Value;
 use std::io::BufRead;
 use std::sync::Arc;
+use windlass_driver::{DirectLedger, Ledger};
+use windlass_runtime::client_key::{ledger_key, passing_ledger_key};
 use windlass_runtime::config::Config;
 use windlass_runtime::direct::{DirectRequest, call_asking, call_once};
-use windlass_runtime::effects::DirectStore;
 use windlass_runtime::ids;
 use windlass_runtime::metrics::Metrics;
 use windlass_session::client::ConfirmationQuestion;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
-use windlass_store::{SqliteStore, Store};
+use windlass_store::{Epoch, MemoryStore, SqliteStore, Store};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, TenantId, UserId};
 use windlass_tool::json;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::DESCRIBE_TOOL;
@@ -41,10 +42,10 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
         .build()
         .map_err(Failure::of)?;
     let audit = records::open_audit(&config)?;
-    let store: Arc<dyn Store> =
-        Arc::new(SqliteStore::open_with(&config.folders.data, config.store).map_err(Failure::of)?);
+    let store = open_store(arguments, &config)?;
+    let ledger: Arc<dyn Ledger> = Arc::new(DirectLedger::new(store.clone()));
     let shared = records::shared(
-        Arc::new(DirectStore::of_one_session(store.clone())),
+        ledger.clone(),
         audit.clone(),
         Arc::new(Metrics::default()),
         Vec::new(),
@@ -62,9 +63,11 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
         runtime.block_on(call_once(request, call)).0
     };
     runtime.shutdown_background();
+    // It tells the ledger of which changes there are lines.
     if let Some(audit) = audit {
         audit.close();
     }
+    drop(ledger);
     let text = serde_json::to_string_pretty(&*response).map_err(Failure::of)?;
     Printer.result(&text);
     if response.is_ok() {
@@ -74,10 +77,33 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
     }
 }
 
+/// The store of the data folder that is named, which a server may hold; without one a store that is forgotten with the call.
+fn open_store(arguments: &CallArguments, config: &Config) -> Result<Arc<dyn Store>, Failure> {
+    if arguments.data.is_none() {
+        let key = passing_ledger_key().map_err(Failure::of)?;
+        let settings = records::store_settings(key, config.store)?;
+        return Ok(Arc::new(MemoryStore::new(settings)));
+    }
+    let folder = &config.folders.data;
+    SqliteStore::make_folder(folder).map_err(Failure::of)?;
+    let key = ledger_key(folder).map_err(Failure::of)?;
+    let settings = records::store_settings(key, config.store)?;
+    let store = SqliteStore::open(folder, settings).map_err(Failure::of)?;
+    if let Some(path) = store.set_aside() {
+        let path = path.display();
+        Printer.problem(&format!(
+            "the store of an earlier version was set aside as {path}, and an empty one begun"
+        ));
+    }
+    Ok(Arc::new(store))
+}
+
 /// Asks whoever sits at the terminal. The end of input is a no, too.
 fn ask_on_terminal(question: &ConfirmationQuestion) -> bool {
     let printer = Printer;
-    printer.problem(question.preview.expose());
+    if let Some(preview) = &question.preview {
+        printer.problem(preview.expose());
+    }
     for line in details(question) {
         printer.problem(&line);
     }
@@ -121,6 +147,8 @@ async fn request(
     Ok(DirectRequest {
         session: SessionConfig {
             session_id: ids::session_id().map_err(Failure::of)?,
+            epoch: Epoch(1),
+            tenant: TenantId::default(),
             user_id: UserId::new(arguments.user.as_str()),
             conversation_id: ids::conversation_id().map_err(Failure::of)?,
             mode,
@@ -134,6 +162,8 @@ async fn request(
             profile: workshop.profile.clone(),
             started_unix_ms: clock::now_unix_ms(),
             history: Vec::new(),
+            last_call: CallNumber(0),
+            can_ask: true,
             pending_request: None,
         },
         client_id: ClientId::new("command-line"),

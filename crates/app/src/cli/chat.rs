@@ -15,11 +15,9 @@ use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use windlass_runtime::config::Config;
-use windlass_runtime::ids;
 use windlass_runtime::text::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::TokenHash;
 use windlass_session::model::Role;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Block;
@@ -119,6 +117,7 @@ fn serves(host: &ChatHost) -> Result<(), Failure> {
         ChatRefusal::Blocked(block) => unserved(&block),
         ChatRefusal::Foreign
         | ChatRefusal::Busy
+        | ChatRefusal::KeyReused
         | ChatRefusal::Unknown
         | ChatRefusal::Internal => {
             "the store does not say whether messages are taken; see whether the data folder can be read, and try again"
@@ -245,9 +244,8 @@ async fn exchange(
         }
         let has_user = answer.is_some();
         let input = TurnInput::Confirm(vec![Consent {
-            token_hash: question.token_hash,
+            token: question.token,
             approved: answer.is_some_and(|answer| is_yes(&answer)),
-            is_left_behind: false,
         }]);
         let (ended, asked_next) = run_turn(session, input, person).await;
         reason = ended;
@@ -276,9 +274,9 @@ async fn run_turn(
 /// What the user is to be asked after a turn.
 struct Question {
     details: Vec<String>,
-    preview: String,
-    /// Of what its answer has to bring.
-    token_hash: TokenHash,
+    preview: Option<String>,
+    /// What its answer has to bring.
+    token: Sensitive<String>,
 }
 
 impl Question {
@@ -286,9 +284,12 @@ impl Question {
         for line in &self.details {
             Printer.result(&format!("  {line}"));
         }
+        let preview = self.preview.as_ref();
+        let preview = preview
+            .map(|preview| format!("{preview}: "))
+            .unwrap_or_default();
         Printer.part(&format!(
-            "  {}: may the agent do this? Type yes to let it, anything else to leave it: ",
-            self.preview
+            "  {preview}may the agent do this? Type yes to let it, anything else to leave it: "
         ));
     }
 }
@@ -360,8 +361,11 @@ impl TurnSink for Terminal {
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
         self.questions.push(Question {
             details: details(question),
-            preview: printable(question.preview.expose()),
-            token_hash: ids::token_hash(token.expose()),
+            preview: question
+                .preview
+                .as_ref()
+                .map(|preview| printable(preview.expose())),
+            token: token.clone(),
         });
     }
 

@@ -3,14 +3,13 @@
 use serde_json::Value;
 use windlass_session::client::ConfirmationQuestion;
 
-/// The call with the arguments that will run, and what is to be known of an earlier wish, a line each.
+/// What is to be known before anything else, and the call with the arguments that will run, a line each.
 pub(super) fn details(question: &ConfirmationQuestion) -> Vec<String> {
     let arguments = question.arguments.expose().to_value();
     let call = format!("{} {}", question.tool, shown(&arguments));
-    [Some(call), question.warning.clone()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let warning = question.warning.as_ref();
+    let warning = warning.map(|warning| format!("Look twice: {warning}"));
+    warning.into_iter().chain([call]).collect()
 }
 
 /// Whether a line says that the call may run: `yes` alone does, as the questions say.

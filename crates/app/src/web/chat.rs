@@ -4,9 +4,10 @@
 use super::client::client;
 use super::voice::later;
 use super::{State, typed};
+use crate::chat::conversation::{Confirmation, Message};
 use crate::chat::record::TurnReader;
-use crate::chat::request::{self, Answer, ChatRequest, Wish};
-use crate::chat::{Answering, ChatRefusal, asking};
+use crate::chat::request;
+use crate::chat::{Answering, ChatRefusal, GivenAnswer};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::extract::State as Extract;
@@ -25,16 +26,20 @@ use std::sync::Arc;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids;
 use windlass_runtime::text::ui_stream;
-use windlass_runtime::voice::Refusal;
 use windlass_session::client::ErrorCode;
-use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::handler::Block;
 use windlass_tool::id::ConversationId;
+use windlass_tool::json::hex;
 use windlass_tool::sensitive::Sensitive;
 
 /// The conversation, for clients that let the server choose its id.
 const CONVERSATION_HEADER: HeaderName = HeaderName::from_static("x-windlass-conversation");
+
+/// By what a client knows a request that it may send again.
+const KEY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+/// Bytes of such a key.
+const KEY_BYTES_MAX: usize = 256;
 
 /// Bytes of one of this server's own refusals.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -43,6 +48,8 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 pub(super) struct Entrance {
     pub(super) caller: Caller,
     pub(super) body: Bytes,
+    /// The client's idempotency key, and the hash of what it came with.
+    key: Option<Message>,
     cookie: Option<HeaderValue>,
     origin: Option<HeaderValue>,
 }
@@ -62,34 +69,20 @@ pub(super) async fn chat(Extract(state): Extract<Arc<State>>, request: Request) 
 
 async fn answer(state: &State, entrance: &Entrance) -> Result<Answering, Response<Body>> {
     let host = state.speaking_chat().ok_or_else(no_text_model)?;
+    let refuse = |problem: &str| error(StatusCode::BAD_REQUEST, "bad_message", problem);
     let wanted = request::parse(&entrance.body, state.picture_limits)
-        .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", &problem.to_string()))?;
-    confirm_by_voice(state, &entrance.caller, &wanted).await;
-    let answering = host.chat(&entrance.caller, wanted).await;
+        .map_err(|problem| refuse(&problem.to_string()))?;
+    let key = entrance.key.clone();
+    if key.is_some() && wanted.conversation.is_none() {
+        return Err(refuse(
+            "a request with an Idempotency-Key must name its conversation: set id",
+        ));
+    }
+    let answering = host.chat(&entrance.caller, wanted, key).await;
     let answering = answering.map_err(|refusal| refused(&refusal))?;
     // The turn begins first, so that what it says at once travels with the head of the answer.
     tokio::task::yield_now().await;
     Ok(answering)
-}
-
-/// Gives the answers to questions to the session by voice where that has asked: the turn then finds what came of them.
-async fn confirm_by_voice(state: &State, caller: &Caller, wanted: &ChatRequest) {
-    let (Wish::Answer, Some(id)) = (&wanted.wish, &wanted.conversation) else {
-        return;
-    };
-    let id = ConversationId::new(id.as_str());
-    let named = wanted.user.as_deref();
-    for Answer { token, approved } in &wanted.answers {
-        let hash = ids::token_hash(token.expose());
-        if asking(&state.conversations, caller, &id, &hash)
-            .await
-            .is_ok()
-            && let Ok(Some(answered)) = state.voice.confirm(caller, named, &id, hash, *approved)
-        {
-            // Without an answer it is the turn's to find out.
-            let _ = answered.await;
-        }
-    }
 }
 
 /// What is answered where no model speaks by text.
@@ -103,7 +96,7 @@ pub(super) fn no_text_model() -> Response<Body> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Confirmation {
+struct PostedAnswer {
     conversation_id: String,
     token: Sensitive<String>,
     approved: bool,
@@ -118,90 +111,56 @@ pub(super) async fn confirm(
         Ok(entrance) => entrance,
         Err(refused) => return as_confirmation(refused).await,
     };
-    let response = match crate::body::object::<Confirmation>(&entrance.body) {
+    let response = match crate::body::object::<PostedAnswer>(&entrance.body) {
         Err(problem) => {
             let problem = format!("the body is no answer to a request for approval: {problem}");
             as_confirmation(error(StatusCode::BAD_REQUEST, "bad_message", &problem)).await
         }
-        Ok(said) => match consent(&state, &entrance.caller, said).await {
-            Ok(response) => confirmed(&response),
-            Err(NoConsent::Blocked { farewell }) => {
+        Ok(said) => match consent(&state, &entrance, said).await {
+            Ok(confirmation) => confirmed(&confirmation),
+            Err(ChatRefusal::Blocked(block)) => {
                 let code = ErrorCode::Blocked.as_str();
-                as_confirmation(error(StatusCode::FORBIDDEN, code, &farewell)).await
+                let farewell = &block.farewell_message;
+                as_confirmation(error(StatusCode::FORBIDDEN, code, farewell)).await
             }
-            Err(NoConsent::Refused(ChatRefusal::Unknown)) => confirmed(&state.chat.not_valid()),
-            Err(NoConsent::Refused(refusal)) => as_confirmation(refused(&refusal)).await,
+            Err(ChatRefusal::Unknown) => confirmed(&state.chat.nothing_confirmed()),
+            Err(refusal) => as_confirmation(refused(&refusal)).await,
         },
     };
     entrance.finish(response)
 }
 
-/// Why an answer to a request for consent counts for nothing.
-enum NoConsent {
-    /// The user who was asked, or the one who answers, is not served.
-    Blocked {
-        farewell: String,
-    },
-    Refused(ChatRefusal),
-}
-
-impl From<ChatRefusal> for NoConsent {
-    fn from(refusal: ChatRefusal) -> Self {
-        match refusal {
-            ChatRefusal::Blocked(Block {
-                farewell_message: farewell,
-                ..
-            }) => Self::Blocked { farewell },
-            refusal => Self::Refused(refusal),
-        }
-    }
-}
-
-impl From<Refusal> for NoConsent {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Blocked {
-                farewell_message: farewell,
-                ..
-            } => Self::Blocked { farewell },
-            // The host has said in the log what is wrong.
-            Refusal::Error { .. } => Self::Refused(ChatRefusal::Internal),
-        }
-    }
-}
-
-/// The answer goes to whichever session of the conversation has asked: the one by voice that runs, or the one by text.
 async fn consent(
     state: &State,
-    caller: &Caller,
-    said: Confirmation,
-) -> Result<Arc<ToolResponse>, NoConsent> {
-    let Confirmation {
+    entrance: &Entrance,
+    said: PostedAnswer,
+) -> Result<Confirmation, ChatRefusal> {
+    let PostedAnswer {
         conversation_id,
         token,
         approved,
     } = said;
-    let hash = ids::token_hash(token.expose());
-    let id = ConversationId::new(conversation_id);
-    // Whoever shows a token that is not theirs to show learns nothing, not even who is blocked.
-    asking(&state.conversations, caller, &id, &hash).await?;
-    if let Some(answered) = state.voice.confirm(caller, None, &id, hash, approved)?
-        && let Ok(response) = answered.await
-    {
-        return Ok(response);
-    }
-    let response = state.chat.confirm(caller, &id, hash, approved);
-    Ok(response.await?)
+    let given = GivenAnswer {
+        conversation: ConversationId::new(conversation_id),
+        token,
+        approved,
+        key: entrance.key.clone(),
+    };
+    state.chat.confirm(&entrance.caller, given).await
 }
 
 /// The status is that of the call's error, where it has one.
-fn confirmed(response: &ToolResponse) -> Response<Body> {
+fn confirmed(confirmation: &Confirmation) -> Response<Body> {
+    let response = &confirmation.response;
     let error_type = response.error_type();
     let status = error_type.map_or(200, |error| error.facts().http_status);
     let error = response
         .error()
         .map(|error| json!({"code": error.error_type.code(), "message": error.message}));
-    let body = json!({"ok": response.is_ok(), "response": response, "error": error});
+    let mut body = json!({"ok": response.is_ok(), "response": response, "error": error});
+    if let Some(asked) = &confirmation.asked_anew {
+        body["question"] = asked.clone();
+    }
     let mut answer = typed("application/json", body.to_string());
     *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     answer
@@ -276,9 +235,12 @@ impl Entrance {
             );
             error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &problem)
         })?;
+        let key = key_of(headers, &body)
+            .map_err(|problem| error(StatusCode::BAD_REQUEST, "bad_message", problem))?;
         Ok(Self {
             caller,
             body,
+            key,
             cookie,
             origin,
         })
@@ -295,6 +257,21 @@ impl Entrance {
         }
         response
     }
+}
+
+/// What a client's idempotency key is to its conversation: the hash of the key is the name of a message that says the body.
+fn key_of(headers: &HeaderMap, body: &[u8]) -> Result<Option<Message>, &'static str> {
+    let Some(key) = headers.get(KEY_HEADER) else {
+        return Ok(None);
+    };
+    let key = key.as_bytes();
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err("an Idempotency-Key must have 1 to 256 bytes");
+    }
+    Ok(Some(Message {
+        id: format!("idempotency:{}", hex(&ids::digest(key))),
+        content: Some(ids::digest(body)),
+    }))
 }
 
 /// The page of this origin may read the answer.
@@ -329,7 +306,7 @@ pub(super) async fn preflight(
         return response;
     }
     // A page that may ask at all may send what headers it likes: the SDKs have many of their own.
-    let usual = HeaderValue::from_static("content-type, authorization");
+    let usual = HeaderValue::from_static("content-type, authorization, idempotency-key");
     let wished = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let answered = response.headers_mut();
     allow(origin, answered);
@@ -367,13 +344,18 @@ pub(super) fn events(reader: TurnReader) -> Response<Body> {
     response
 }
 
-fn refused(refusal: &ChatRefusal) -> Response<Body> {
+pub(super) fn refused(refusal: &ChatRefusal) -> Response<Body> {
     match refusal {
         ChatRefusal::Blocked(block) => blocked(block),
         ChatRefusal::Foreign => error(
             StatusCode::FORBIDDEN,
             "foreign_conversation",
-            "this conversation belongs to another client; begin one with an id of its own",
+            "this conversation belongs to another client or user; begin one with an id of its own",
+        ),
+        ChatRefusal::KeyReused => error(
+            StatusCode::CONFLICT,
+            "idempotency_key_reused",
+            "this Idempotency-Key came before with another request; use one key for one request",
         ),
         ChatRefusal::Busy => error(
             StatusCode::CONFLICT,

@@ -311,13 +311,15 @@ fn refused(refusal: &ChatRefusal) -> Response<Body> {
             ErrorCode::Blocked,
             &block.farewell_message,
         ),
-        ChatRefusal::Foreign | ChatRefusal::Busy | ChatRefusal::Unknown | ChatRefusal::Internal => {
-            failure(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                ErrorCode::Internal,
-                "the server cannot answer now",
-            )
-        }
+        ChatRefusal::Foreign
+        | ChatRefusal::Busy
+        | ChatRefusal::KeyReused
+        | ChatRefusal::Unknown
+        | ChatRefusal::Internal => failure(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorCode::Internal,
+            "the server cannot answer now",
+        ),
     }
 }
 

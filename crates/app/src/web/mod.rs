@@ -6,6 +6,7 @@ mod chat;
 mod client;
 mod completions;
 pub(crate) mod exchange;
+mod ledger;
 pub(crate) mod listener;
 pub(crate) mod origin;
 mod ui;
@@ -13,7 +14,6 @@ pub(crate) mod upgrade;
 mod voice;
 
 use crate::chat::ChatHost;
-use crate::chat::conversations::Conversations;
 use crate::chat::picture::PictureLimits;
 use crate::knowledge::LiveKnowledge;
 use axum::Router;
@@ -41,7 +41,6 @@ pub(crate) struct State {
     /// In which a proxy says who has signed in.
     pub(crate) user_header: Option<HeaderName>,
     pub(crate) voice: Arc<VoiceService>,
-    pub(crate) conversations: Arc<Conversations>,
     pub(crate) chat: Arc<ChatHost>,
     /// Of one request to a text endpoint.
     pub(crate) request_bytes_max: usize,
@@ -91,6 +90,14 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route(
             "/api/confirm",
             post(chat::confirm).fallback(chat::preflight),
+        )
+        .route(
+            "/api/conversations/{id}",
+            get(ledger::conversation).fallback(chat::preflight),
+        )
+        .route(
+            "/api/effects/{id}",
+            get(ledger::effect).fallback(chat::preflight),
         )
         .route(
             "/v1/chat/completions",

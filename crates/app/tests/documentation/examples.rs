@@ -113,5 +113,5 @@ fn every_script_line_in_the_policies_is_of_a_test_of_the_core() {
         assert!(is_known, "no test has the script of {}", block.place);
         shown += 1;
     }
-    assert!(shown > 5, "docs/policies.md shows only {shown} scripts");
+    assert!(shown > 2, "docs/policies.md shows only {shown} scripts");
 }

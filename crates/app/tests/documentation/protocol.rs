@@ -8,6 +8,7 @@ use windlass_runtime::client_protocol::{ServerMessage, of_question, of_update, p
 use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_session::time::Timestamp;
+use windlass_store::QuestionNumber;
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, ToolId};
@@ -208,17 +209,17 @@ fn call_messages() -> Vec<Value> {
         written(&ServerMessage::ToolsComplete { tool_count: 1 }),
         written(&of_question(
             &ConfirmationQuestion {
-                token_hash: [7; 32],
                 call: CallNumber(4),
+                question: QuestionNumber(3),
                 tool: ToolId::parse("pay").unwrap(),
                 arguments: Sensitive(Arc::new(
                     json!({"text": "10"}).as_object().unwrap().clone().into(),
                 )),
-                preview: Sensitive("Pay 10".to_owned()),
+                preview: Some(Sensitive("Pay 10".to_owned())),
                 warning: None,
                 expires_at_unix_ms: NOW_UNIX_MS,
             },
-            &Sensitive("5f0c2d1e8b7a49369e2f6a1b0c3d4e5f".to_owned()),
+            &Sensitive("3.5f0c2d1e8b7a49369e2f6a1b0c3d4e5f".to_owned()),
         )),
         written(&of_update(&refused_token()).unwrap()),
     ]

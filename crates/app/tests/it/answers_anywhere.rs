@@ -1,18 +1,14 @@
-//! Questions that are answered wherever the user is: on the socket what the chat has asked, in the chat what was asked by
-//! voice, and what a server that was killed has asked. Once, and by nobody else. Real processes and sockets.
+//! Questions that are answered wherever the user is: on the socket what the chat has asked, and in the chat what was asked by
+//! voice. Once, and by nobody else. Real sockets.
 
-use crate::chat::{Chat, approval, chat, echo, question, user};
-use crate::support::held_store::HeldStore;
+use crate::chat::{Chat, approval, chat_with, question, user};
+use crate::support::change::{Changes, write_tool};
 use crate::support::http::{Answer, post_with};
+use crate::support::model_server::Says;
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
 use std::sync::{Arc, Barrier};
-
-const CONSENT: [(&str, &str); 1] = [("tools.kb_search.requires_confirmation", "true")];
-const SEARCH: &str = "call kb_search {\"query\": \"Fram\"}";
 
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
@@ -68,63 +64,99 @@ async fn click(client: &mut VoiceClient, token: &Value) -> Value {
     client.expect("confirmation_result").await
 }
 
-async fn asked_by_voice(client: &mut VoiceClient) -> Value {
-    client.say(SEARCH).await;
-    client.expect("confirmation_request").await["token"].clone()
-}
-
 async fn leave(mut client: VoiceClient) {
     client.send(json!({"type": "stop"})).await;
     client.expect_close().await;
 }
 
-/// How often something was searched for, by all servers of a folder.
-fn searches(data: &Path) -> usize {
-    let audit = fs::read_to_string(data.join("audit.jsonl")).unwrap();
-    let lines = audit
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let ran = |line: &Value| line["toolId"] == "kb_search" && line["ok"] == true;
-    lines.filter(ran).count()
+/// A server whose models, by text and by voice, change something where the user wants it, and the user is asked first.
+struct Scene {
+    chat: Chat,
+    changes: Arc<Changes>,
+    _tools: tempfile::TempDir,
 }
 
-fn asked_by_text(chat: &Chat, headers: Headers<'_>, message: &str) -> Value {
-    let body = json!({"id": "c", "messages": [user(message, "Search.")]});
-    question(&post_chat(&chat.address, headers, &body))["token"].clone()
+async fn scene() -> Scene {
+    let tools = tempfile::tempdir().unwrap();
+    let both = json!({"requiresConfirmation": true, "allowedModes": ["text", "voice"]});
+    write_tool(tools.path(), both);
+    let changes = Changes::new();
+    let rule = |last: &Value| match wanted(last) {
+        Some(what) => Says::Calls("change", json!({ "what": what })),
+        None => Says::Words("So it is."),
+    };
+    let keys = [("folders.tools", tools.path().to_str().unwrap())];
+    let chat = chat_with(rule, &keys, changes.handlers()).await;
+    Scene {
+        chat,
+        changes,
+        _tools: tools,
+    }
+}
+
+/// What the user wants changed, where that is what the model was told last.
+fn wanted(last: &Value) -> Option<String> {
+    let said = last["content"].to_string();
+    let what = said
+        .split_once("Change ")
+        .filter(|_| last["role"] == "user")?
+        .1;
+    Some(
+        what.chars()
+            .take_while(|letter| letter.is_alphanumeric())
+            .collect(),
+    )
+}
+
+impl Scene {
+    fn address(&self) -> String {
+        self.chat.address.clone()
+    }
+
+    /// The model of the chat wants a change, and the user is asked.
+    fn asked_by_text(&self, headers: Headers<'_>, start: &Value, what: &str) -> Value {
+        let message = user(what, &format!("Change {what}."));
+        let body = json!({"id": "c", "userId": start["userId"], "messages": [message]});
+        question(&post_chat(&self.chat.address, headers, &body))["token"].clone()
+    }
+}
+
+/// The model of a voice session wants a change.
+async fn asked_by_voice(client: &mut VoiceClient, what: &str) -> Value {
+    client
+        .say(&format!("call change {{\"what\": \"{what}\"}}"))
+        .await;
+    client.expect("confirmation_request").await["token"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_chat_has_asked_is_answered_on_the_voice_socket_of_the_same_user() {
-    let chat = chat(echo, &CONSENT).await;
-    let (address, mine) = (chat.address.clone(), cookie(&chat.address));
+    let scene = scene().await;
+    let (address, mine) = (scene.address(), cookie(&scene.chat.address));
     let own = [("Cookie", mine.as_str())];
-    let token = asked_by_text(&chat, &own, "a");
-    // Neither in another conversation nor as another user.
-    for start in [
-        json!({"type": "start", "conversationId": "d"}),
-        json!({"type": "start", "conversationId": "c", "userId": "eve"}),
-    ] {
-        let mut other = talk(&address, &own, start).await;
-        let refused = click(&mut other, &token).await;
-        let error = &refused["response"]["error"]["type"];
-        assert_eq!(error, "CONFIRMATION_EXPIRED", "{refused}");
-        leave(other).await;
-    }
-    let start = json!({"type": "start", "conversationId": "c"});
-    let mut client = loop {
-        // The place is free once the server has seen the connection end, which is a moment after the client has.
-        let mut client = VoiceClient::connect(&address, &own).await.unwrap();
-        client.send(start.clone()).await;
-        if client.started_or_refused().await.is_some() {
-            break client;
-        }
-    };
+    let token = scene.asked_by_text(&own, &json!({}), "one");
+    // Not as another user, and in no other conversation.
+    let eve = json!({"type": "start", "conversationId": "c", "userId": "eve"});
+    let mut other = VoiceClient::connect(&address, &own).await.unwrap();
+    other.send(eve).await;
+    let refused = other.answer_to_start().await;
+    assert_eq!(refused["code"], "foreign_conversation", "{refused}");
+    let elsewhere = json!({"type": "start", "conversationId": "d"});
+    let mut other = talk(&address, &own, elsewhere).await;
+    let refused = click(&mut other, &token).await;
+    let error = &refused["response"]["error"]["type"];
+    assert_eq!(error, "CONFIRMATION_EXPIRED", "{refused}");
+    leave(other).await;
+    assert!(scene.changes.made().is_empty());
+
+    let mut client = talk(
+        &address,
+        &own,
+        json!({"type": "start", "conversationId": "c"}),
+    )
+    .await;
     let told = click(&mut client, &token).await;
-    assert_eq!(
-        (&told["ok"], &told["callId"]),
-        (&json!(true), &Value::Null),
-        "{told}"
-    );
+    assert_eq!(told["ok"], true, "{told}");
     // Once more, wherever.
     assert_eq!(
         click(&mut client, &token).await["response"]["data"],
@@ -139,23 +171,23 @@ async fn what_the_chat_has_asked_is_answered_on_the_voice_socket_of_the_same_use
         "{}",
         streamed.body
     );
-    // The model that asked was told.
-    let model = chat.model.seen().pop().unwrap()["messages"].to_string();
+    // The model that asked is told.
+    let model = scene.chat.model.seen().pop().unwrap()["messages"].to_string();
     assert!(model.contains("The user approved the call"), "{model}");
     leave(client).await;
-    let data = chat.close().await;
-    assert_eq!(searches(data.path()), 1);
+    scene.chat.close().await;
+    assert_eq!(scene.changes.made(), ["one"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_by_voice_is_answered_in_the_chat() {
-    let chat = chat(echo, &CONSENT).await;
-    let (address, mine) = (chat.address.clone(), cookie(&chat.address));
-    let (stranger, own) = (cookie(&chat.address), [("Cookie", mine.as_str())]);
+    let scene = scene().await;
+    let (address, mine) = (scene.address(), cookie(&scene.chat.address));
+    let (stranger, own) = (cookie(&address), [("Cookie", mine.as_str())]);
     let theirs = [("Cookie", stranger.as_str())];
     let start = json!({"type": "start", "conversationId": "c", "userId": "ada"});
     let mut client = talk(&address, &own, start).await;
-    let token = asked_by_voice(&mut client).await;
+    let token = asked_by_voice(&mut client, "one").await;
     let answer = |user: &str| {
         let messages = [approval(token.as_str().unwrap(), true)];
         json!({"id": "c", "userId": user, "messages": messages})
@@ -164,6 +196,7 @@ async fn what_was_asked_by_voice_is_answered_in_the_chat() {
     assert_eq!(foreign.status, 403, "{}", foreign.body);
     let other = post_chat(&address, &own, &answer("bob"));
     assert!(other.body.contains("not valid"), "{}", other.body);
+    assert!(scene.changes.made().is_empty());
     for _ in 0..2 {
         let answer = post_chat(&address, &own, &answer("ada"));
         assert!(
@@ -172,7 +205,7 @@ async fn what_was_asked_by_voice_is_answered_in_the_chat() {
             answer.body
         );
     }
-    // The session that asked has run it, and its client hears of it once.
+    // The client of the session that asked hears of it.
     let told = client.expect("confirmation_result").await;
     assert_eq!(
         (&told["ok"], &told["callId"]),
@@ -180,21 +213,22 @@ async fn what_was_asked_by_voice_is_answered_in_the_chat() {
         "{told}"
     );
     leave(client).await;
-    let data = chat.close().await;
-    assert_eq!(searches(data.path()), 1);
+    scene.chat.close().await;
+    assert_eq!(scene.changes.made(), ["one"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clicks_at_one_instant_on_both_channels_get_one_answer() {
-    let chat = chat(echo, &CONSENT).await;
-    let (address, mine) = (chat.address.clone(), cookie(&chat.address));
+    let scene = scene().await;
+    let (address, mine) = (scene.address(), cookie(&scene.chat.address));
     let own = [("Cookie", mine.as_str())];
     let start = json!({"type": "start", "conversationId": "c"});
-    let mut client = talk(&address, &own, start).await;
+    let mut client = talk(&address, &own, start.clone()).await;
     for round in 0..8 {
+        let what = format!("round{round}");
         let token = match round % 2 {
-            0 => asked_by_text(&chat, &own, &format!("m-{round}")),
-            _ => asked_by_voice(&mut client).await,
+            0 => scene.asked_by_text(&own, &start, &what),
+            _ => asked_by_voice(&mut client, &what).await,
         };
         let begin = Arc::new(Barrier::new(4));
         let posts: Vec<_> = (0..3)
@@ -214,123 +248,78 @@ async fn clicks_at_one_instant_on_both_channels_get_one_answer() {
             let answer = post.join().unwrap().unwrap();
             assert_eq!(answer["data"], told["response"]["data"]);
         }
+        assert_eq!(scene.changes.made().len(), round + 1);
     }
     leave(client).await;
-    let data = chat.close().await;
-    assert_eq!(searches(data.path()), 8);
-}
-
-fn serve(folder: &Path) -> (Running, String) {
-    serve_with(folder, &["--provider", "demo"])
-}
-
-fn serve_with(folder: &Path, provider: &[&str]) -> (Running, String) {
-    let consent = "[tools.kb_search]\nrequires_confirmation = true\n";
-    fs::write(folder.join("windlass.toml"), consent).unwrap();
-    let mut command = command(folder);
-    command
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .args(provider)
-        .args(["--text-provider", "demo"])
-        .args(folders(&folder.join("data")));
-    let mut running = Running::start(&mut command);
-    let address = running.address();
-    (running, address)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Channel {
-    Post,
-    Stream,
-    Socket,
-}
-
-/// Answers on a channel; whether the call has run by then.
-async fn answered(address: &str, channel: Channel, start: &Value, token: &Value) -> bool {
-    match channel {
-        Channel::Post => confirm(address, &[], "c", token).is_ok(),
-        Channel::Stream => {
-            let messages = [approval(token.as_str().unwrap(), true)];
-            let body = json!({"id": "c", "userId": start["userId"], "messages": messages});
-            let streamed = post_chat(address, &[], &body);
-            streamed.body.contains("tool-output-available")
-        }
-        Channel::Socket => {
-            let mut client = talk(address, &[], start.clone()).await;
-            let told = click(&mut client, token).await;
-            leave(client).await;
-            told["ok"] == true
-        }
-    }
+    scene.chat.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_server_has_asked_is_answered_on_every_channel_of_the_next() {
-    let channels = [Channel::Post, Channel::Stream, Channel::Socket];
-    for (channel, by_voice) in channels
-        .iter()
-        .flat_map(|one| [(*one, true), (*one, false)])
-    {
-        for named in [None, Some("ada")] {
-            let folder = tempfile::tempdir().unwrap();
-            let (server, address) = serve(folder.path());
-            let start = json!({"type": "start", "conversationId": "c", "userId": named});
-            let token = match by_voice {
-                true => asked_by_voice(&mut talk(&address, &[], start.clone()).await).await,
-                false => {
-                    let body = json!({"id": "c", "userId": named, "message": SEARCH});
-                    question(&post_chat(&address, &[], &body))["token"].clone()
-                }
-            };
-            server.signal("-KILL");
-            server.end();
-
-            let (server, address) = serve(folder.path());
-            let stranger = cookie(&address);
-            let theirs = [("Cookie", stranger.as_str())];
-            let expired = Err(json!("CONFIRMATION_EXPIRED"));
-            assert_eq!(confirm(&address, &theirs, "c", &token), expired);
-            assert_eq!(confirm(&address, &[], "d", &token), expired);
-            let eve = json!({"type": "start", "conversationId": "c", "userId": "eve"});
-            if named.is_some() {
-                assert!(!answered(&address, Channel::Socket, &eve, &token).await);
-                assert!(!answered(&address, Channel::Stream, &eve, &token).await);
-            }
-            let what = format!("{channel:?}, by voice: {by_voice}, {named:?}");
-            for again in [channel, Channel::Post] {
-                assert!(answered(&address, again, &start, &token).await, "{what}");
-            }
-            server.signal("-TERM");
-            server.end();
-            assert_eq!(searches(&folder.path().join("data")), 1, "{what}");
-        }
+async fn fifty_clicks_at_one_instant_change_something_once() {
+    let scene = scene().await;
+    let token = scene.asked_by_text(&[], &json!({}), "one");
+    scene.changes.hold();
+    let begin = Arc::new(Barrier::new(50));
+    let clicks: Vec<_> = (0..50)
+        .map(|_| {
+            let (begin, address, token) = (begin.clone(), scene.address(), token.clone());
+            std::thread::spawn(move || {
+                begin.wait();
+                confirm(&address, &[], "c", &token)
+            })
+        })
+        .collect();
+    scene.changes.until_begun(1).await;
+    scene.changes.let_go();
+    for click in clicks {
+        let answer = click.join().unwrap().unwrap();
+        assert_eq!(answer["data"], json!({"done": true}), "{answer}");
     }
+    scene.chat.close().await;
+    assert_eq!(scene.changes.made(), ["one"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_by_voice_is_answered_over_http_where_no_model_speaks_by_text() {
     let folder = tempfile::tempdir().unwrap();
+    let consent = "[tools.kb_search]\nrequires_confirmation = true\n";
+    std::fs::write(folder.path().join("windlass.toml"), consent).unwrap();
     let mut simulator = Running::start(command(folder.path()).args(["sim", "gemini-live"]));
     let url = format!("ws://{}", simulator.address());
-    let voice = ["--provider", "gemini-live", "--provider-url", url.as_str()];
-    let (server, address) = serve_with(folder.path(), &voice);
+    let serve = || {
+        let mut command = command(folder.path());
+        command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--provider", "gemini-live", "--provider-url", url.as_str()])
+            .args(["--text-provider", "demo"])
+            .args(folders(&folder.path().join("data")));
+        let mut running = Running::start(&mut command);
+        let address = running.address();
+        (running, address)
+    };
+    let (server, address) = serve();
     let start = json!({"type": "start", "conversationId": "c", "userId": "ada"});
     let mut client = talk(&address, &[], start).await;
-    let first = asked_by_voice(&mut client).await;
-    client.say("call kb_search {\"query\": \"Nansen\"}").await;
-    let second = client.expect("confirmation_request").await["token"].clone();
+    let mut tokens = Vec::new();
+    for query in ["Fram", "Nansen"] {
+        client
+            .say(&format!("call kb_search {{\"query\": \"{query}\"}}"))
+            .await;
+        tokens.push(client.expect("confirmation_request").await["token"].clone());
+    }
     server.signal("-KILL");
     server.end();
 
-    let (server, address) = serve_with(folder.path(), &voice);
+    let (server, address) = serve();
     let typed = post_chat(&address, &[], &json!({"id": "c", "message": "Hello."}));
     assert_eq!(typed.status, 503, "{}", typed.body);
     let expired = Err(json!("CONFIRMATION_EXPIRED"));
-    assert_eq!(confirm(&address, &[], "d", &first), expired);
+    assert_eq!(confirm(&address, &[], "d", &tokens[0]), expired);
     assert_eq!(confirm(&address, &[], "c", &json!("token")), expired);
-    for token in [&first, &second] {
+    for token in &tokens {
         let answer = confirm(&address, &[], "c", token).unwrap();
         assert_eq!(answer["error"], Value::Null, "{answer}");
+        // A search leaves no effect, and its result is kept all the same.
         let again = confirm(&address, &[], "c", token).unwrap();
         assert_eq!(again["data"], answer["data"]);
     }
@@ -338,26 +327,7 @@ async fn what_was_asked_by_voice_is_answered_over_http_where_no_model_speaks_by_
     server.end();
     simulator.signal("-TERM");
     simulator.end();
-    assert_eq!(searches(&folder.path().join("data")), 2);
-}
-
-#[test]
-fn a_server_that_ends_before_the_store_has_a_no_says_that_it_is_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    let (server, address) = serve(folder.path());
-    let asked = post_chat(&address, &[], &json!({"id": "c", "message": SEARCH}));
-    let no = json!({"conversationId": "c", "token": question(&asked)["token"], "approved": false});
-    let held = HeldStore::take(folder.path());
-    let told = post_with(&address, "/api/confirm", &[], no.to_string().as_bytes());
-    let told: Value = serde_json::from_str(&told.body).unwrap();
-    assert_eq!(told["response"]["meta"]["recorded"], false, "{told}");
-    server.signal("-TERM");
-    let (code, log) = server.end();
-    held.let_go();
-    assert_eq!(code, Some(0), "{log}");
-    let lost = log.lines().find(|line| line.contains("is lost"));
-    assert!(
-        lost.is_some_and(|line| line.contains("closings=1")),
-        "{log}"
-    );
+    let audit = std::fs::read_to_string(folder.path().join("data/audit.jsonl")).unwrap();
+    let ran = |line: &&str| line.contains("kb_search") && line.contains("\"ok\":true");
+    assert_eq!(audit.lines().filter(ran).count(), 2);
 }

@@ -2,7 +2,8 @@
 //! world starts, everything else goes on, and so do changes once the audit is there again.
 
 use crate::chat::words;
-use crate::disk_full::{CHANGE, Process, SEARCH, is_done, serve};
+use crate::disk_full::{Process, SEARCH, is_done, serve};
+use crate::support::http::Answer;
 use crate::support::program::{command, run};
 use std::fs;
 
@@ -12,7 +13,7 @@ fn an_audit_that_cannot_be_written_stops_changes_and_nothing_else() {
     let audit = folder.path().join("data").join("audit.jsonl");
     let aside = folder.path().join("audit.aside");
     let server = serve(folder.path(), "exec \"$@\"");
-    let changed = server.say("before", CHANGE);
+    let changed = change(&server, "before");
     assert!(is_done(&changed), "{}", changed.body);
 
     // A folder in its place takes no line from anybody, an administrator neither; the store beside it takes whatever comes.
@@ -21,7 +22,7 @@ fn an_audit_that_cannot_be_written_stops_changes_and_nothing_else() {
     assert!(is_done(&server.say("reads", SEARCH)));
     server.running.expect_log("the audit cannot be written");
     for conversation in ["before", "reads", "new"] {
-        let refused = server.say(conversation, &change(conversation));
+        let refused = change(&server, &format!("while-{conversation}"));
         assert!(refused.body.contains("TRANSIENT"), "{}", refused.body);
         assert!(!is_done(&refused), "{}", refused.body);
         let searched = server.say(conversation, SEARCH);
@@ -33,16 +34,18 @@ fn an_audit_that_cannot_be_written_stops_changes_and_nothing_else() {
     fs::remove_dir(&audit).unwrap();
     fs::rename(&aside, &audit).unwrap();
     server.running.expect_log("the audit is written again");
-    let changed = server.say("after", CHANGE);
+    let changed = change(&server, "after");
     assert!(is_done(&changed), "{}", changed.body);
     end(server);
     let verified = run(command(folder.path()).args(["audit", "verify"]).arg(&audit));
     assert_eq!(verified.code, 0, "{:?}", verified.problems);
 }
 
-/// A wish of its own for each conversation, so that none is a repeat.
-fn change(conversation: &str) -> String {
-    format!("call start_voice_session {{\"pending_request\": \"the Fram, {conversation}\"}}")
+/// Has a user of its own be ignored, in a conversation of its own.
+fn change(server: &Process, user: &str) -> Answer {
+    let arguments = "{\"duration_seconds\": 60, \"farewell_message\": \"Enough.\"}";
+    let message = format!("call ignore_user {arguments}");
+    server.say_as(user, &format!("change-{user}"), &message)
 }
 
 fn end(server: Process) {

@@ -45,10 +45,14 @@ impl Process {
         post(&self.address, "/api/confirm", body.to_string().as_bytes())
     }
 
-    /// Ends it once all that it has kept is on the disk: the store takes one request after the other, and one that looks for a
-    /// conversation is answered.
+    /// Waits until all that was to be written before this is on the disk: an answer ends once the store has it, and the store
+    /// takes one thing after the other.
+    fn settle(&self) {
+        assert_eq!(self.ask(&json!({"message": "Hello."})).status, 200);
+    }
+
     fn end(self, signal: &str) {
-        assert_eq!(self.confirm("nobody", &json!("none")).status, 410);
+        self.settle();
         self.running.signal(signal);
         self.running.end();
     }
@@ -296,42 +300,34 @@ async fn resume(server: &Process, cookie: &str, token: &Value) -> Option<(VoiceC
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_once_it_has_answered_a_token_honours_it_and_the_answer() {
-    for hears_the_answer in [true, false] {
-        let folder = tempfile::tempdir().unwrap();
-        let model = ModelServer::start(echo);
-        let server = serve(folder.path(), &model);
-        let cookie = cookie(&server.address);
-        let headers = [("Cookie", cookie.as_str())];
-        let connected = VoiceClient::connect(&server.address, &headers).await;
-        let mut client = connected.unwrap();
-        client.send(json!({"type": "start"})).await;
-        let begun = client.expect("started").await;
-        // What was to be saved before this is on the disk.
-        assert_eq!(server.confirm("nobody", &json!("none")).status, 410);
-        let (_client, answer) = resume(&server, &cookie, &begun["resumeToken"])
-            .await
-            .unwrap();
-        server.running.signal("-KILL");
-        server.running.end();
+async fn a_token_is_honoured_by_the_server_that_follows_one_that_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(echo);
+    let server = serve(folder.path(), &model);
+    let cookie = cookie(&server.address);
+    let headers = [("Cookie", cookie.as_str())];
+    let connected = VoiceClient::connect(&server.address, &headers).await;
+    let mut client = connected.unwrap();
+    client.send(json!({"type": "start"})).await;
+    let begun = client.expect("started").await;
+    let token = &begun["resumeToken"];
+    let (_client, answer) = resume(&server, &cookie, token).await.unwrap();
+    assert_eq!(answer["resumeToken"], *token);
+    server.settle();
+    server.running.signal("-KILL");
+    server.running.end();
 
-        let server = serve(folder.path(), &model);
-        let (mut shown, mut other) = (&answer["resumeToken"], &begun["resumeToken"]);
-        if !hears_the_answer {
-            std::mem::swap(&mut shown, &mut other);
-        }
-        let resumed = resume(&server, &cookie, shown).await;
-        let (_client, started) = resumed.expect("the token is refused");
-        assert_eq!(started["conversationId"], begun["conversationId"]);
-        assert_ne!(started["sessionId"], begun["sessionId"]);
-        assert!(resume(&server, &cookie, other).await.is_none());
-        server.running.signal("-KILL");
-        server.running.end();
-    }
+    let server = serve(folder.path(), &model);
+    let resumed = resume(&server, &cookie, token).await;
+    let (_client, started) = resumed.expect("the token is refused");
+    assert_eq!(started["conversationId"], begun["conversationId"]);
+    assert_eq!(started["sessionId"], begun["sessionId"]);
+    server.running.signal("-KILL");
+    server.running.end();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_conversation_leaves_memory_by_itself_and_is_forgotten() {
+async fn an_idle_conversation_leaves_memory_by_itself_and_is_known_as_long_as_its_changes() {
     let chat = chat(echo, &[("text.conversation_idle_seconds", "1")]).await;
     let body = json!({"id": "c", "messages": [user("a", "Who?")]});
     assert_eq!(words(&chat.ask(&body)), "It is me.");
@@ -347,7 +343,7 @@ async fn an_idle_conversation_leaves_memory_by_itself_and_is_forgotten() {
     let requests = chat.model.seen().len();
     chat.ask(&json!({"id": "c", "messages": [user("b", "And?")]}));
     let told = chat.model.seen()[requests]["messages"].to_string();
-    assert!(!told.contains("It is me."), "it is still known");
+    assert!(told.contains("It is me."), "{told}");
 }
 
 /// The effects that the audit has lines of, each once.
@@ -363,7 +359,7 @@ fn effects_of(folder: &Path, tool: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_message_that_is_sent_again_after_a_kill_makes_its_change_once() {
+fn a_change_whose_answer_was_cut_off_by_a_kill_stays_made() {
     let block = || {
         let block = json!({"duration_seconds": 30, "farewell_message": "Bye."});
         Says::Calls("ignore_user", block)
@@ -382,14 +378,12 @@ fn a_message_that_is_sent_again_after_a_kill_makes_its_change_once() {
     let _listening = until_chunk(&server.address, &wish, |chunk| chunk["delta"] == "I have");
     server.end("-KILL");
 
-    let model = ModelServer::start(move |last: &Value| match last["role"] == "tool" {
-        true => Says::Words("Done."),
-        false => block(),
-    });
     let server = serve(folder.path(), &model);
-    // The user's other name is not blocked, and the conversation is still the first one's.
-    let again = server.ask(&of("bob", user("b", "Block me.")));
-    assert_eq!(words(&again), "Done.", "{}", again.body);
+    // The block holds, and nobody gets around it in another name.
+    let again = server.ask(&of("ada", user("b", "Block me.")));
+    assert!(again.body.contains("data-timeout"), "{}", again.body);
+    let other = server.ask(&of("bob", user("b", "Block me.")));
+    assert_eq!(other.status, 403, "{}", other.body);
     server.end("-TERM");
     let effects = effects_of(folder.path(), "ignore_user");
     assert_eq!(effects.len(), 1, "{effects:?}");

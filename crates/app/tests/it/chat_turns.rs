@@ -2,6 +2,7 @@
 //! what pages of other origins may read.
 
 use crate::chat::{chat, chat_with, chunks, echo, question, user, words};
+use crate::support::change::{Changes, write_tool};
 use crate::support::http::{Answer, get, post, post_with, request};
 use crate::support::model_server::{Gate, ModelServer, Says};
 use crate::support::program;
@@ -52,7 +53,12 @@ fn slow_after_consent(gate: Arc<Gate>) -> impl Fn(&Value) -> Says + Send + Sync 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_voice_session_asks_can_be_answered_over_http_by_its_client() {
-    let chat = chat(echo, &[("tools.kb_search.requires_confirmation", "true")]).await;
+    let tools = tempfile::tempdir().unwrap();
+    let asked = json!({"requiresConfirmation": true, "allowedModes": ["voice"]});
+    write_tool(tools.path(), asked);
+    let changes = Changes::new();
+    let keys = [("folders.tools", tools.path().to_str().unwrap())];
+    let chat = chat_with(echo, &keys, changes.handlers()).await;
     // The client's id comes with the answer to any first request.
     let origin = format!("http://{}", chat.address);
     let hello = json!({"message": "Hello."}).to_string();
@@ -70,7 +76,7 @@ async fn what_a_voice_session_asks_can_be_answered_over_http_by_its_client() {
         .send(json!({"type": "start", "conversationId": "v"}))
         .await;
     client.expect("started").await;
-    client.say("call kb_search {\"query\": \"Fram\"}").await;
+    client.say("call change {\"what\": \"one\"}").await;
     let token = client.expect("confirmation_request").await["token"].clone();
     let confirm = |headers: &[(&str, &str)], token: &Value| {
         let body = json!({"conversationId": "v", "token": token, "approved": true}).to_string();
@@ -109,6 +115,7 @@ async fn what_a_voice_session_asks_can_be_answered_over_http_by_its_client() {
         .iter()
         .filter(|message| message["type"] == "confirmation_result");
     assert_eq!(results.count(), 0, "{rest:?}");
+    assert_eq!(changes.made(), ["one"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -51,6 +51,11 @@ impl Process {
         post(&self.address, "/api/chat", body.to_string().as_bytes())
     }
 
+    pub(crate) fn say_as(&self, user: &str, conversation: &str, message: &str) -> Answer {
+        let body = json!({"id": conversation, "userId": user, "message": message});
+        post(&self.address, "/api/chat", body.to_string().as_bytes())
+    }
+
     fn confirm(&self, conversation: &str, token: &Value) -> (u16, Value) {
         let body = json!({"conversationId": conversation, "token": token, "approved": true});
         let answer = post(&self.address, "/api/confirm", body.to_string().as_bytes());
@@ -61,7 +66,7 @@ impl Process {
 /// How long what must come may take; only a broken program takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Has the demo's model call a tool that writes, and one that reads.
-pub(crate) const CHANGE: &str = "call start_voice_session {\"pending_request\": \"the Fram\"}";
+const CHANGE: &str = "call start_voice_session {\"pending_request\": \"the Fram\"}";
 pub(crate) const SEARCH: &str = "call kb_search {\"query\": \"Fram\"}";
 
 #[test]

@@ -1,18 +1,13 @@
 //! Who may go on with a voice session and with its conversation: by an id that the server signed, by a token, or by neither.
 //! Real processes and sockets.
 
-use crate::chat::{approval, chat, echo, question, user, words};
+use crate::chat::{approval, chat, echo, question};
+use crate::support::held_store::database;
 use crate::support::http::{post, post_with};
 use crate::support::program::{Running, command, folders};
 use crate::support::voice_client::VoiceClient;
-use crate::voice::{cookie as voice_cookie, server};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
-use windlass_store::{SqliteStore, Store};
-use windlass_tool::handler::{Block, Blocks};
-use windlass_tool::id::UserId;
 
 /// The id that the server gives to a browser that has none.
 fn cookie(address: &str) -> String {
@@ -127,13 +122,8 @@ async fn a_token_speaks_for_no_user_who_is_blocked_since() {
     client.say("call kb_search {\"query\": \"Fram\"}").await;
     let spoken = client.expect("confirmation_request").await["token"].clone();
 
-    let store = SqliteStore::open(chat.data.path()).unwrap();
-    let block = Block {
-        user_id: UserId::new("ada"),
-        until_unix_ms: u64::MAX >> 11,
-        farewell_message: "Enough.".to_owned(),
-    };
-    store.block_all(&[block]).unwrap();
+    let block = "INSERT INTO blocks SELECT DISTINCT tenant, 'ada', 9000000000000, 'Enough.' FROM conversations";
+    database(chat.data.path()).execute(block, []).unwrap();
     for (conversation, token) in [("t", &written), ("v", &spoken)] {
         let said = confirm(&chat.address, &[], conversation, token);
         assert_eq!(said["error"]["code"], "blocked", "{said}");
@@ -164,7 +154,7 @@ async fn a_token_speaks_for_no_user_who_is_blocked_since() {
 async fn a_refused_answer_makes_the_conversation_nobodys() {
     let chat = chat(echo, &[]).await;
     let stranger = cookie(&chat.address);
-    let start = json!({"type": "start", "conversationId": "v"});
+    let start = json!({"type": "start", "conversationId": "v", "userId": "ada"});
     let (mut client, _) = VoiceClient::start(&chat.address, start).await;
     client.say("Who designed the ship Fram?").await;
     client.expect("turn_complete").await;
@@ -321,98 +311,4 @@ async fn a_session_whose_process_was_killed_goes_on_by_its_token_alone() {
         server.signal("-KILL");
         server.end();
     }
-}
-
-/// Another process that writes the store: until it is released, nobody else is answered.
-struct Locked {
-    release: Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl Locked {
-    fn hold(folder: &Path) -> Self {
-        let (locked, is_locked) = channel();
-        let (release, is_released) = channel();
-        let store = SqliteStore::open(folder).unwrap();
-        let thread = std::thread::spawn(move || {
-            let mut hold = |_: &mut dyn windlass_store::Transaction| {
-                locked.send(()).unwrap();
-                let _ = is_released.recv();
-            };
-            // A server that happens to write is waited for.
-            while store.transact(&mut hold).is_err() {}
-        });
-        is_locked.recv().unwrap();
-        Self { release, thread }
-    }
-
-    fn release(self) {
-        self.release.send(()).unwrap();
-        self.thread.join().unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_another_process_writes_still_says_whose_a_conversation_is() {
-    let data = tempfile::tempdir().unwrap();
-    let (first, address) = server(data.path(), &[]).await;
-    let (owner, stranger) = (voice_cookie(&address), voice_cookie(&address));
-    let start = json!({"type": "start", "conversationId": "v"});
-    let mine = [("Cookie", owner.as_str())];
-    let mut client = VoiceClient::connect(&address, &mine).await.unwrap();
-    client.send(start.clone()).await;
-    client.say("Who designed the ship Fram?").await;
-    client.expect("turn_complete").await;
-    client.send(json!({"type": "stop"})).await;
-    client.expect_close().await;
-    first.shut_down().await;
-
-    let (second, address) = server(data.path(), &[]).await;
-    let locked = Locked::hold(data.path());
-    let verdict = refused(&address, &stranger, start.clone()).await;
-    assert_eq!(verdict, "foreign_conversation");
-    let mut client = VoiceClient::connect(&address, &mine).await.unwrap();
-    client.send(start).await;
-    client.expect("started").await;
-    locked.release();
-    drop(client);
-    second.shut_down().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sessions_and_chats_begin_while_another_process_writes_the_store_and_change_nothing() {
-    let talk = "tools.start_voice_session.requires_confirmation";
-    let chat = chat(echo, &[(talk, "true")]).await;
-    let say = |id: &str, text: &str| {
-        let body = json!({"id": id, "messages": [user(&format!("{id}-{text}"), text)]});
-        let answer = post(&chat.address, "/api/chat", body.to_string().as_bytes());
-        assert_eq!(answer.status, 200, "{}", answer.body);
-        answer
-    };
-    assert_eq!(words(&say("known", "Who?")), "It is me.");
-    let locked = Locked::hold(chat.data.path());
-    for start in [
-        json!({"type": "start"}),
-        json!({"type": "start", "conversationId": "new by voice"}),
-    ] {
-        let (mut client, _) = VoiceClient::start(&chat.address, start).await;
-        client.say("Who designed the ship Fram?").await;
-        client.expect("turn_complete").await;
-    }
-    assert_eq!(words(&say("known", "Search.")), "Found.");
-    assert_eq!(words(&say("new", "Who?")), "It is me.");
-    let asked = say("new", "Talk.");
-    assert!(
-        !asked.body.contains("tool-approval-request"),
-        "{}",
-        asked.body
-    );
-    assert!(asked.body.contains("tool-output-error"), "{}", asked.body);
-    locked.release();
-    let answer = say("later", "Talk.");
-    assert!(
-        answer.body.contains("tool-approval-request"),
-        "{}",
-        answer.body
-    );
 }

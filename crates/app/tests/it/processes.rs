@@ -82,6 +82,63 @@ fn a_port_that_another_program_has_is_said_in_a_line() {
     assert_eq!((run.code, run.problems), (1, vec![line]));
 }
 
+#[test]
+fn a_data_folder_has_one_process_and_the_second_names_it_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut server = serve(folder.path(), &[]);
+    server.address();
+    let holder = format!(
+        "windlass: the data folder {} is in use by process {}, which opened it at ",
+        data.display(),
+        server.id()
+    );
+    let call = ["call", "kb_search", r#"{"query": "Fram"}"#];
+    for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &call] {
+        let run = run(command(folder.path()).args(arguments).args(folders(&data)));
+        let said = run.problems.last().unwrap();
+        assert_eq!(run.code, 1, "{said}");
+        assert!(said.starts_with(&holder), "{said}");
+    }
+    // A call that names no data folder has a store of its own.
+    let folders = folders(&data);
+    let data_flag = folders.iter().position(|flag| flag == "--data").unwrap();
+    let mut without = folders.clone();
+    without.drain(data_flag..data_flag + 2);
+    fs::write(
+        folder.path().join("windlass.toml"),
+        "[folders]\ndata = \"own\"\n",
+    )
+    .unwrap();
+    let run = run(command(folder.path()).args(call).args(&without));
+    assert_eq!(run.code, 0, "{:?}", run.problems);
+    assert!(!folder.path().join("own/windlass.db").exists());
+    server.signal("-TERM");
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_store_of_an_earlier_version_is_set_aside_and_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let old = rusqlite::Connection::open(data.join("windlass.db")).unwrap();
+    // As versions before the first release marked their files.
+    old.execute_batch("PRAGMA application_id = 0x574E444C; CREATE TABLE grants (token BLOB)")
+        .unwrap();
+    drop(old);
+    for expected in [1, 0] {
+        let mut server = serve(folder.path(), &[]);
+        server.address();
+        server.signal("-TERM");
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{log}");
+        let said = log.lines().filter(|line| line.contains("set aside"));
+        assert_eq!(said.count(), expected, "{log}");
+    }
+    assert!(data.join("windlass.db.old-1").exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_talks_to_a_simulator_at_its_provider_url() {
     let folder = tempfile::tempdir().unwrap();

@@ -65,7 +65,7 @@ fn a_question_shows_the_arguments_and_what_happened_before() {
         assert!(question.contains("Fram\\u{202e}!"), "{question}");
     }
     assert!(!run.output.contains('\u{202e}'), "{:?}", run.output);
-    let warning = "The same was done before";
+    let warning = "This was done before";
     assert!(!first.contains(warning), "{first}");
     assert!(second.contains(warning), "{second}");
 }

@@ -50,20 +50,13 @@ async fn an_answer_to_a_question_that_comes_again_gets_what_came_of_it() {
         }
         assert_eq!(chat.model.seen().len(), requests);
 
-        // What came of it is known for longer than how it was said.
+        // Memory forgets the turn, and the log does not.
         for number in 0..9 {
             let message = user(&format!("m-{number}"), "Who?");
             chat.ask(&json!({"id": conversation, "messages": [message]}));
         }
         let late = approve(&chat, conversation, &token, approved);
-        assert_ne!(chunks(&late), chunks(&first));
-        assert_eq!(types(&late)[..2], ["start", part], "{}", late.body);
-        assert!(!words(&late).is_empty(), "{}", late.body);
-        let outcome = |answer: &Answer| {
-            let chunks = chunks(answer);
-            chunks.iter().find(|chunk| chunk["type"] == part).cloned()
-        };
-        assert_eq!(outcome(&late), outcome(&first));
+        assert_eq!(chunks(&late), chunks(&first));
     }
 }
 

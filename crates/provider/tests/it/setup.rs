@@ -74,6 +74,8 @@ pub(crate) fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        effect_key: Arc::default(),
+        repeatable: false,
         sensitive: vec![],
         status: None,
         parameters: Validator::compile(&json!({"type": "object"})).unwrap(),

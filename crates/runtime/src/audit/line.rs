@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::event::{CallRecord, SessionEvent};
 use windlass_session::facts::DeliveryKey;
-use windlass_store::{Effect, EffectState};
+use windlass_store::{ConversationRef, Effect, EffectState};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, EffectId, ToolId};
+use windlass_tool::id::{CallNumber, EffectId, ToolId, UserId};
 use windlass_tool::intent::Intent;
 use windlass_tool::json::{hash, hex};
 use windlass_tool::kind::Mode;
@@ -22,6 +22,9 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The event of a line that says how a change ended whose end was not known, or was not written down.
 const SETTLED: &str = "tool_outcome_settled";
+/// The events of lines that tell of a call's end.
+const EXECUTION: &str = "tool_execution";
+const CANCELLATION: &str = "tool_cancellation";
 
 /// Characters of the JSON that a handler gives to a line of its own.
 const DATA_CHARACTERS_MAX: usize = 65_536;
@@ -57,6 +60,30 @@ pub(super) enum What {
     Ended,
 }
 
+/// What the ledger knows of an effect, and nobody's session has told.
+pub(super) struct Found {
+    pub(super) conversation: ConversationRef,
+    /// On whose behalf it was made.
+    pub(super) user_id: UserId,
+    pub(super) effect: Effect,
+    pub(super) now_unix_ms: u64,
+}
+
+impl Entry {
+    /// The effect of whose end its line tells.
+    pub(super) fn effect(&self) -> Option<(&ConversationRef, &EffectId)> {
+        let effect_id = match &self.what {
+            What::Call {
+                event: EXECUTION | CANCELLATION,
+                record,
+            } => record.effect_id.as_ref()?,
+            What::Settled { effect_id, .. } => effect_id,
+            What::Call { .. } | What::Note { .. } | What::Ended => return None,
+        };
+        Some((self.session.ledger.as_ref()?, effect_id))
+    }
+}
+
 impl What {
     /// `None` for what is not the audit's concern.
     pub(super) fn of(event: &SessionEvent) -> Option<Self> {
@@ -65,11 +92,9 @@ impl What {
             record: record.clone(),
         };
         match event {
-            // However often a client clicks, it is one line for each cause.
-            SessionEvent::CallFinished(record) if record.is_in_vain_again => None,
-            SessionEvent::CallFinished(record) => Some(call("tool_execution", record)),
+            SessionEvent::CallFinished(record) => Some(call(EXECUTION, record)),
             SessionEvent::CallRejected(record) => Some(call("tool_rejection", record)),
-            SessionEvent::CallCancelled(record) => Some(call("tool_cancellation", record)),
+            SessionEvent::CallCancelled(record) => Some(call(CANCELLATION, record)),
             SessionEvent::AuditNote {
                 call,
                 tool,
@@ -83,8 +108,8 @@ impl What {
                 event: event.clone(),
                 data: data.clone(),
             }),
-            // What has not happened is tried again under the same id, and that has an end of its own; where it is not, the
-            // next process finds no line of it.
+            // What has not happened may be tried again under the same id, and that has an end of its own; where it is not, the
+            // sweep finds that no line tells of it.
             SessionEvent::EffectSettled {
                 call,
                 tool,
@@ -200,7 +225,7 @@ pub(super) fn of_entry(entry: &Entry, sequence: u64, arguments: AuditedArguments
                 tool_id: tool.as_str(),
                 call_id: call.to_string(),
                 effect_id: effect_id.as_str(),
-                state: EffectState::Succeeded.as_str(),
+                state: state_name(EffectState::Done),
                 changed_at: rfc3339(entry.now_unix_ms),
             }),
         ),
@@ -242,33 +267,38 @@ pub(super) fn of_loss(lines: u64) -> Value {
     json!({ "event": "audit_lost", "lines": lines })
 }
 
-/// An effect that was begun, and of which nothing was ever heard again.
-pub(super) fn of_abandoned(effect: &Effect) -> Value {
-    of_effect("tool_outcome_unknown", effect.changed_at_unix_ms, effect)
-}
-
-/// How an effect ended that the audit had no line of when this process began.
-pub(super) fn of_settled(effect: &Effect, now_unix_ms: u64) -> Value {
-    let mut line = of_effect(SETTLED, now_unix_ms, effect);
-    line["changedAt"] = rfc3339(effect.changed_at_unix_ms).into();
-    line["state"] = effect.state.as_str().into();
-    line["writtenAfterwards"] = true.into();
-    line
-}
-
-fn of_effect(event: &str, unix_ms: u64, effect: &Effect) -> Value {
+/// How an effect ended of which no session has told: its process was killed, or nobody knows to this day.
+pub(super) fn of_found(found: &Found) -> Value {
+    let effect = &found.effect;
     let intent: Option<Value> = serde_json::from_str(effect.intent.expose()).ok();
+    let is_known = match effect.state {
+        EffectState::Done | EffectState::NotDone => true,
+        EffectState::Running | EffectState::Unknown => false,
+    };
     json!({
-        "event": event,
-        "timestamp": rfc3339(unix_ms),
-        "userId": effect.user_id,
-        "conversationId": effect.conversation_id,
+        "event": if is_known { SETTLED } else { "tool_outcome_unknown" },
+        "timestamp": rfc3339(found.now_unix_ms),
+        "userId": found.user_id,
+        "conversationId": found.conversation.conversation_id,
         "toolId": effect.tool,
         "toolVersion": effect.tool_version,
         "effectId": effect.effect_id,
-        "reservedAt": rfc3339(effect.reserved_at_unix_ms),
+        "reservedAt": rfc3339(effect.begun_at_unix_ms),
+        "changedAt": rfc3339(effect.changed_at_unix_ms),
+        "state": state_name(effect.state),
+        "writtenAfterwards": true,
         "intent": intent,
     })
+}
+
+/// As the audit says it.
+fn state_name(state: EffectState) -> &'static str {
+    match state {
+        EffectState::Running => "running",
+        EffectState::Done => "succeeded",
+        EffectState::NotDone => "failed",
+        EffectState::Unknown => "unknown",
+    }
 }
 
 fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {

@@ -49,7 +49,7 @@ pub enum AudioMode {
 pub struct Start {
     pub user_id: Option<String>,
     pub conversation_id: Option<String>,
-    /// A token with which an earlier session is taken up again.
+    /// A token with which an earlier session goes on.
     pub resume: Option<Sensitive<String>>,
     pub history: Vec<HistoryEntry>,
     pub pending_request: Option<Sensitive<String>>,

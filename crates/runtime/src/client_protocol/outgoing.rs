@@ -97,7 +97,9 @@ pub enum ServerMessage<'a> {
         token: &'a str,
         tool: &'a ToolId,
         args: &'a Arguments,
-        preview: &'a str,
+        /// Of a tool without a template its arguments are what the user decides by.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        preview: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         warning: Option<&'a str>,
         expires_at: String,
@@ -208,7 +210,10 @@ pub fn of_question<'a>(
         token: token.expose(),
         tool: &question.tool,
         args: question.arguments.expose(),
-        preview: question.preview.expose(),
+        preview: question
+            .preview
+            .as_ref()
+            .map(|preview| preview.expose().as_str()),
         warning: question.warning.as_deref(),
         expires_at: rfc3339(question.expires_at_unix_ms),
     }
@@ -367,6 +372,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
     use windlass_session::time::Timestamp;
+    use windlass_store::QuestionNumber;
     use windlass_tool::envelope::Meta;
     use windlass_tool::error::CallError;
 
@@ -445,6 +451,34 @@ mod tests {
             ),
         ] {
             assert_eq!(written(&of_update(&update).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn a_question_has_its_arguments_always_and_words_where_its_tool_has_some() {
+        for (preview, warning) in [
+            (None, None),
+            (Some("Order Fram."), Some("It was done at 12:03.")),
+        ] {
+            let question = ConfirmationQuestion {
+                call: CallNumber(3),
+                question: QuestionNumber(2),
+                tool: ToolId::parse("order").unwrap(),
+                arguments: Sensitive(Arc::new(Arguments::from(
+                    json!({"what": "fram"}).as_object().unwrap().clone(),
+                ))),
+                preview: preview.map(|text| Sensitive(text.to_owned())),
+                warning: warning.map(str::to_owned),
+                expires_at_unix_ms: 1_700_000_000_000,
+            };
+            let token = Sensitive("2.00".to_owned());
+            let mut expected = json!({"type": "confirmation_request", "callId": "call-3", "token": "2.00",
+                "tool": "order", "args": {"what": "fram"}, "expiresAt": "2023-11-14T22:13:20.000Z"});
+            if let (Some(preview), Some(warning)) = (preview, warning) {
+                expected["preview"] = json!(preview);
+                expected["warning"] = json!(warning);
+            }
+            assert_eq!(written(&of_question(&question, &token)), expected);
         }
     }
 

@@ -243,6 +243,7 @@ fn store(values: &Values) -> Result<StoreLimits, ConfigError> {
     // A shorter memory than a day could let an effect happen twice.
     let effect_hours: Whole<24, 8_760> = values.need("store.effect_hours")?;
     let conversation_hours: Whole<1, 8_760> = values.need("store.conversation_hours")?;
+    let landing_ms: Whole<0, 3_600_000> = values.need("store.landing_ms")?;
     let bound = |key| -> Result<usize, ConfigError> {
         let bound: Whole<1, 100_000_000> = values.need(key)?;
         Ok(bound.count())
@@ -250,14 +251,15 @@ fn store(values: &Values) -> Result<StoreLimits, ConfigError> {
     Ok(StoreLimits {
         effect_ms: effect_hours.get() * HOUR_MS,
         effects_max: bound("store.effects_max")?,
-        response_bytes_max: bound("store.response_bytes_max")?,
-        grants_max: bound("store.grants_max")?,
-        grant_bytes_max: bound("store.grant_bytes_max")?,
+        receipt_bytes_max: bound("store.receipt_bytes_max")?,
+        questions_max: bound("store.questions_max")?,
+        question_bytes_max: bound("store.question_bytes_max")?,
         conversation_ms: conversation_hours.get() * HOUR_MS,
         conversations_max: bound("store.conversations_max")?,
         entries_max: bound("store.entries_max")?,
         entry_bytes_max: bound("store.entry_bytes_max")?,
-        snapshot_bytes_max: bound("store.snapshot_bytes_max")?,
+        leg_bytes_max: bound("store.leg_bytes_max")?,
+        landing_ms: landing_ms.get(),
     })
 }
 

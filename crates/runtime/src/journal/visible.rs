@@ -4,9 +4,10 @@
 use crate::redaction::{Secrets, without_sensitive};
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
-use windlass_session::io::{Continued, FoundQuestion, Input, LedgerEntry, Spared};
+use windlass_session::io::{Input, News};
 use windlass_session::model::{IncomingCall, ModelEvent};
-use windlass_session::snapshot::Restored;
+use windlass_store::command::Reply;
+use windlass_store::{Effect, Question};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::{Registry, Tool};
@@ -53,37 +54,31 @@ impl Visible {
                 let (calls, tool) = self.calls(calls)?;
                 (Input::Model(ModelEvent::Calls(calls)), tool)
             }
-            Input::Continued(continued) => {
-                let (continued, tool) = self.continued(continued)?;
-                (Input::Continued(continued), tool)
+            // What is not the session's own comes with rows of the ledger.
+            Input::Began(_)
+            | Input::Answered { .. }
+            | Input::Decided { .. }
+            | Input::Recorded { .. }
+            | Input::News(_) => {
+                let mut shown = input.clone();
+                let Some(tool) = self.hide_rows(&mut shown) else {
+                    return self.without_values(input);
+                };
+                let without_values = self.without_values(&shown).map(|shown| shown.input);
+                return Some(Shown {
+                    input: without_values.unwrap_or(Some(shown)),
+                    tool: Some(tool),
+                });
             }
-            Input::Restored(restored) => {
-                let (restored, tool) = self.restored(restored)?;
-                (Input::Restored(Box::new(restored)), tool)
+            Input::CallFinished { .. } | Input::HandlerMessage { .. } => {
+                return self.without_values(input);
             }
-            // A proposal or a reservation that is refused may bring what the same call came to earlier.
-            Input::CallFinished { .. }
-            | Input::HandlerMessage { .. }
-            | Input::LookedUp { .. }
-            | Input::Proposed { .. }
-            | Input::Reserved(_) => return self.without_values(input),
             Input::Model(_)
             | Input::Connection(_)
             | Input::Client(_)
-            | Input::Recorded { .. }
-            | Input::Declined { .. }
             | Input::RateChecked { .. }
-            | Input::ChangedElsewhere
             | Input::Shutdown
             | Input::Tick => return None,
-            Input::Ledger(_)
-            | Input::EffectAwaited { .. }
-            | Input::LookupSpared { .. }
-            | Input::ApprovalFound { .. } => {
-                let mut shown = input.clone();
-                let tool = self.hide_answers(&mut shown)?;
-                (shown, tool)
-            }
         };
         Some(Shown {
             input: Some(shown),
@@ -123,87 +118,122 @@ impl Visible {
         Some((shown, tool_of_sensitive?))
     }
 
-    /// The same of questions that an earlier session has asked, and without what came of others.
-    fn continued(&mut self, continued: &Continued) -> Option<(Continued, ToolId)> {
-        let mut shown = continued.clone();
-        let mut tool_of_sensitive = None;
-        for question in &mut shown.questions {
-            if self.hide(&question.tool, &mut question.arguments) {
-                tool_of_sensitive = Some(question.tool.clone());
-            }
-        }
-        for approved in &mut shown.approved {
-            if self.marks(&approved.tool) && approved.response.take().is_some() {
-                tool_of_sensitive = Some(approved.tool.clone());
-            }
-        }
-        Some((shown, tool_of_sensitive?))
-    }
-
-    /// The same of all that a session has left whose process has ended.
-    fn restored(&mut self, restored: &Restored) -> Option<(Restored, ToolId)> {
-        let mut shown = restored.clone();
-        let mut tool_of_sensitive = None;
-        for (id, arguments) in shown.arguments_mut() {
-            if self.hide(id, arguments) {
-                tool_of_sensitive = Some(id.clone());
-            }
-        }
-        for entry in &mut shown.effects {
-            tool_of_sensitive = self.hide_answer(entry).or(tool_of_sensitive);
-        }
-        // Which tool's words wait there to be said, nobody knows any more.
-        let marking = marking(&self.registry).map(|tool| tool.id.clone());
-        if marking.is_some() && shown.forget_pending_words() {
-            tool_of_sensitive = tool_of_sensitive.or(marking);
-        }
-        Some((shown, tool_of_sensitive?))
-    }
-
-    /// Leaves out what effects of earlier sessions came to, where their tools mark arguments as sensitive: nobody knows here
-    /// what those were.
-    fn hide_answers(&mut self, input: &mut Input) -> Option<ToolId> {
+    /// Leaves out of rows of the ledger the arguments that tools mark as sensitive, and what came of calls with such: nobody knows here
+    /// what they brought back of those. The tool for whose sake something is left out.
+    fn hide_rows(&mut self, input: &mut Input) -> Option<ToolId> {
+        let mut hidden = None;
         match input {
-            Input::Ledger(Ok(remembered)) => remembered
-                .effects
-                .iter_mut()
-                .fold(None, |tool, entry| self.hide_answer(entry).or(tool)),
-            Input::EffectAwaited {
-                entry: Some(entry), ..
+            Input::Began(began) => {
+                if let Some(saved) = &mut began.saved {
+                    for (id, arguments) in saved.arguments_mut() {
+                        hidden = self.hide(id, arguments).then(|| id.clone()).or(hidden);
+                    }
+                    // Which tool's words wait there to be said, nobody knows any more.
+                    let marking = marking(&self.registry).map(|tool| tool.id.clone());
+                    if marking.is_some() && saved.forget_pending_words() {
+                        hidden = hidden.or(marking);
+                    }
+                }
+                for question in began
+                    .questions
+                    .iter_mut()
+                    .chain(&mut began.unheard_questions)
+                {
+                    hidden = self.hide_question(question).or(hidden);
+                }
+                for effect in &mut began.unheard {
+                    hidden = self.hide_effect(effect).or(hidden);
+                }
             }
-            | Input::LookupSpared {
-                reason: Spared::Settled(entry),
+            Input::Answered {
+                question: Some(question),
                 ..
-            } => self.hide_answer(entry),
-            Input::ApprovalFound {
-                found: Ok(Some(found)),
-                ..
-            } => self.hide_found(found),
-            _ => None,
+            } => hidden = self.hide_question(question),
+            Input::Decided {
+                reply: Ok(reply), ..
+            }
+            | Input::Recorded {
+                reply: Ok(reply), ..
+            } => hidden = self.hide_reply(reply),
+            Input::News(news) => {
+                for news in news {
+                    hidden = self.hide_news(news).or(hidden);
+                }
+            }
+            _ => {}
+        }
+        hidden
+    }
+
+    fn hide_news(&mut self, news: &mut News) -> Option<ToolId> {
+        match news {
+            News::Effect(effect) => self.hide_effect(effect),
+            News::Question(question) => self.hide_question(question),
+            News::Asked(_) => None,
         }
     }
 
-    fn hide_found(&mut self, found: &mut FoundQuestion) -> Option<ToolId> {
-        match found {
-            FoundQuestion::Open(question) => {
-                let tool = question.tool.clone();
-                self.hide(&tool, &mut question.arguments).then_some(tool)
-            }
-            FoundQuestion::Approved(question) | FoundQuestion::Declined(question) => {
-                let is_hidden = self.marks(&question.tool) && question.response.take().is_some();
-                is_hidden.then(|| question.tool.clone())
-            }
+    fn hide_reply(&mut self, reply: &mut Reply) -> Option<ToolId> {
+        match reply {
+            Reply::Run(run) => self.hide_question(run.question.as_mut()?),
+            Reply::Ask(asked) => self.hide_question(&mut asked.question),
+            Reply::Attach(effect)
+            | Reply::Replay(effect)
+            | Reply::LookUp { effect, .. }
+            | Reply::Unknown(effect)
+            | Reply::Recorded(effect) => self.hide_effect(effect),
+            Reply::Denied(question) | Reply::Changed(question) => self.hide_question(question),
+            Reply::Done
+            | Reply::Foreign
+            | Reply::Gone
+            | Reply::Opened(_)
+            | Reply::Attached { .. }
+            | Reply::Resumed(_)
+            | Reply::NotResumed
+            | Reply::Appended(_)
+            | Reply::EntryTooLong
+            | Reply::Expired
+            | Reply::Answered
+            | Reply::Conflict
+            | Reply::Refused(_)
+            | Reply::Missing
+            | Reply::Settled(_) => None,
         }
     }
 
-    fn hide_answer(&self, entry: &mut LedgerEntry) -> Option<ToolId> {
-        let is_hidden = self.marks(&entry.tool) && entry.response.take().is_some();
-        is_hidden.then(|| entry.tool.clone())
+    fn hide_question(&mut self, question: &mut Question) -> Option<ToolId> {
+        let tool = question.tool.clone();
+        let mut is_less = self.hide_text(&tool, &mut question.arguments);
+        for earlier in &mut question.hazards.earlier {
+            is_less |= self.hide_text(&tool, &mut earlier.arguments);
+        }
+        if is_less {
+            // It may show them.
+            question.preview.0.clear();
+        }
+        is_less.then_some(tool)
     }
 
-    fn marks(&self, tool: &ToolId) -> bool {
-        let tool = self.registry.get(tool.as_str());
-        tool.is_some_and(|tool| !tool.sensitive.is_empty())
+    fn hide_effect(&mut self, effect: &mut Effect) -> Option<ToolId> {
+        let tool = effect.tool.clone();
+        let is_less = self.hide_text(&tool, &mut effect.arguments);
+        if is_less {
+            effect.receipt = None;
+        }
+        is_less.then_some(tool)
+    }
+
+    /// The same of arguments as the ledger has them. Of those that nobody can read nothing stays.
+    fn hide_text(&mut self, tool: &ToolId, text: &mut Sensitive<String>) -> bool {
+        let read = serde_json::from_str::<Arguments>(text.expose());
+        let is_read = read.is_ok();
+        let mut arguments = Sensitive(Arc::new(read.unwrap_or_default()));
+        let is_less = self.hide(tool, &mut arguments) || !is_read;
+        if is_less {
+            let written = serde_json::to_string(&**arguments.expose());
+            *text = Sensitive(written.unwrap_or_default());
+        }
+        is_less
     }
 
     fn hide(&mut self, tool: &ToolId, arguments: &mut Sensitive<Arc<Arguments>>) -> bool {

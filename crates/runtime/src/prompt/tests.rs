@@ -34,6 +34,8 @@ fn tool(id: &str, category: Category, modes: &[Mode], documentation: &str) -> To
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        effect_key: Arc::default(),
+        repeatable: false,
         sensitive: Vec::new(),
         status: None,
         parameters: Validator::compile(&serde_json::json!({"type": "object"})).unwrap(),

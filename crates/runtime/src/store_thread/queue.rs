@@ -1,84 +1,98 @@
-//! What waits for the store's thread: requests that somebody waits for, and others that are gathered until it is worth a
-//! flush of the disk. Owns their order and their bounds; runs none of them.
+//! What waits for the store's thread, in the order in which it came, so that nothing of a conversation overtakes anything. Owns its
+//! bounds, and how long what nobody waits for is gathered; commits nothing.
 
-use super::StoreSettings;
-use super::request::Job;
+use super::ThreadSettings;
+use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use windlass_store::StoreUnavailable;
+use tokio::sync::oneshot;
+use windlass_driver::{Committed, may_be_gathered, must_not_be_lost};
+use windlass_store::command::Command;
+use windlass_store::{Batch, StoreUnavailable};
 
-/// Where a request stands among the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Behind those that somebody waits for.
-    Next,
-    /// Behind everything that came before it.
-    BehindAll,
-    /// Among those that nobody waits for.
-    Gathered,
+/// A batch, and who is told what became of it.
+pub(super) struct Job {
+    pub(super) batch: Batch,
+    sender: oneshot::Sender<Committed>,
+}
+
+impl Job {
+    pub(super) fn new(batch: Batch, sender: oneshot::Sender<Committed>) -> Self {
+        Self { batch, sender }
+    }
+
+    pub(super) fn split(self) -> (Batch, oneshot::Sender<Committed>) {
+        (self.batch, self.sender)
+    }
+
+    pub(super) fn answer(self, committed: Committed) {
+        // Nobody needs to wait for it.
+        let _ = self.sender.send(committed);
+    }
+
+    fn all(&self, is_so: impl Fn(&Command) -> bool) -> bool {
+        self.batch.commands.iter().all(is_so)
+    }
 }
 
 pub(super) struct Queue {
     state: Mutex<State>,
     filled: Condvar,
     waiting_max: usize,
+    /// Of what must not be lost.
+    lasting_max: usize,
     batch_max: usize,
     gathering: Duration,
 }
 
 #[derive(Default)]
 struct State {
-    jobs: Vec<Box<dyn Job>>,
-    gathered: Vec<Box<dyn Job>>,
-    /// When those that are gathered are to be run; `None` where there are none.
+    jobs: VecDeque<Job>,
+    /// When they are to be committed; `None` where there are none.
     due: Option<Instant>,
     is_closed: bool,
 }
 
 impl Queue {
-    pub(super) fn new(settings: StoreSettings) -> Self {
+    pub(super) fn new(settings: ThreadSettings) -> Self {
         Self {
             state: Mutex::default(),
             filled: Condvar::new(),
             waiting_max: settings.waiting_max,
+            lasting_max: settings.waiting_max.saturating_add(settings.unrecorded_max),
             batch_max: settings.batch_max.max(1),
             gathering: settings.gathering,
         }
     }
 
-    /// Takes a request in, or gives it back with why not. What must not be lost is refused by a closed queue alone.
-    pub(super) fn push(
-        &self,
-        job: Box<dyn Job>,
-        place: Place,
-    ) -> Result<(), (Box<dyn Job>, StoreUnavailable)> {
+    /// Takes a batch in, or gives it back with why not. Outcomes are refused by a closed queue alone: there are no more of them than
+    /// changes that were let begin.
+    pub(super) fn push(&self, job: Job) -> Result<(), (Job, StoreUnavailable)> {
         let mut state = self.lock();
         if state.is_closed {
             let cause = "it is closed already".to_owned();
             return Err((job, StoreUnavailable::Failed { cause }));
         }
-        let waiting = match place {
-            Place::Gathered => state.gathered.len(),
-            Place::Next | Place::BehindAll => state.jobs.len(),
+        let is_outcome =
+            |command: &Command| matches!(command, Command::Record(_) | Command::Abandon { .. });
+        let waiting_max = match job.all(must_not_be_lost) {
+            true if job.all(is_outcome) => usize::MAX,
+            true => self.lasting_max,
+            false => self.waiting_max,
         };
-        if waiting >= self.waiting_max && job.kind().lasting().is_none() {
+        if state.jobs.len() >= waiting_max {
             return Err((job, StoreUnavailable::Overloaded));
         }
-        if place == Place::Gathered {
-            state.gathered.push(job);
-        } else {
-            state.jobs.push(job);
-        }
-        let wakes = match place {
-            Place::Next => waiting == 0,
-            Place::BehindAll => state.hurry() || waiting == 0,
-            // A thread that sleeps is woken for the first of them, so that it looks at the time, and for those that are enough.
-            Place::Gathered if waiting == 0 => {
-                state.due = Some(Instant::now() + self.gathering);
-                true
-            }
-            Place::Gathered => waiting + 1 == self.batch_max && state.hurry(),
+        let now = Instant::now();
+        let may_wait = job.all(may_be_gathered) && state.jobs.len() + 1 < self.batch_max;
+        state.jobs.push_back(job);
+        let due = match may_wait {
+            true => now + self.gathering,
+            false => now,
         };
+        // A thread that sleeps is woken for the first of them, so that it looks at the time, and where it has come.
+        let wakes = state.due.is_none_or(|known| due <= now && known > now);
+        state.due = Some(state.due.map_or(due, |known| known.min(due)));
         drop(state);
         if wakes {
             self.filled.notify_one();
@@ -91,15 +105,18 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Waits for requests that are to be run now, until a time. True where the queue is closed and empty.
-    pub(super) fn next(&self, until: Instant) -> (Vec<Box<dyn Job>>, bool) {
+    /// Waits for batches that are to be committed now, until a time. True where the queue is closed and empty.
+    pub(super) fn next(&self, until: Instant) -> (Vec<Job>, bool) {
         let mut state = self.lock();
         loop {
             let now = Instant::now();
             let is_due = state.is_closed || state.due.is_some_and(|due| due <= now);
-            if is_due || !state.jobs.is_empty() || now >= until {
-                let jobs = state.take(is_due, self.batch_max);
-                return (jobs, state.is_closed && state.is_empty());
+            if is_due || now >= until {
+                let jobs = match is_due {
+                    true => state.take(self.batch_max, now),
+                    false => Vec::new(),
+                };
+                return (jobs, state.is_closed && state.jobs.is_empty());
             }
             let wake_at = state.due.map_or(until, |due| due.min(until));
             (state, _) = self
@@ -116,28 +133,10 @@ impl Queue {
 }
 
 impl State {
-    /// Has those that are gathered run next; true where that is news.
-    fn hurry(&mut self) -> bool {
-        let now = Instant::now();
-        let waits = self.due.is_some_and(|due| due > now);
-        if waits {
-            self.due = Some(now);
-        }
-        waits
-    }
-
-    fn take(&mut self, takes_gathered: bool, batch_max: usize) -> Vec<Box<dyn Job>> {
-        let mut taken = Vec::new();
-        if takes_gathered {
-            self.due = None;
-            taken = std::mem::take(&mut self.gathered);
-        }
+    fn take(&mut self, batch_max: usize, now: Instant) -> Vec<Job> {
         let count = self.jobs.len().min(batch_max);
-        taken.extend(self.jobs.drain(..count));
+        let taken = self.jobs.drain(..count).collect();
+        self.due = (!self.jobs.is_empty()).then_some(now);
         taken
-    }
-
-    fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.gathered.is_empty()
     }
 }

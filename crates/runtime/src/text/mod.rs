@@ -18,17 +18,16 @@ pub use model::{ModelOptions, Protocol, TextModel, TextTools};
 pub use past::Past;
 pub use session::{TextRequest, TextSession};
 
-use crate::effects::{Beside, Ended};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_provider::answer::AnswerLimits;
 use windlass_provider::log;
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, MessageKey};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::TokenHash;
 use windlass_session::model::Usage;
+use windlass_store::QuestionNumber;
 use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallNumber, EffectId, UserId};
+use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
 /// What is the same for every text session.
@@ -88,18 +87,16 @@ pub struct UserInput {
     pub images: Vec<log::Image>,
     /// By what the message is known when it comes again; `None` where its client gives messages no ids.
     pub message: Option<MessageKey>,
-    /// Answers to questions that come with it, and were given before it was said. One whose question is not open counts for
-    /// nothing.
+    /// Answers to questions that come with it, and were given before it was said.
     pub consents: Vec<Consent>,
 }
 
-/// The user's answer to a confirmation request, by the hash of its token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The user's answer to a confirmation request.
+#[derive(Clone, Debug)]
 pub struct Consent {
-    pub token_hash: TokenHash,
+    /// As the client showed it. What is no token of the conversation's counts for nothing.
+    pub token: Sensitive<String>,
     pub approved: bool,
-    /// The session that asked is gone with its process, so that this one may take the question up.
-    pub is_left_behind: bool,
 }
 
 /// What a turn is begun with.
@@ -110,20 +107,11 @@ pub enum TurnInput {
     Again(UserInput),
     /// A message in the place of an earlier one, which the user took back with everything after it.
     Edited(UserInput),
-    /// The user's answers to confirmation requests, in the order of the calls. Where one of the questions is open, those that are
-    /// not open any more count for nothing; where none is, what came of the last one is said again.
+    /// The user's answers to confirmation requests, in the order of the calls.
     Confirm(Vec<Consent>),
 }
 
 impl TurnInput {
-    /// Of the questions that it answers; none where something is said as well.
-    pub fn tokens(&self) -> Vec<TokenHash> {
-        match self {
-            Self::User(_) | Self::Again(_) | Self::Edited(_) => Vec::new(),
-            Self::Confirm(consents) => consents.iter().map(|given| given.token_hash).collect(),
-        }
-    }
-
     /// What the user says with it; nothing where a question is answered.
     pub(crate) fn said(&self) -> Option<&UserInput> {
         match self {
@@ -140,26 +128,13 @@ pub trait TurnSink: Send {
 
     fn client(&mut self, update: &ClientUpdate);
 
-    /// The client was told what came of the answer that a turn gives to a question, and of no other one's. The call is the one
-    /// that the question is about; `None` where the answer was to no question of the conversation's.
-    fn confirmed(&mut self, _call: Option<CallNumber>, _response: &Arc<ToolResponse>) {}
+    /// What came of an answer that the turn gives to a question.
+    fn confirmed(&mut self, _confirmed: &Confirmed<'_>) {}
 
     fn event(&mut self, event: &SessionEvent);
 
     /// The user is asked whether a call may run; the answer has to bring the token.
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>);
-
-    /// What is to be stored together with a question to the user, so that the question can be answered wherever the process
-    /// ends: whose session asks, and where it has got to.
-    fn beside_question(&mut self, _user_id: &UserId, _ended: Ended) -> Option<Beside> {
-        None
-    }
-
-    /// The model has read what came of these changes, and spoken of it. Gives back those that nobody marks as answered together
-    /// with what was said; they are marked at once.
-    fn answered(&mut self, effects: Vec<EffectId>) -> Vec<EffectId> {
-        effects
-    }
 
     /// Something went wrong; what was said before stays said.
     fn failed(&mut self, code: ErrorCode, message: &str);
@@ -169,6 +144,18 @@ pub trait TurnSink: Send {
 
     /// What was written so far may go out. Called whenever the turn is about to wait.
     fn flush(&mut self);
+}
+
+/// What came of the user's answer to a question.
+#[derive(Clone, Copy, Debug)]
+pub struct Confirmed<'a> {
+    /// The question, and whether it was approved; `None` where the token is of no question of the conversation.
+    pub answer: Option<(QuestionNumber, bool)>,
+    /// The call that the question is about; `None` where the answer was to no question of the conversation.
+    pub call: Option<CallNumber>,
+    pub response: &'a Arc<ToolResponse>,
+    /// The answer was not taken, and the question waits for it still.
+    pub is_open: bool,
 }
 
 /// How a turn ended.

@@ -1,6 +1,7 @@
 //! A text session between its turns: what has begun comes to its end, and what has come or fallen due meanwhile is dealt with
 //! before anything else is said. Knows no turn, and no client: nobody waits for what happens here.
 
+use super::past::ENTRIES_MAX;
 use super::patience::Patience;
 use super::session::{TextSession, Wake};
 use super::{TurnEnd, TurnSink};
@@ -31,7 +32,7 @@ impl TextSession {
         self.expect_nothing();
     }
 
-    /// Ends the session and waits for the changes that it has begun.
+    /// Ends the session and waits for the changes that it has begun. Nobody asks any more what it has asked.
     pub async fn end(self) {
         self.end_by(Input::Client(ClientEvent::Stop)).await;
     }
@@ -42,11 +43,14 @@ impl TextSession {
     }
 
     async fn end_by(mut self, input: Input) {
+        self.keep_summary();
         self.feed(input, &mut Nobody);
         while !self.core.is_over() {
             self.work().await;
         }
-        self.calls.executor.drain(None).await;
+        // Nobody can go on with a leg by text.
+        self.calls.leave();
+        self.calls.finish(None).await;
     }
 
     /// What has come since the last turn, and what has fallen due, comes before what is said now: a question whose time is up
@@ -60,7 +64,25 @@ impl TextSession {
         }
     }
 
-    /// No request to a model is under way, and none begins before something is said: how long an answer takes that will not
+    /// Keeps a summary that has been written in the log of the conversation.
+    pub(super) fn keep_summary(&mut self) {
+        let Some(written) = self.summaries.take_finished() else {
+            return;
+        };
+        let entries = self
+            .ledger
+            .store()
+            .entries(&self.conversation, self.read_to, ENTRIES_MAX);
+        let kept = entries.map(|entries| written.entry(self.id(), &entries));
+        match kept {
+            Ok(Some(entry)) => self.append(vec![entry]),
+            // The session goes on with it all the same.
+            Ok(None) => {}
+            Err(error) => tracing::warn!(session = %self.id(), %error, "a summary is not kept"),
+        }
+    }
+
+    /// No request to a model is running, and none begins before something is said: how long an answer takes that will not
     /// come is not counted, or a later turn would be told of it.
     pub(super) fn expect_nothing(&mut self) {
         if self.core.expects_model() {

@@ -1,15 +1,14 @@
-//! A text session between its turns: the core, the calls and the log, and how inputs and outputs pass between them. Knows
-//! no model's protocol and no client's.
+//! A text session between its turns: the core, the driver of its calls and the log of what the model reads, and how inputs and
+//! outputs pass between them. Knows no model's protocol and no client's.
 
 use super::found_pictures::Due;
 use super::model::TextTools;
 use super::past::Past;
 use super::patience::Patience;
 use super::rest::Nobody;
-use super::summary::Summaries;
-use super::{TextSettings, TurnSink};
-use crate::call_driver::{CallDriver, Shared};
-use crate::effects::Ended;
+use super::summary::{EntryPlace, Summaries};
+use super::{Confirmed, TextSettings, TurnSink};
+use crate::call_driver::{BeginRequest, CallDriver, LegStart, Shared};
 use crate::journal::RecordedSession;
 use crate::subscriber::SessionIdentity;
 use crate::transport::http::AnswerBody;
@@ -19,21 +18,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_driver::Ledger;
 use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
 use windlass_session::client::{ClientUpdate, MessageKey};
 use windlass_session::event::SessionEvent;
-use windlass_session::io::{ConfirmationRequest, Input, Output, Remembered, TokenHash};
-use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent, Usage};
+use windlass_session::io::{Input, Output};
+use windlass_session::model::{ConnectionEvent, HistoryEntry, ModelCommand, ModelEvent, Usage};
+use windlass_session::said::Said;
+use windlass_session::saved::Began;
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
+use windlass_store::{ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber};
 use windlass_tool::handler::World;
 use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
 /// What a text session is made of.
 pub struct TextRequest {
+    /// Its history is the past's, where that has one, and the client's own account otherwise.
     pub session: SessionConfig,
     pub client_id: ClientId,
+    pub conversation: ConversationRef,
     pub world: Arc<dyn World>,
     pub shared: Shared,
     pub settings: Arc<TextSettings>,
@@ -46,6 +51,8 @@ pub struct TextRequest {
 pub struct TextSession {
     pub(super) core: RecordedSession,
     pub(super) calls: CallDriver,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) conversation: ConversationRef,
     pub(super) log: ConversationLog,
     pub(super) summaries: Summaries,
     pub(super) settings: Arc<TextSettings>,
@@ -53,10 +60,14 @@ pub struct TextSession {
     pub(super) flow: Flow,
     pub(super) world: Arc<dyn World>,
     pub(super) pictures_due: Vec<Due>,
-    /// Changes whose answers the model has read, until the turn that spoke of them is over.
-    pub(super) answered: Vec<EffectId>,
-    /// What the conversation has changed is being read.
-    pub(super) awaits_past: bool,
+    /// Effects and questions of whose ends the model has heard, until the turn that spoke of them is over.
+    pub(super) heard: (Vec<EffectId>, Vec<QuestionNumber>),
+    /// Effects of other sessions of whose ends the model is told.
+    pub(super) told: VecDeque<EffectId>,
+    /// The entry of the log of the conversation up to which it was read before the session began.
+    pub(super) read_to: EntryNumber,
+    /// The session's newest entry in it.
+    pub(super) last_entry: Option<LegNumber>,
     /// A body whose last bytes may still come; then its connection serves the next request.
     pub(super) unfinished: Option<AnswerBody>,
     /// The last message of the user, where its answer was broken off.
@@ -75,8 +86,8 @@ pub(super) struct Flow {
     pub(super) has_words: bool,
     /// All calls of the last message are settled.
     pub(super) tools_complete: bool,
-    /// The token of the question to which an answer is being given, until it is known what came of that.
-    pub(super) answers: Option<TokenHash>,
+    /// The answer that is being given to a question, until it is known what came of that.
+    pub(super) answers: Option<GivenAnswer>,
     /// The model was told something that it is to answer.
     pub(super) is_told: bool,
     /// What comes next of text is the user's own.
@@ -87,6 +98,23 @@ pub(super) struct Flow {
     /// Bytes of pictures that calls of the turn brought back.
     pub(super) picture_bytes: usize,
     pub(super) usage: Usage,
+}
+
+/// An answer of the user's that is being taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum GivenAnswer {
+    /// The question of its token is looked for.
+    Sought,
+    /// `None` where no question has the token.
+    Of(Option<Answered>),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answered {
+    question: QuestionNumber,
+    /// The call that it is about, as its asker's client knows it.
+    call: CallNumber,
+    approved: bool,
 }
 
 /// What ends a wait.
@@ -109,38 +137,63 @@ enum Sight<T> {
 /// Said to a model in the place of a message that it has read and whose answer was broken off.
 const TAKEN_UP: &str = "Your answer to the user's last message was broken off before its end, and the user has sent the same message once more. It stands above and is not repeated here: answer it now, as a whole. What tools have done for it stays done. Where you do not see what became of a call, make the same call with the same arguments: it is not done twice.";
 
+/// Effects of other sessions that are remembered as told.
+const TOLD_MAX: usize = 100;
 /// The type of the client message that moves a conversation to voice.
 const VOICE_SESSION_START: &str = "voice_session_start";
 
 impl TextSession {
     pub fn begin(request: TextRequest) -> Self {
-        let session = request.session;
-        let identity = SessionIdentity::of(request.client_id, &session);
-        let version = session.registry.version().clone();
-        let mut outputs = Vec::new();
-        let journal = request.shared.journal.as_deref();
-        let core = RecordedSession::begin(session, journal, &mut outputs);
-        let calls = CallDriver::new(identity, version, request.world.clone(), request.shared);
-        let awaits_past = matches!(request.past, Past::Unknown);
-        let none = || Some(vec![Input::Ledger(Ok(Remembered::default()))]);
-        let (calls, known) = match request.past {
-            Past::None => (calls, none()),
-            Past::Alone => (calls.alone(), none()),
-            Past::Unknown => (calls, None),
-            Past::Inherited { inputs, membership } => (calls.member(membership), Some(inputs)),
+        let TextRequest {
+            mut session,
+            client_id,
+            conversation,
+            world,
+            shared,
+            settings,
+            tools,
+            past,
+        } = request;
+        let seed = match past.history.is_empty() {
+            true => session.history.clone(),
+            false => Vec::new(),
         };
+        if seed.is_empty() {
+            session.history = past.history;
+            session.last_call = past.last_call;
+        }
+        let identity = SessionIdentity::of(client_id, &session);
+        let (leg, registry) = (session.leg(), session.registry.clone());
+        let mut outputs = Vec::new();
+        let (journal, ledger) = (shared.journal.as_deref(), shared.ledger.clone());
+        let core = RecordedSession::begin(session, journal, &mut outputs);
+        let calls = CallDriver::begin(BeginRequest {
+            identity,
+            conversation: conversation.clone(),
+            leg,
+            registry,
+            world: world.clone(),
+            shared,
+            start: LegStart::Passing,
+            questions: past.questions,
+            after: past.read_to,
+        });
         let mut text = Self {
             core,
             calls,
-            log: ConversationLog::new(request.settings.limits.log),
-            summaries: Summaries::default(),
-            settings: request.settings,
-            tools: request.tools,
+            ledger,
+            conversation,
+            log: ConversationLog::new(settings.limits.log),
+            summaries: Summaries::of_past(past.summary, past.numbers),
+            settings,
+            tools,
             flow: Flow::default(),
-            world: request.world,
+            world,
             pictures_due: Vec::new(),
-            answered: Vec::new(),
-            awaits_past,
+            heard: Default::default(),
+            told: VecDeque::new(),
+            read_to: past.read_to,
+            last_entry: None,
             unfinished: None,
             broken_off: None,
             started: Instant::now(),
@@ -148,16 +201,18 @@ impl TextSession {
             outputs: Vec::new(),
             inputs: VecDeque::new(),
         };
-        let mut asked = VecDeque::new();
+        text.calls.append(seed_entries(seed));
+        let mut inputs = VecDeque::new();
         for output in outputs {
-            if known.is_some() && matches!(output, Output::ReadLedger) {
-                continue;
-            }
-            if let Some(output) = text.calls.obey(output, &mut asked) {
-                text.obey(output, &mut Nobody);
-            }
+            text.perform(output, &mut inputs, &mut Nobody);
         }
-        for input in known.into_iter().flatten().chain(asked) {
+        if let Some(began) = past.began {
+            let unheard = began.unheard.iter();
+            text.told
+                .extend(unheard.map(|effect| effect.effect_id.clone()));
+            inputs.push_front(Input::Began(Box::new(began)));
+        }
+        for input in inputs {
             text.feed(input, &mut Nobody);
         }
         text.connects(&mut Nobody);
@@ -181,30 +236,13 @@ impl TextSession {
         self.core.is_over()
     }
 
-    /// Where it has got to, for a session that is to go on with the conversation.
-    pub fn ended(&self) -> Ended {
-        Ended {
-            last_call: self.core.last_call(),
-            questions: self
-                .core
-                .questions()
-                .map(|(call, token_hash)| (token_hash, call))
-                .collect(),
-        }
-    }
-
-    /// Whether the user is asked the question of this token and has not answered.
-    pub fn asks(&self, token_hash: &TokenHash) -> bool {
-        self.core.asks(token_hash)
-    }
-
     pub fn log(&self) -> &ConversationLog {
         &self.log
     }
 
-    /// What was said in another session of the conversation.
-    pub fn heard_elsewhere(&mut self, entry: Entry) {
-        self.note(entry);
+    /// Writes into the log of the conversation, in the order of what the session says. Nobody waits for it.
+    pub fn append(&mut self, entries: Vec<NewEntry>) {
+        self.calls.append(entries);
     }
 
     /// Each request to a model is a connection of its own to the core: servers use their ids again.
@@ -223,71 +261,108 @@ impl TextSession {
         let mut outputs = std::mem::take(&mut self.outputs);
         inputs.push_back(input);
         while let Some(input) = inputs.pop_front() {
-            let input = self.calls.news_before(input, &mut inputs);
-            self.awaits_past &= !matches!(input, Input::Ledger(_));
+            if let (Input::Answered { question, approved }, Some(given)) =
+                (&input, &mut self.flow.answers)
+            {
+                *given = GivenAnswer::Of(question.as_deref().map(|question| Answered {
+                    question: question.number,
+                    call: CallNumber(question.call),
+                    approved: *approved,
+                }));
+            }
             let at = Timestamp::default() + self.started.elapsed();
             self.core.handle(at, input, &mut outputs);
             for output in outputs.drain(..) {
-                if let Output::RequestConfirmation(request) = &output {
-                    self.ask_user(request, &mut inputs, sink);
-                } else if let Output::MarkAnswered { effect_id } = output {
-                    self.answered.push(effect_id);
-                } else if let Some(output) = self.calls.obey(output, &mut inputs) {
-                    self.obey(output, sink);
-                }
+                self.perform(output, &mut inputs, sink);
             }
         }
         self.inputs = inputs;
         self.outputs = outputs;
     }
 
-    /// Has a question to the user stored, and beside it where the session has got to with it.
-    fn ask_user(
-        &mut self,
-        request: &ConfirmationRequest,
-        inputs: &mut VecDeque<Input>,
-        sink: &mut dyn TurnSink,
-    ) {
-        let (mut ended, user_id) = (self.ended(), self.user_id().clone());
-        let beside = |token_hash| {
-            ended.questions.push((token_hash, request.call));
-            sink.beside_question(&user_id, ended)
-        };
-        self.calls.propose(request, beside, inputs);
-    }
-
-    fn obey(&mut self, output: Output, sink: &mut dyn TurnSink) {
-        match output {
-            Output::SendModel(command) => self.tell_model(command),
-            Output::SendClient(update) => self.tell_client(update, sink),
-            Output::Event(event) => {
+    fn perform(&mut self, output: Output, inputs: &mut VecDeque<Input>, sink: &mut dyn TurnSink) {
+        match &output {
+            Output::Append(entries) => {
+                let newest = entries.iter().filter_map(|entry| entry.leg_number).max();
+                self.last_entry = self.last_entry.max(newest);
+            }
+            // Told to the ledger once the turn has come to its end in words: a model that is asked again after a broken one has
+            // not heard of it.
+            Output::Heard { effects, questions } => {
+                self.heard.0.extend_from_slice(effects);
+                self.heard.1.extend_from_slice(questions);
+                return;
+            }
+            _ => {}
+        }
+        match self.calls.perform(output, inputs) {
+            Some(Output::SendModel(command)) => self.tell_model(command),
+            Some(Output::SendClient(update)) => self.tell_client(update, sink),
+            Some(Output::Event(event)) => {
                 if let SessionEvent::Usage(usage) = &event {
                     add(&mut self.flow.usage, usage);
                 }
                 sink.event(&event);
             }
-            // There is no sound and no lasting connection in a text session, and calls are obeyed elsewhere.
-            Output::DiscardAudio
-            | Output::AcceptAudio
-            | Output::SuppressAudio(_)
-            | Output::HoldMicrophone(_)
-            | Output::ReadLedger
-            | Output::NoteReading
-            | Output::RequestConfirmation(_)
-            | Output::DeclineConfirmation { .. }
-            | Output::WithdrawConfirmation { .. }
-            | Output::Reserve(_)
-            | Output::RecordOutcome(_)
-            | Output::MarkAnswered { .. }
-            | Output::Lookup(_)
-            | Output::AwaitEffect { .. }
-            | Output::FindApproval { .. }
-            | Output::CheckRate { .. }
-            | Output::Connect { .. }
-            | Output::StartCall(_)
-            | Output::AbortCall { .. }
-            | Output::Close(_) => {}
+            // There is no sound and no lasting connection in a text session, and the driver has performed the rest.
+            Some(_) | None => {}
         }
+    }
+
+    /// Gives the model what it has heard of to the ledger: nobody else has to tell of it.
+    pub(super) fn hand_over_heard(&mut self) {
+        let (effects, questions) = std::mem::take(&mut self.heard);
+        if effects.is_empty() && questions.is_empty() {
+            return;
+        }
+        let mut inputs = VecDeque::new();
+        self.calls
+            .perform(Output::Heard { effects, questions }, &mut inputs);
+        for input in inputs {
+            self.feed(input, &mut Nobody);
+        }
+    }
+
+    /// What the conversation's other sessions have said and done since the last time.
+    pub(super) fn read_tail(&mut self, sink: &mut dyn TurnSink) {
+        let mut inputs = VecDeque::new();
+        self.calls.read_tail(&mut inputs);
+        for input in inputs {
+            self.feed(input, sink);
+        }
+        self.tell_unheard(sink);
+        for entry in self.calls.take_heard() {
+            if let Some(Said::Words { role, text, .. }) = Said::of(&entry) {
+                self.note_earlier(HistoryEntry { role, text }, entry.number);
+            }
+        }
+    }
+
+    /// What came of effects whose own session is gone, and of which no model has heard.
+    fn tell_unheard(&mut self, sink: &mut dyn TurnSink) {
+        let mut unheard = match self.ledger.store().unheard(&self.conversation) {
+            Ok(unheard) => unheard,
+            // It is told in a later turn.
+            Err(_) => return,
+        };
+        unheard.retain(|effect| {
+            !self.ledger.is_live(&self.conversation, &effect.leg)
+                && !self.told.contains(&effect.effect_id)
+        });
+        if unheard.is_empty() {
+            return;
+        }
+        for effect in &unheard {
+            if self.told.len() >= TOLD_MAX {
+                self.told.pop_front();
+            }
+            self.told.push_back(effect.effect_id.clone());
+        }
+        let began = Began {
+            unheard,
+            ..Began::default()
+        };
+        self.feed(Input::Began(Box::new(began)), sink);
     }
 
     fn tell_model(&mut self, command: ModelCommand) {
@@ -317,6 +392,8 @@ impl TextSession {
                     true => Entry::Notice(Sensitive(TAKEN_UP.to_owned())),
                     false => Entry::UserText(text),
                 });
+                self.summaries
+                    .begun(&self.log, self.last_entry.map(EntryPlace::Own));
             }
             ModelCommand::UserText(text) | ModelCommand::Notice(text) => {
                 self.flow.is_told = true;
@@ -324,7 +401,9 @@ impl TextSession {
             }
             ModelCommand::History { entries, .. } => {
                 for entry in entries {
+                    let number = self.summaries.next_of_past();
                     self.note(Entry::earlier(entry));
+                    self.summaries.begun(&self.log, number);
                 }
             }
             ModelCommand::Image { mime_type, data } => {
@@ -338,12 +417,24 @@ impl TextSession {
         match update {
             ClientUpdate::ToolsComplete { .. } => self.flow.tools_complete = true,
             ClientUpdate::ConfirmationResult { call, ref response } if self.is_answered(call) => {
-                self.flow.answers = None;
-                sink.client(&update);
-                return sink.confirmed(call, response.expose());
+                let is_open = response
+                    .expose()
+                    .error()
+                    .is_some_and(|error| error.retryable)
+                    && self.is_answered_question_open();
+                let answered = match self.flow.answers.take() {
+                    Some(GivenAnswer::Of(answered)) => answered,
+                    Some(GivenAnswer::Sought) | None => None,
+                };
+                return sink.confirmed(&Confirmed {
+                    answer: answered.map(|answered| (answered.question, answered.approved)),
+                    call,
+                    response: response.expose(),
+                    is_open,
+                });
             }
             ClientUpdate::ConfirmationRequest(question) => {
-                if let Some(token) = self.calls.take_token(&question.token_hash) {
+                if let Some(token) = self.calls.token(question.question) {
                     sink.asks(&question, &token);
                 }
                 return;
@@ -369,9 +460,34 @@ impl TextSession {
     /// Whether this end of a question is that of the answer being given. Others end meanwhile, too: their time is up, or they are
     /// taken back. One of no known question is always the answer's.
     fn is_answered(&self, call: Option<CallNumber>) -> bool {
-        self.flow.answers.is_some_and(|token_hash| {
-            call.is_none() || self.core.call_of_question(&token_hash) == call
-        })
+        match self.flow.answers {
+            None => false,
+            Some(GivenAnswer::Sought) => call.is_none(),
+            Some(GivenAnswer::Of(asked)) => {
+                call.is_none() || call == asked.map(|answered| answered.call)
+            }
+        }
+    }
+
+    /// Whether the ledger has taken no answer to the question that is being answered.
+    fn is_answered_question_open(&self) -> bool {
+        let Some(GivenAnswer::Of(Some(answered))) = self.flow.answers else {
+            return false;
+        };
+        let store = self.ledger.store();
+        let question = store.question_of_number(&self.conversation, answered.question);
+        match question {
+            Ok(question) => question.is_some_and(|question| question.is_open(store.now_unix_ms())),
+            // Whoever cannot be asked has taken nothing.
+            Err(_) => true,
+        }
+    }
+
+    /// Puts something into the log that was said elsewhere.
+    fn note_earlier(&mut self, entry: HistoryEntry, number: EntryNumber) {
+        self.note(Entry::earlier(entry));
+        self.summaries
+            .begun(&self.log, Some(EntryPlace::Log(number)));
     }
 
     /// Puts an entry into the log. What does not fit is left out, which the log's limits have made rare.
@@ -444,4 +560,24 @@ fn add(sum: &mut Usage, usage: &Usage) {
     sum.tool_use_tokens += usage.tool_use_tokens;
     sum.cached_tokens += usage.cached_tokens;
     sum.total_tokens += usage.total_tokens;
+}
+
+/// The client's own account of what was said, for a log that has nothing of it.
+fn seed_entries(seed: Vec<HistoryEntry>) -> Vec<NewEntry> {
+    let entry = |(number, entry): (usize, HistoryEntry)| {
+        let said = Said::Words {
+            role: entry.role,
+            text: entry.text,
+            turn: 0,
+            message: None,
+            citations: Vec::new(),
+            images: Vec::new(),
+        };
+        NewEntry {
+            leg_number: None,
+            key: Some(format!("told:{number}")),
+            event: said.event(),
+        }
+    };
+    seed.into_iter().enumerate().map(entry).collect()
 }

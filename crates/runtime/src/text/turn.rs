@@ -4,8 +4,9 @@
 use super::ask::Asked;
 use super::model::TextModel;
 use super::patience::Patience;
-use super::session::{Flow, TextSession, Wake};
-use super::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
+use super::session::{Flow, GivenAnswer, TextSession, Wake};
+use super::{Confirmed, Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use windlass_provider::request::ToolUse;
 use windlass_session::client::{ClientEvent, ErrorCode};
 use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::sensitive::Sensitive;
 
 /// Longer than an approved call can take, with its attempts and its waits for the store.
@@ -64,9 +67,9 @@ impl TextSession {
         let until = Instant::now() + self.settings.limits.turn_timeout;
         let mut patience = Patience::new(cancelled, until);
         self.flow = Flow::default();
-        self.summaries.take_finished();
+        self.keep_summary();
         self.catch_up(&mut patience, sink).await;
-        self.await_past(&mut patience, sink).await;
+        self.read_tail(sink);
         let mut reason = FinishReason::Stop;
         let message = input.said().map(|said| said.message);
         let speaks = !self.settings.models.is_empty();
@@ -79,7 +82,7 @@ impl TextSession {
         }
         // What no model has spoken of is told by the session that speaks next.
         if !is_broken && speaks {
-            self.hand_over_answered(sink);
+            self.hand_over_heard();
         }
         self.look_after_unfinished();
         self.unfinished = None;
@@ -108,8 +111,8 @@ impl TextSession {
         sink: &mut dyn TurnSink,
     ) -> bool {
         if let Some(said) = input.said() {
-            let consents = said.consents.clone();
-            self.take_open_consents(&consents, patience, sink).await;
+            self.take_consents(said.consents.clone(), patience, sink)
+                .await;
         }
         let message = input.said().and_then(|said| said.message);
         let is_broken_off = message.is_some() && message == self.broken_off;
@@ -136,30 +139,22 @@ impl TextSession {
                 true
             }
             TurnInput::Confirm(consents) => {
-                let is_one_open = self.take_open_consents(&consents, patience, sink).await;
-                if let Some(last) = consents.last().filter(|_| !is_one_open) {
-                    self.take_consent(*last, patience, sink).await;
-                }
+                self.take_consents(consents, patience, sink).await;
                 self.flow.is_told
             }
         }
     }
 
-    /// Takes the answers to questions that are open, one after the other. Whether there was one.
-    async fn take_open_consents(
+    /// Takes the user's answers, one after the other.
+    async fn take_consents(
         &mut self,
-        consents: &[Consent],
+        consents: Vec<Consent>,
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
-    ) -> bool {
-        let mut is_one_open = false;
+    ) {
         for consent in consents {
-            if self.core.asks(&consent.token_hash) {
-                is_one_open = true;
-                self.take_consent(*consent, patience, sink).await;
-            }
+            self.take_consent(consent, patience, sink).await;
         }
-        is_one_open
     }
 
     /// Takes an answer to a question. What was approved runs to its end, whoever waits for it.
@@ -169,20 +164,22 @@ impl TextSession {
         patience: &mut Patience<'_>,
         sink: &mut dyn TurnSink,
     ) {
-        let Consent {
-            token_hash,
-            approved,
-            is_left_behind,
-        } = consent;
-        if is_left_behind {
-            self.calls.may_take_up(token_hash);
+        let Consent { token, approved } = consent;
+        self.flow.answers = Some(GivenAnswer::Sought);
+        let mut inputs = VecDeque::new();
+        if let Err(error) = self.calls.answer(token.expose(), approved, &mut inputs) {
+            tracing::error!(session = %self.id(), %error, "an answer to a question is not taken");
+            self.flow.answers = None;
+            return sink.confirmed(&Confirmed {
+                answer: None,
+                call: None,
+                response: &self.not_stored(),
+                is_open: true,
+            });
         }
-        let event = ClientEvent::Confirm {
-            token_hash,
-            approved,
-        };
-        self.flow.answers = Some(token_hash);
-        self.feed(Input::Client(event), sink);
+        for input in inputs {
+            self.feed(input, sink);
+        }
         let begun = Instant::now();
         let mut never = std::pin::pin!(std::future::pending());
         let until = patience.until.max(begun + APPROVED_PATIENCE);
@@ -195,6 +192,20 @@ impl TextSession {
         }
         // What the user has approved runs outside the turn's budgets, of which its time is one.
         patience.until += begun.elapsed();
+    }
+
+    /// What is said of an answer that could not even be looked at.
+    fn not_stored(&self) -> Arc<ToolResponse> {
+        let error = CallError::new(
+            ErrorType::Transient,
+            "your answer could not be stored; send it again",
+        );
+        let version = self.core.config().registry.version().clone();
+        Arc::new(ToolResponse {
+            outcome: Outcome::Failure(error.into()),
+            intents: Vec::new(),
+            meta: meta_without_tool("confirm", version, self.world.now_unix_ms()),
+        })
     }
 
     fn hear_user(&mut self, input: UserInput, sink: &mut dyn TurnSink) {

@@ -5,18 +5,17 @@
 
 mod chunk;
 
-use super::{FinishReason, TurnEnd, TurnSink};
+use super::{Confirmed, FinishReason, TurnEnd, TurnSink};
 use crate::redaction::without_sensitive;
 use chunk::{Chunk, write_event};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::sync::Arc;
 use windlass_session::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::Role;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
-use windlass_tool::error::ErrorType;
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
@@ -53,6 +52,8 @@ pub struct UiStream<O> {
     shown: Vec<CallNumber>,
     /// Calls that need the user's consent and about which the user was not asked yet, each with what it is told.
     unasked: Vec<(CallNumber, String)>,
+    /// Approved calls that did not run, until it is known whether the user may approve them again.
+    undecided: Vec<(CallNumber, String)>,
     /// Calls whose end is written.
     ended: Vec<CallNumber>,
     /// What was written came of an earlier answer of the user's.
@@ -75,6 +76,7 @@ impl<O: Outlet> UiStream<O> {
             awaits_approval: false,
             shown: Vec::new(),
             unasked: Vec::new(),
+            undecided: Vec::new(),
             ended: Vec::new(),
             is_repeated: false,
         }
@@ -183,7 +185,13 @@ impl<O: Outlet> UiStream<O> {
         if !is_shown {
             self.show_call(record.call(), record.shown_name(), arguments, None);
         }
-        self.outcome(record.call(), record.response.expose());
+        let response = record.response.expose();
+        match response.error().filter(|error| error.retryable) {
+            Some(error) if self.continues => {
+                self.undecided.push((record.call(), error_text(error)));
+            }
+            Some(_) | None => self.outcome(record.call(), response),
+        }
     }
 
     /// What came of a call, once.
@@ -202,14 +210,9 @@ impl<O: Outlet> UiStream<O> {
                 self.chunk(&Chunk::ToolOutputDenied {
                     tool_call_id: &tool_call_id,
                 });
-                // The format's own part has no place for it.
-                if response.meta.recorded == Some(false) {
-                    let declined = json!({"toolCallId": tool_call_id, "recorded": false});
-                    self.data("declined", &declined, true);
-                }
             }
             Outcome::Failure(error) => {
-                let error_text = format!("{}: {}", error.error_type.code(), error.message);
+                let error_text = error_text(error);
                 if error.error_type == ErrorType::ConfirmationRequired {
                     // The question follows, and is what the client is to show.
                     return self.unasked.push((call, error_text));
@@ -222,6 +225,39 @@ impl<O: Outlet> UiStream<O> {
             }
         }
         self.ended.push(call);
+    }
+
+    /// The user's answer counts for nothing, and may be given again: the question is open.
+    fn not_taken(&mut self, call: CallNumber, response: &ToolResponse) {
+        let Some(error) = response.error() else {
+            return;
+        };
+        let again = json!({
+            "toolCallId": Self::call_id(call), "code": error.error_type.code(), "message": error.message
+        });
+        self.data("answer-again", &again, true);
+        self.chunk(&Chunk::Error {
+            error_text: &error.message,
+        });
+    }
+
+    /// What came of a question, where the call's own end does not say it here.
+    fn question_ended(&mut self, call: Option<CallNumber>, response: &ToolResponse) {
+        match call {
+            None => {
+                let error = response.error();
+                let message = error.map_or("this approval is not valid", |error| &error.message);
+                self.chunk(&Chunk::Error {
+                    error_text: message,
+                });
+            }
+            // In a message of its own it would be the end of a call that the client does not have there.
+            Some(call) if self.continues && !self.ended.contains(&call) => {
+                self.outcome(call, response);
+                self.is_repeated = true;
+            }
+            Some(_) => {}
+        }
     }
 
     fn sources(&mut self, citations: &[Citation]) {
@@ -250,6 +286,10 @@ impl<O: Outlet> UiStream<O> {
             write_event(&mut self.bytes, &Chunk::File { url, media_type });
         }
     }
+}
+
+fn error_text(error: &CallError) -> String {
+    format!("{}: {}", error.error_type.code(), error.message)
 }
 
 /// A whole stream that says one thing of the server's own, as data for programs and in words for people.
@@ -315,27 +355,9 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 let kind = message.get("type").and_then(Value::as_str);
                 self.data(kind.unwrap_or("message"), message, false);
             }
-            ClientUpdate::ConfirmationResult {
-                call: None,
-                response,
-            } => {
-                let error = response.expose().error();
-                let message = error.map_or("this approval is not valid", |error| &error.message);
-                self.begin();
-                self.chunk(&Chunk::Error {
-                    error_text: message,
-                });
-            }
-            // The call's own end says what came of it, where it ends here.
-            ClientUpdate::ConfirmationResult {
-                call: Some(call),
-                response,
-            } => {
-                // In a message of its own it would be the end of a call that the client does not have there.
-                if self.continues && !self.ended.contains(call) {
-                    self.outcome(*call, response.expose());
-                    self.is_repeated = true;
-                }
+            // That of a question which ends by itself: no answer is being given to it.
+            ClientUpdate::ConfirmationResult { call, response } => {
+                self.question_ended(*call, response.expose());
             }
             // What the user typed is known to the client, and the rest is said by the stream's own form.
             ClientUpdate::Transcript { .. }
@@ -352,11 +374,26 @@ impl<O: Outlet> TurnSink for UiStream<O> {
         }
     }
 
-    fn confirmed(&mut self, call: Option<CallNumber>, response: &Arc<ToolResponse>) {
+    fn confirmed(&mut self, confirmed: &Confirmed<'_>) {
+        let Confirmed {
+            call,
+            response,
+            is_open,
+            ..
+        } = *confirmed;
+        let undecided = self.undecided.len();
+        self.undecided.retain(|(known, _)| Some(*known) != call);
+        if let Some(call) = call.filter(|_| is_open) {
+            return self.not_taken(call, response);
+        }
+        if let Some(call) = call.filter(|_| self.undecided.len() < undecided) {
+            return self.outcome(call, response);
+        }
         // A question whose time is up may have ended in this very message, just before its answer was taken.
         let has_ended = call.is_some_and(|call| self.ended.contains(&call));
         let is_expired = response.error_type() == Some(ErrorType::ConfirmationExpired);
         self.is_repeated |= self.continues && has_ended && is_expired;
+        self.question_ended(call, response);
     }
 
     fn event(&mut self, event: &SessionEvent) {
@@ -383,6 +420,14 @@ impl<O: Outlet> TurnSink for UiStream<O> {
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
         self.unasked.retain(|(call, _)| *call != question.call);
         self.awaits_approval = true;
+        // One that was asked in an earlier message is asked in this one, too.
+        let arguments = question.arguments.expose();
+        self.show_call(
+            question.call,
+            question.tool.as_str(),
+            Cow::Borrowed(arguments.as_ref()),
+            None,
+        );
         let tool_call_id = Self::call_id(question.call);
         self.chunk(&Chunk::ToolApprovalRequest {
             approval_id: token.expose(),
@@ -393,7 +438,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
             "token": token.expose(),
             "tool": question.tool.as_str(),
             "args": question.arguments.expose().as_ref(),
-            "preview": question.preview.expose(),
+            "preview": question.preview.as_ref().map(Sensitive::expose),
             "warning": question.warning,
             "expiresAt": rfc3339(question.expires_at_unix_ms),
         });
@@ -410,7 +455,8 @@ impl<O: Outlet> TurnSink for UiStream<O> {
 
     fn finished(&mut self, end: &TurnEnd) {
         self.begin();
-        for (call, error_text) in std::mem::take(&mut self.unasked) {
+        let unasked = std::mem::take(&mut self.unasked).into_iter();
+        for (call, error_text) in unasked.chain(std::mem::take(&mut self.undecided)) {
             let tool_call_id = Self::call_id(call);
             self.chunk(&Chunk::ToolOutputError {
                 tool_call_id: &tool_call_id,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use windlass_session::session::SessionConfig;
 use windlass_tool::sensitive::Sensitive;
 
-/// What a client is told at the start of its session, and again with each new token.
+/// What a client is told at the start of its session, and again when it comes back.
 pub(super) fn started_message<'a>(
     session: &'a SessionConfig,
     resume_token: &'a Sensitive<String>,
@@ -35,7 +35,7 @@ pub(super) struct Missed {
 const MISSED_BYTES_MAX: usize = 256 * 1024;
 
 impl Missed {
-    /// Questions are not kept: the client that comes back is asked what is still open, under tokens that are good then.
+    /// Questions are not kept: the client that comes back is asked again what is still open.
     pub(super) fn keep(&mut self, message: &ServerMessage<'_>) {
         if matches!(message, ServerMessage::ConfirmationRequest { .. }) {
             return;

@@ -1,39 +1,33 @@
 //! The voice endpoint behind its upgrade: one task per session that owns both sockets, the core, the codec and the audio.
 //! Knows neither HTTP nor configuration files; who may start what session is decided by the [`Host`].
 
+mod beginning;
 mod client_side;
-mod confirm;
-mod door;
-mod driver;
+mod client_task;
 mod frame_sink;
 mod link;
 mod missed;
-mod place;
-mod restart;
+mod resume_registry;
 mod running;
 mod saving;
+mod session_slot;
 mod timer;
-mod tokens;
-
-pub use confirm::{Answered, Elsewhere};
 
 use crate::call_driver::Shared;
 use crate::caller::Caller;
 use crate::client_protocol::{self, Start};
 use crate::codec::LiveProvider;
-use crate::effects::Beside;
 use crate::pump::AudioLimits;
-use crate::subscriber::SessionIdentity;
 use crate::transport::Stream;
 use crate::transport::websocket::SocketLimits;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use windlass_session::client::ErrorCode;
-use windlass_session::io::TokenHash;
 use windlass_session::session::SessionConfig;
+use windlass_store::{ConversationRef, LegRef};
 use windlass_tool::handler::World;
-use windlass_tool::id::{ClientId, ConversationId, UserId};
+use windlass_tool::id::UserId;
 use windlass_tool::sensitive::Sensitive;
 
 /// Limits of voice sessions. The defaults are the documented ones.
@@ -105,43 +99,41 @@ impl VoiceSettings {
     }
 }
 
-/// Decides what session a client gets.
+/// Decides what session a client gets. Everything is called on the connection's task, so it must not block for long.
 pub trait Host: Send + Sync {
-    /// Called once per connection, on its task, so it must not block for long.
-    fn start(&self, caller: &Caller, start: Start) -> Result<Admission, Refusal>;
+    /// In whose name a caller begins a session, and in which conversation. Called first, before anything is done for it.
+    fn admit(&self, caller: &Caller, start: &Start) -> Result<Party, Refusal>;
 
-    /// Whether a caller may go on with a conversation at all, before anything is done for it. Called as `start` is.
-    fn admit(&self, _caller: &Caller, _conversation: &ConversationId) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    /// Whether a user is still served, before something is done in that user's name from outside the session. Called as
-    /// `start` is.
-    fn serves(&self, _client: &ClientId, _user: &UserId) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    /// What is written down together with a question that a session asks with a token of this hash, so that the user's other
-    /// channels can answer it, wherever the process ends.
-    fn asks(&self, _session: &SessionIdentity, _token_hash: TokenHash) -> Option<Beside> {
-        None
-    }
-
-    /// The answer on a session's socket to a question that it did not ask, by the hash of its token.
-    fn answer(
+    /// The session, once its conversation is open: a new one, or the leg that goes on. What was said before, and the numbers of
+    /// the calls, are put in later, from the log.
+    fn start(
         &self,
-        _caller: &Caller,
-        _session: &SessionIdentity,
-        _token_hash: TokenHash,
-        _approved: bool,
-    ) -> Elsewhere {
-        Elsewhere::Nowhere
-    }
+        party: &Party,
+        start: Start,
+        leg: Option<&LegRef>,
+    ) -> Result<Admission, Refusal>;
 
-    /// The user for whom a caller speaks that names one.
-    fn user(&self, _caller: &Caller, named: &str) -> UserId {
-        UserId::new(named)
-    }
+    /// The user of a conversation as the ledger would have it if the caller went on with it, who may name a user.
+    fn ledger_user(
+        &self,
+        caller: &Caller,
+        conversation: &ConversationRef,
+        named: Option<&str>,
+    ) -> UserId;
+
+    /// The user of a conversation, as sessions have it.
+    fn user_of(&self, conversation: &ConversationRef) -> UserId;
+}
+
+/// For whom a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Party {
+    /// The client in whose name it is: who shows a resume token may speak for another than it shows itself to be.
+    pub caller: Caller,
+    pub user_id: UserId,
+    pub conversation: ConversationRef,
+    /// The conversation's id has just been made, so that nothing can have happened in it.
+    pub is_new: bool,
 }
 
 /// A session as a client gets it.
@@ -149,9 +141,9 @@ pub struct Admission {
     pub session: SessionConfig,
     pub world: Arc<dyn World>,
     pub provider: Box<dyn LiveProvider>,
-    /// Told to the client; whoever resumes the session keeps its hash.
+    /// Told to the client; whoever resumes the session shows it. Not read of a leg that goes on.
     pub resume_token: Sensitive<String>,
-    /// Dropped when the session has ended: its place among the sessions of its conversation and of the server.
+    /// Dropped when the session has ended: its place among the sessions of its conversation.
     pub lease: Box<dyn Send>,
 }
 
@@ -185,8 +177,8 @@ pub struct VoiceService {
     settings: VoiceSettings,
     host: Arc<dyn Host>,
     shared: Shared,
-    doors: door::Doors,
-    places: place::Places,
+    resumable: resume_registry::ResumeRegistry,
+    slots: session_slot::SessionSlots,
     shutdown: watch::Sender<bool>,
     connections: watch::Sender<usize>,
 }
@@ -197,8 +189,8 @@ impl VoiceService {
             settings,
             host,
             shared,
-            doors: door::Doors::default(),
-            places: place::Places::default(),
+            resumable: resume_registry::ResumeRegistry::default(),
+            slots: session_slot::SessionSlots::default(),
             shutdown: watch::Sender::new(false),
             connections: watch::Sender::new(0),
         })
@@ -208,8 +200,8 @@ impl VoiceService {
     pub async fn serve(self: Arc<Self>, connection: Connection) {
         self.connections.send_modify(|count| *count += 1);
         let _counted = Counted(self.clone());
-        match driver::Driver::new(self, connection) {
-            Ok(driver) => driver.run().await,
+        match client_task::ClientTask::new(self, connection) {
+            Ok(task) => task.run().await,
             Err(problem) => tracing::error!(%problem, "a voice session could not begin"),
         }
     }
@@ -245,8 +237,7 @@ impl Drop for Counted {
     }
 }
 
-/// The wall clock, for what clients are told and how long what is saved is good; sessions get theirs from the world that
-/// they are given.
+/// The wall clock, for what clients are told; sessions get theirs from the world that they are given.
 fn unix_ms() -> u64 {
     let since_epoch = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,21 +1,16 @@
-//! A voice session between its start and its end: feeds the core, obeys it, and passes audio by it. Knows no policy; what
-//! happens is the core's decision.
+//! A voice session between its start and its end: feeds the core, performs what it wants, and passes audio by it. Knows no policy;
+//! what happens is the core's decision.
 
-mod answers;
 mod provider_input;
 
+use super::VoiceService;
+use super::beginning::Prepared;
 use super::client_side::ClientSide;
-use super::confirm::Waiting;
-use super::door::{Door, Owner, Visit};
 use super::link::{Link, Progress, Wanted};
 use super::missed::{Missed, started_message};
-use super::place::Living;
-use super::restart::{self, Before};
+use super::resume_registry::{LiveLeg, Registration, Visit};
 use super::saving::Saving;
-use super::tokens::Tokens;
-use super::{Admission, VoiceService};
-use crate::call_driver::CallDriver;
-use crate::caller::Caller;
+use crate::call_driver::{BeginRequest, CallDriver};
 use crate::client_protocol::{ServerMessage, of_event, of_question, of_update};
 use crate::codec::LiveProvider;
 use crate::journal::RecordedSession;
@@ -26,16 +21,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_session::client::{ClientEvent, ClientUpdate};
+use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::ModelEvent;
-use windlass_session::snapshot::{brings_words, is_worth_saving};
+use windlass_session::saved::{brings_words, is_worth_saving};
 use windlass_session::time::Timestamp;
-use windlass_tool::id::ClientId;
+use windlass_store::{EntryNumber, Token};
+use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::sensitive::Sensitive;
 
 /// How long a connection that has been used long enough may wait for a quiet moment.
 const RENEWAL_PATIENCE: Duration = Duration::from_secs(3 * 60);
+
+/// How long a user who is being asked may take to answer when the server shuts down. What is open then is asked again by the next.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct Running {
     service: Arc<VoiceService>,
@@ -48,46 +49,41 @@ pub(super) struct Running {
     is_client_lost: bool,
     /// The core knows that the user can speak.
     is_microphone_open: bool,
-    door: Arc<Door>,
-    /// What opens it, now and later.
-    tokens: Tokens,
+    live: Arc<LiveLeg>,
+    /// Where its client finds it, until it has ended.
+    registration: Option<Registration>,
+    /// With which its client comes back.
+    resume_token: Sensitive<String>,
     missed: Missed,
+    /// What the client was asked, as far as it may still be open.
+    asked: Vec<ConfirmationQuestion>,
     saving: Saving,
-    /// The client that came with a token last, as far as it shows itself.
-    bearer: Option<ClientId>,
-    /// Who gave an answer another way than over the socket.
-    waiting: Waiting,
+    /// When the core hears of the server's end.
+    shutdown_begins: Option<Instant>,
     shutdown_deadline: Option<Instant>,
     ended: Option<EndReason>,
-    _living: Living,
 }
 
 impl Running {
     /// Begins a session, or goes on with one whose process has ended: the client is told, and the provider is called.
     pub(super) fn begin(
         service: Arc<VoiceService>,
-        caller: Caller,
-        admission: Admission,
-        before: Before,
+        prepared: Prepared,
         client: &mut ClientSide,
         now: Instant,
     ) -> Box<Self> {
+        let Prepared {
+            party,
+            admission,
+            live,
+            registration,
+            leg_start,
+            found,
+            account,
+        } = prepared;
         let session = admission.session;
-        let identity = SessionIdentity::of(caller.client_id.clone(), &session);
-        let owner = Owner {
-            caller,
-            user_id: session.user_id.clone(),
-            conversation_id: session.conversation_id.clone(),
-        };
-        let door = Door::new(owner, admission.lease);
-        let Before {
-            restored,
-            tokens,
-            living,
-            bearer,
-        } = before;
-        service.doors.open(*tokens.current(), door.clone());
-        client.say(&started_message(&session, &admission.resume_token));
+        let resume_token = admission.resume_token;
+        client.say(&started_message(&session, &resume_token));
         tracing::info!(session = %session.session_id, "a voice session begins");
         let deadline = now + service.settings.setup_timeout;
         let first = Wanted {
@@ -96,10 +92,27 @@ impl Running {
             history_follows: !session.history.is_empty(),
         };
         let link = Link::open(admission.provider.as_ref(), &session, &first, deadline);
-        let version = session.registry.version().clone();
+        let (questions, after, began) = match found {
+            Some(found) => (found.asked, found.after, Some(found.began)),
+            None => (Vec::new(), EntryNumber(0), None),
+        };
+        let mut calls = CallDriver::begin(BeginRequest {
+            identity: SessionIdentity::of(party.caller.client_id, &session),
+            conversation: party.conversation,
+            leg: session.leg(),
+            registry: session.registry.clone(),
+            world: admission.world,
+            shared: service.shared.clone(),
+            start: leg_start,
+            questions,
+            after,
+        });
+        for entry in account {
+            calls.append(vec![entry]);
+        }
         let mut outputs = Vec::new();
         let mut running = Box::new(Self {
-            calls: CallDriver::new(identity, version, admission.world, service.shared.clone()),
+            calls,
             core: RecordedSession::begin(session, service.shared.journal.as_deref(), &mut outputs),
             provider: admission.provider,
             link,
@@ -107,25 +120,25 @@ impl Running {
             started: now,
             is_client_lost: false,
             is_microphone_open: false,
-            door,
-            tokens,
+            live,
+            registration: Some(registration),
+            resume_token,
             missed: Missed::default(),
+            asked: Vec::new(),
             saving: Saving::default(),
-            bearer,
-            waiting: Waiting::default(),
+            shutdown_begins: None,
             shutdown_deadline: None,
             ended: None,
-            _living: living,
             service,
         });
-        // The store has the snapshot of a session that was restored.
-        if restored.is_none() {
-            running.saving.want();
-        }
-        let mut inputs: VecDeque<Input> = restored.map(Input::Restored).into_iter().collect();
+        // What it begins with is what a next process goes on with.
+        running.saving.want();
+        let began = began.map(|began| Input::Began(Box::new(began)));
+        let mut inputs: VecDeque<Input> = began.into_iter().collect();
         inputs.push_back(Input::Client(ClientEvent::Connected));
-        running.obey(outputs, &mut inputs, client, now);
+        running.perform(outputs, &mut inputs, client, now);
         running.feed(inputs, client, now);
+        running.save();
         running
     }
 
@@ -141,22 +154,21 @@ impl Running {
         self.feed(VecDeque::from([input]), client, now);
     }
 
-    /// Feeds the core, and whatever obeying it causes, until nothing more follows.
+    /// Feeds the core, and whatever performing its outputs causes, until nothing more follows.
     fn feed(&mut self, mut inputs: VecDeque<Input>, client: &mut ClientSide, now: Instant) {
         let at = self.timestamp(now);
         while let Some(input) = inputs.pop_front() {
-            let input = self.calls.news_before(input, &mut inputs);
             let mut outputs = Vec::new();
             let is_typed = brings_words(&input);
             self.core.handle(at, input, &mut outputs);
             if is_typed || outputs.iter().any(is_worth_saving) {
                 self.saving.want();
             }
-            self.obey(outputs, &mut inputs, client, now);
+            self.perform(outputs, &mut inputs, client, now);
         }
     }
 
-    fn obey(
+    fn perform(
         &mut self,
         outputs: Vec<Output>,
         inputs: &mut VecDeque<Input>,
@@ -164,13 +176,7 @@ impl Running {
         now: Instant,
     ) {
         for output in outputs {
-            if let Output::RequestConfirmation(request) = &output {
-                let (host, identity) = (&self.service.host, self.calls.identity.clone());
-                let beside = |token_hash| host.asks(&identity, token_hash);
-                self.calls.propose(request, beside, inputs);
-                continue;
-            }
-            match self.calls.obey(output, inputs) {
+            match self.calls.perform(output, inputs) {
                 None => {}
                 Some(Output::Connect {
                     generation,
@@ -201,21 +207,19 @@ impl Running {
                 Some(Output::HoldMicrophone(is_held)) => self.pump.hold_microphone(is_held),
                 Some(Output::Close(reason)) => self.ended = Some(reason),
                 Some(
-                    Output::ReadLedger
-                    | Output::NoteReading
-                    | Output::RequestConfirmation(_)
-                    | Output::DeclineConfirmation { .. }
-                    | Output::WithdrawConfirmation { .. }
-                    | Output::Reserve(_)
-                    | Output::RecordOutcome(_)
-                    | Output::MarkAnswered { .. }
-                    | Output::Lookup(_)
-                    | Output::AwaitEffect { .. }
-                    | Output::FindApproval { .. }
+                    Output::Append(_)
+                    | Output::Taint
+                    | Output::Request { .. }
+                    | Output::Answer { .. }
+                    | Output::Retry { .. }
+                    | Output::Abandon { .. }
+                    | Output::Record { .. }
+                    | Output::Withdraw(_)
+                    | Output::Heard { .. }
                     | Output::CheckRate { .. }
                     | Output::StartCall(_)
                     | Output::AbortCall { .. },
-                ) => unreachable!("the call driver obeys these itself"),
+                ) => unreachable!("the call driver performs these itself"),
             }
         }
     }
@@ -231,17 +235,42 @@ impl Running {
     }
 
     fn tell_client(&mut self, update: &ClientUpdate, client: &mut ClientSide) {
-        let is_open = matches!(update, ClientUpdate::ConfirmationResult { call: Some(call), .. } if self.core.is_asked(*call));
-        if !self.waiting.hear(update, is_open) {
-            return;
+        if let ClientUpdate::ConfirmationRequest(question) = update {
+            self.asked.retain(|asked| asked.call != question.call);
+            self.asked.push((**question).clone());
+            return self.ask_client(question, client);
         }
-        if let ClientUpdate::ConfirmationRequest(question) = update
-            && let Some(token) = self.calls.take_token(&question.token_hash)
-        {
-            self.say(&of_question(question, &token), client);
-        } else if let Some(message) = of_update(update) {
+        if let Some(message) = of_update(update) {
             self.say(&message, client);
         }
+        // A client takes a question for settled of which it is told what came of it.
+        if let ClientUpdate::ConfirmationResult {
+            call: Some(call), ..
+        } = update
+        {
+            for question in self.still_asked() {
+                if question.call == *call {
+                    self.ask_client(&question, client);
+                }
+            }
+        }
+    }
+
+    fn ask_client(&mut self, question: &ConfirmationQuestion, client: &mut ClientSide) {
+        match self.calls.token(question.question) {
+            Some(token) => self.say(&of_question(question, &token), client),
+            None => tracing::error!(
+                session = %self.calls.identity.session_id,
+                "a question without a token cannot be asked"
+            ),
+        }
+    }
+
+    /// The questions that wait for the client's answer.
+    fn still_asked(&mut self) -> Vec<ConfirmationQuestion> {
+        let core = &self.core;
+        self.asked.retain(|asked| core.is_asked(asked.call));
+        self.asked.clone()
     }
 
     /// Tells the core what the client did.
@@ -251,17 +280,47 @@ impl Running {
         client: &mut ClientSide,
         now: Instant,
     ) {
-        if let ClientEvent::Confirm {
-            token_hash,
-            approved,
-        } = event
-        {
-            return self.confirm(token_hash, approved, client, now);
-        }
         if event == ClientEvent::PlaybackDone {
             self.pump.playback_done(self.timestamp(now));
         }
         self.input(Input::Client(event), client, now);
+    }
+
+    /// The user answers a question, of this session or another of the conversation.
+    pub(super) fn confirm(
+        &mut self,
+        token: &str,
+        approved: bool,
+        client: &mut ClientSide,
+        now: Instant,
+    ) {
+        let mut inputs = VecDeque::new();
+        if let Err(error) = self.calls.answer(token, approved, &mut inputs) {
+            tracing::error!(%error, session = %self.calls.identity.session_id, "an answer to a question could not be taken");
+            return self.answer_not_taken(token, client);
+        }
+        self.feed(inputs, client, now);
+    }
+
+    /// The store could not be read: the question is open as before.
+    fn answer_not_taken(&mut self, token: &str, client: &mut ClientSide) {
+        let question = Token::parse(token).map(|token| token.question);
+        let mut asked = self.asked.iter();
+        let asked = asked.find(|asked| Some(asked.question) == question);
+        let (call, tool) = asked.map_or((None, "confirm"), |asked| {
+            (Some(asked.call), asked.tool.as_str())
+        });
+        let message = "your answer could not be taken; send it again";
+        let error = CallError::new(ErrorType::Transient, message);
+        let version = self.core.config().registry.version().clone();
+        let now_unix_ms = self.calls.now_unix_ms();
+        let response = ToolResponse {
+            outcome: Outcome::Failure(error.into()),
+            intents: Vec::new(),
+            meta: meta_without_tool(tool, version, now_unix_ms),
+        };
+        let response = Sensitive(Arc::new(response));
+        self.tell_client(&ClientUpdate::ConfirmationResult { call, response }, client);
     }
 
     /// Passes a piece of the microphone on, and says what became of it.
@@ -290,35 +349,24 @@ impl Running {
         }
     }
 
-    /// What happened at the session's door, if anything did.
+    /// What has come for the session, if anything did.
     pub(super) fn visit(&mut self, context: &mut Context<'_>) -> Option<Visit> {
-        self.door.visit(context)
+        self.live.visit(context)
     }
 
-    /// A client has come back, with the token that is used up by it. `false` where no other can be minted.
-    pub(super) fn client_back(&mut self, client: &mut ClientSide, now: Instant) -> bool {
-        let before = *self.tokens.current();
-        let Ok(token) = self.tokens.give_next() else {
-            return false;
-        };
+    /// A client has come back.
+    pub(super) fn client_back(&mut self, client: &mut ClientSide, now: Instant) {
         self.client_lost(client, now);
-        self.service.doors.shut(&before);
-        let door = self.door.clone();
-        self.service.doors.open(*self.tokens.current(), door);
-        self.saving.want();
-        client.say(&started_message(self.core.config(), &token));
+        client.say(&started_message(self.core.config(), &self.resume_token));
         for message in self.missed.take() {
             client.repeat(&message);
         }
         self.is_client_lost = false;
-        self.door.set_waiting(false);
+        for question in self.still_asked() {
+            self.ask_client(&question, client);
+        }
+        self.live.set_waiting(false);
         self.input(Input::Client(ClientEvent::Connected), client, now);
-        true
-    }
-
-    /// A client has shown the token. What it shows itself by from now on is not to speak against it.
-    pub(super) fn bears_token(&mut self, id: Option<ClientId>) {
-        self.bearer = id.or(self.bearer.take());
     }
 
     /// Another session has taken the conversation over.
@@ -329,14 +377,30 @@ impl Running {
     /// The client is gone; the core hears of it once.
     pub(super) fn client_lost(&mut self, client: &mut ClientSide, now: Instant) {
         if !std::mem::replace(&mut self.is_client_lost, true) {
-            self.door.set_waiting(true);
+            self.live.set_waiting(true);
             self.input(Input::Client(ClientEvent::Lost), client, now);
         }
     }
 
     pub(super) fn shut_down(&mut self, client: &mut ClientSide, now: Instant) {
-        self.shutdown_deadline = Some(now + self.service.settings.shutdown_timeout);
-        self.input(Input::Shutdown, client, now);
+        let timeout = self.service.settings.shutdown_timeout;
+        self.shutdown_deadline = Some(now + timeout);
+        self.shutdown_begins = Some(match self.is_client_lost || self.still_asked().is_empty() {
+            true => now,
+            false => now + ANSWER_PATIENCE.min(timeout),
+        });
+        self.begin_shutdown(client, now);
+    }
+
+    /// Tells the core, once no answer is waited for any more.
+    fn begin_shutdown(&mut self, client: &mut ClientSide, now: Instant) {
+        let Some(due) = self.shutdown_begins else {
+            return;
+        };
+        if due <= now || self.is_client_lost || self.still_asked().is_empty() {
+            self.shutdown_begins = None;
+            self.input(Input::Shutdown, client, now);
+        }
     }
 
     /// Looks at the provider and at running calls, once each; whether anything happened.
@@ -365,22 +429,17 @@ impl Running {
                 true
             }
         };
-        let has_heard = self.poll_elsewhere(context, client, now);
         if self.pump.has_dropped() {
             self.calls.publish_audio(&self.pump.take_counts());
         }
-        self.save(context);
-        link_progressed || calls_progressed || has_heard
+        self.save();
+        link_progressed || calls_progressed
     }
 
-    /// Has the store keep what a session needs that takes this one's place, if anything is new.
-    fn save(&mut self, context: &mut Context<'_>) {
-        if self.ended.is_none() {
-            let (identity, core, tokens) = (&self.calls.identity, &self.core, &self.tokens);
-            let bearer = &self.bearer;
-            self.saving.poll(context, &*self.service.shared.store, || {
-                restart::saved(identity, core, tokens.stored(), bearer.as_ref())
-            });
+    /// Has the store keep what another process needs to go on with the session, if anything is new.
+    fn save(&mut self) {
+        if self.ended.is_none() && self.saving.is_due(&self.calls) {
+            self.saving.save(&mut self.calls, &self.core);
         }
     }
 
@@ -405,6 +464,7 @@ impl Running {
         [
             core.map(|at| self.started + Duration::from_micros(at.0)),
             self.link.deadline(),
+            self.shutdown_begins,
             self.shutdown_deadline,
         ]
         .into_iter()
@@ -424,6 +484,7 @@ impl Running {
             let time_left = Some(RENEWAL_PATIENCE);
             self.input(Input::Model(ModelEvent::GoAway { time_left }), client, now);
         }
+        self.begin_shutdown(client, now);
         let is_overdue = self.shutdown_deadline.is_some_and(|due| due <= now);
         if is_overdue && self.ended.is_none() {
             let reason = EndReason::Shutdown;
@@ -436,15 +497,13 @@ impl Running {
 
     /// Nobody comes back to a session that has ended, and its conversation is free where none of its changes still runs.
     pub(super) fn leave(&mut self) {
-        self.service.doors.shut(self.tokens.current());
+        self.registration = None;
         // A session that ends with its server may go on with the next one.
         if self.ended != Some(EndReason::Shutdown) {
-            let session = self.calls.identity.session_id.clone();
-            // It is carried out though nobody waits, and what stays by mistake runs out.
-            drop(self.service.shared.store.forget_snapshot(session));
+            self.calls.leave();
         }
-        if self.calls.executor.is_idle() {
-            self.door.release();
+        if !self.calls.runs_calls() {
+            drop(self.live.release());
         }
     }
 
@@ -458,8 +517,8 @@ impl Running {
         let reason = self.ended.as_ref().map_or("unknown", reason_name);
         tracing::info!(%session, reason, "a voice session has ended");
         self.calls.publish_audio(&self.pump.take_counts());
-        self.calls.executor.drain(self.shutdown_deadline).await;
-        self.door.release();
+        self.calls.finish(self.shutdown_deadline).await;
+        drop(self.live.release());
     }
 }
 

@@ -1,26 +1,29 @@
 //! Chats that rest between their turns, by a clock that is moved on: what falls due then is neither forgotten nor taken for
 //! something else.
 
-use crate::support::shared;
 use crate::support::text_server::{
     Chat, Place, Reply, TextServer, Written, calls, model, text, yes,
 };
 use crate::support::tools::{ready, tool};
+use crate::support::{memory_store, shared};
 use serde_json::json;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use windlass_runtime::effects::{DirectStore, EffectStore};
-use windlass_runtime::text::{TextSession, TurnEnd, TurnInput, TurnSink};
+use windlass_driver::{DirectLedger, Ledger};
+use windlass_runtime::text::{Confirmed, Consent, TextSession, TurnEnd, TurnInput, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
-use windlass_store::{MemoryStore, Store, StoreUnavailable, Transaction};
-use windlass_tool::envelope::ToolResponse;
+use windlass_store::command::{Asked, Reply as Answered};
+use windlass_store::{
+    Batch, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg, MemoryStore,
+    OwnerId, Question, QuestionNumber, Store, StoreUnavailable, Token,
+};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Execution, Failure, Success};
-use windlass_tool::id::{CallNumber, UserId};
+use windlass_tool::id::{CallNumber, ConversationId, EffectId, TenantId, UserId};
 use windlass_tool::kind::{Mode, SideEffects};
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
@@ -113,8 +116,8 @@ struct Waiting(Vec<(Option<CallNumber>, bool)>);
 impl TurnSink for Waiting {
     fn step(&mut self) {}
     fn client(&mut self, _: &ClientUpdate) {}
-    fn confirmed(&mut self, call: Option<CallNumber>, response: &Arc<ToolResponse>) {
-        self.0.push((call, response.is_ok()));
+    fn confirmed(&mut self, confirmed: &Confirmed<'_>) {
+        self.0.push((confirmed.call, confirmed.response.is_ok()));
     }
     fn event(&mut self, _: &SessionEvent) {}
     fn asks(&mut self, _: &ConfirmationQuestion, _: &Sensitive<String>) {}
@@ -147,7 +150,6 @@ async fn an_answer_that_comes_too_late_is_told_so_once_and_in_words() {
     pass(310).await;
     let token = token(&asked);
     let approved = chat.approve(&token).await;
-    assert!(!chat.session.asks(&yes(&token).token_hash));
     assert_eq!(ends(&approved), [("call-1", "tool-output-error")]);
     assert_eq!(
         approved.words(),
@@ -164,23 +166,105 @@ async fn rest(session: &mut TextSession) {
     tokio::time::resume();
 }
 
-/// A disk that has no space left, for a time.
-#[derive(Default)]
+/// A disk that has no space left, for a time. What is on it can be read.
 struct Disk {
     store: MemoryStore,
     is_full: AtomicBool,
 }
 
 impl Store for Disk {
-    fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+    fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Answered>>, StoreUnavailable> {
         match self.is_full.load(Ordering::SeqCst) {
             true => Err(StoreUnavailable::Overloaded),
-            false => self.store.transact(work),
+            false => self.store.commit(batches),
         }
     }
 
-    fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable> {
-        self.store.prune(now_unix_ms)
+    fn conversation(
+        &self,
+        tenant: &TenantId,
+        conversation_id: &ConversationId,
+    ) -> Result<Option<Conversation>, StoreUnavailable> {
+        self.store.conversation(tenant, conversation_id)
+    }
+
+    fn entries(
+        &self,
+        conversation: &ConversationRef,
+        after: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        self.store.entries(conversation, after, entries_max)
+    }
+
+    fn entry_of_key(
+        &self,
+        conversation: &ConversationRef,
+        key: &str,
+    ) -> Result<Option<Entry>, StoreUnavailable> {
+        self.store.entry_of_key(conversation, key)
+    }
+
+    fn question(
+        &self,
+        conversation: &ConversationRef,
+        token: &Token,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        self.store.question(conversation, token)
+    }
+
+    fn open_questions(
+        &self,
+        conversation: &ConversationRef,
+    ) -> Result<Vec<Asked>, StoreUnavailable> {
+        self.store.open_questions(conversation)
+    }
+
+    fn question_of_number(
+        &self,
+        conversation: &ConversationRef,
+        number: QuestionNumber,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        self.store.question_of_number(conversation, number)
+    }
+
+    fn effect(
+        &self,
+        tenant: &TenantId,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.effect(tenant, effect_id)
+    }
+
+    fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
+        self.store.unheard(conversation)
+    }
+
+    fn leg(&self, token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {
+        self.store.leg(token)
+    }
+
+    fn due(&self) -> Result<Due, StoreUnavailable> {
+        self.store.due()
+    }
+
+    fn unaudited(
+        &self,
+        effects_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.unaudited(effects_max)
+    }
+
+    fn prune(&self) -> Result<usize, StoreUnavailable> {
+        self.store.prune()
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.store.now_unix_ms()
+    }
+
+    fn owner(&self) -> &OwnerId {
+        self.store.owner()
     }
 }
 
@@ -195,29 +279,43 @@ impl Blocks for Disk {
 }
 
 #[tokio::test]
-async fn a_change_whose_outcome_was_stored_late_is_let_go_of_while_the_chat_rests() {
-    let disk = Arc::new(Disk::default());
-    let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(disk.clone()));
-    let effect = Arc::new(Mutex::new(None));
-    let (full, begun) = (disk.clone(), effect.clone());
-    let change = Tool {
-        side_effects: SideEffects::Writes,
-        ..tool("change", move |invocation| {
-            *begun.lock().unwrap() = invocation.context.effect_id;
-            full.is_full.store(true, Ordering::SeqCst);
-            ready(json!({}))
-        })
-    };
-    let server = TextServer::start(vec![wants("change", "a"), text("It is done.")]).await;
-    let models = vec![model(&server.url, "fake")];
-    let mut chat = Chat::over(store.clone(), models, vec![change]);
-    assert_eq!(chat.say("Change it.").await.words(), "It is done.");
-    let effect = effect.lock().unwrap().take().unwrap();
-    assert!(!store.under_way().is_free(&effect));
+async fn an_answer_that_could_not_be_stored_counts_when_it_is_given_again() {
+    for approved in [true, false] {
+        let disk = Arc::new(Disk {
+            store: memory_store(),
+            is_full: AtomicBool::new(false),
+        });
+        let server = TextServer::start(vec![
+            wants("order", "tea"),
+            text("You are asked."),
+            text("So it is."),
+        ])
+        .await;
+        let models = vec![model(&server.url, "fake")];
+        let ledger: Arc<dyn Ledger> = Arc::new(DirectLedger::new(disk.clone()));
+        let mut chat = Chat::over(ledger, models, vec![order()]);
+        let asked = chat.say("Order tea.").await;
+        let consent = Consent {
+            approved,
+            ..yes(&token(&asked))
+        };
+        disk.is_full.store(true, Ordering::SeqCst);
+        let unstored = chat.answer(consent.clone()).await;
+        let again = unstored.of_type("data-answer-again").next();
+        let again = again.unwrap_or_else(|| panic!("{:?}", unstored.chunks));
+        assert_eq!(again["data"]["code"], "TRANSIENT");
+        assert_eq!(ends(&unstored), []);
+        assert_eq!(server.seen().len(), 2, "the model is told nothing");
 
-    disk.is_full.store(false, Ordering::SeqCst);
-    rest(&mut chat.session).await;
-    assert!(store.under_way().is_free(&effect));
+        disk.is_full.store(false, Ordering::SeqCst);
+        let taken = chat.answer(consent).await;
+        let end = match approved {
+            true => "tool-output-available",
+            false => "tool-output-denied",
+        };
+        assert_eq!(ends(&taken), [("call-1", end)], "{:?}", taken.chunks);
+        assert_eq!(taken.words(), "So it is.");
+    }
 }
 
 #[tokio::test]

@@ -10,9 +10,7 @@ use windlass_runtime::audit::{
 };
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::{EndReason, SessionEvent};
-use windlass_tool::id::{
-    CallNumber, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
-};
+use windlass_tool::id::{CallNumber, ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
@@ -23,6 +21,7 @@ pub(crate) fn identity(session: &str) -> SessionIdentity {
         user_id: UserId::new("ada"),
         conversation_id: ConversationId::new("c-1"),
         mode: Mode::Voice,
+        ledger: None,
     }
 }
 
@@ -391,33 +390,4 @@ fn a_disk_that_takes_nothing_stops_what_writes_until_it_takes_something() {
     }
     audit.close();
     assert_eq!(records(std::slice::from_ref(&path)), 2);
-}
-
-#[test]
-fn an_effect_of_which_nothing_was_heard_is_a_line_with_its_intention() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.jsonl");
-    let audit = open(&path, 1_000_000);
-    audit.abandoned(&windlass_store::Effect {
-        effect_id: EffectId::new("e-1"),
-        conversation_id: ConversationId::new("c-1"),
-        user_id: UserId::new("ada"),
-        tool: ToolId::parse("send").unwrap(),
-        tool_version: "1.0.0".to_owned(),
-        fingerprint: [0; 32],
-        state: windlass_store::EffectState::Unknown,
-        response: None,
-        is_answered: false,
-        intent: Sensitive("{\"callId\":\"call-1\"}".to_owned()),
-        reserved_at_unix_ms: 1_700_000_000_000,
-        changed_at_unix_ms: 1_700_000_900_000,
-    });
-    audit.close();
-    let text = fs::read_to_string(&path).unwrap();
-    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(line["event"], "tool_outcome_unknown");
-    assert_eq!(line["effectId"], "e-1");
-    assert_eq!(line["intent"]["callId"], "call-1");
-    assert_eq!(line["reservedAt"], "2023-11-14T22:13:20.000Z");
-    assert_eq!(records(std::slice::from_ref(&path)), 1);
 }

@@ -2,13 +2,12 @@
 
 use crate::support::peers::{Peer, Setting, Stage, call};
 use crate::support::tools::{echo, ready, tool, tool_at};
+use crate::support::{ledger_over, memory_store};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_runtime::effects::{DirectStore, EffectStore};
-use windlass_store::MemoryStore;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Execution, Failure, Handler, Invocation, Lookup, LookupInvocation, OutboxClosed, Placement,
@@ -89,6 +88,10 @@ impl Handler for Forgetful {
         Lookup::Pending(Box::pin(async { panic!("boom") }))
     }
 
+    fn has_lookup(&self) -> bool {
+        true
+    }
+
     fn placement(&self) -> Placement {
         self.placement
     }
@@ -101,8 +104,8 @@ async fn a_panicking_lookup_has_found_nothing_out_and_costs_nothing_else() {
         .flat_map(|at| [(at, false), (at, true)])
     {
         let asked = Arc::new(AtomicUsize::new(0));
-        let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(Arc::new(MemoryStore::new())));
-        let setting = || Setting {
+        let ledger = ledger_over(memory_store());
+        let setting = |number| Setting {
             tools: vec![
                 echo(),
                 Tool {
@@ -116,17 +119,18 @@ async fn a_panicking_lookup_has_found_nothing_out_and_costs_nothing_else() {
                     ..tool("order", |_| unreachable!("its handler is another one"))
                 },
             ],
-            store: Some(store.clone()),
+            ledger: Some(ledger.clone()),
+            number,
             ..Setting::default()
         };
-        let (stage, mut provider) = Stage::running(setting()).await;
+        let (stage, mut provider) = Stage::running(setting(1)).await;
         answer(&mut provider, "call-00001", "order", json!({})).await;
         stage.served.abort();
 
-        let (_next, mut provider) = Stage::running(setting()).await;
+        let (_next, mut provider) = Stage::running(setting(2)).await;
         let (response, took) = answer(&mut provider, "call-00009", "order", json!({})).await;
         let case = format!("{placement:?} {is_later}: {response}");
-        assert_eq!(response["error"]["type"], "OUTCOME_UNKNOWN", "{case}");
+        assert_eq!(response["error"]["type"], "CONFIRMATION_REQUIRED", "{case}");
         assert_eq!(asked.load(Ordering::SeqCst), 1, "{case}");
         assert!(took < Duration::from_secs(5), "{case}");
         goes_on(&mut provider).await;

@@ -2,13 +2,14 @@
 
 use crate::support::peers::{Peer, Setting, Stage, call};
 use crate::support::tools::{ready, tool};
+use crate::support::{ledger_over, store_settings};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use windlass_runtime::audit::{Audit, AuditedArguments};
-use windlass_runtime::effects::{DirectStore, EffectStore};
-use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
+use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
 use windlass_store::SqliteStore;
 use windlass_tool::handler::{
     Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
@@ -45,9 +46,9 @@ fn order(shop: &Shop) -> Tool {
 }
 
 fn store_thread(folder: &Path) -> StoreThread {
-    let store = Arc::new(SqliteStore::open(folder).unwrap());
-    let surroundings = Surroundings::with_audit(|| crate::support::NOW_UNIX_MS, None);
-    StoreThread::start(store, StoreSettings::default(), surroundings).unwrap()
+    let store = Arc::new(SqliteStore::open(folder, store_settings(1)).unwrap());
+    let surroundings = Surroundings::with_audit(None);
+    StoreThread::start(store, ThreadSettings::default(), surroundings).unwrap()
 }
 
 async fn asked(stage: &mut Stage, provider: &mut Peer, text: &str) -> String {
@@ -65,7 +66,7 @@ async fn asked_under(id: &str, stage: &mut Stage, provider: &mut Peer, text: &st
     let response = &answer["toolResponse"]["functionResponses"][0]["response"];
     assert_eq!(response["error"]["type"], "CONFIRMATION_REQUIRED");
     let token = question["token"].as_str().unwrap().to_owned();
-    assert!(token.len() >= 32 && !answer.to_string().contains(&token));
+    assert!(token.len() > 32 && !answer.to_string().contains(&token));
     token
 }
 
@@ -85,7 +86,7 @@ async fn fifty_clicks_at_once_are_one_effect_and_fifty_equal_answers() {
     let shop = Shop::default();
     let (mut stage, mut provider) = Stage::running(Setting {
         tools: vec![order(&shop)],
-        store: Some(Arc::new(thread.handle())),
+        ledger: Some(Arc::new(thread.handle())),
         ..Setting::default()
     })
     .await;
@@ -148,6 +149,41 @@ async fn however_often_an_approval_comes_too_soon_it_is_one_line_of_the_audit() 
     assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_just_behind_the_servers_end_is_taken_and_told() {
+    for approved in [false, true] {
+        let shop = Shop::default();
+        let (mut stage, mut provider) = Stage::running(Setting {
+            tools: vec![order(&shop)],
+            ..Setting::default()
+        })
+        .await;
+        let token = asked(&mut stage, &mut provider, "tea").await;
+        stage.service.shut_down();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        confirm(&mut stage, &token, approved).await;
+        let result = result(&mut stage).await;
+        assert_eq!(result["ok"], approved, "{result}");
+        assert_eq!(stage.client.until("close").await["close"], 1001);
+        assert_eq!(shop.orders(), usize::from(approved));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_who_does_not_answer_holds_up_the_servers_end_for_a_second() {
+    let shop = Shop::default();
+    let (mut stage, mut provider) = Stage::running(Setting {
+        tools: vec![order(&shop)],
+        ..Setting::default()
+    })
+    .await;
+    asked(&mut stage, &mut provider, "tea").await;
+    let begun = tokio::time::Instant::now();
+    stage.service.shut_down();
+    assert_eq!(stage.client.until("close").await["close"], 1001);
+    assert_eq!(begun.elapsed().as_secs(), 1);
+}
+
 #[tokio::test]
 async fn tokens_that_were_never_given_approve_nothing() {
     let shop = Shop::default();
@@ -189,6 +225,10 @@ impl Handler for Remembering {
         Execution::Pending(Box::pin(std::future::pending()))
     }
 
+    fn has_lookup(&self) -> bool {
+        true
+    }
+
     fn lookup(&self, invocation: LookupInvocation) -> Lookup {
         let found = Success::new(json!({ "found": invocation.effect_id.as_str() }));
         Lookup::Found(Finding::Happened(Box::new(found)))
@@ -198,29 +238,29 @@ impl Handler for Remembering {
 #[tokio::test]
 async fn what_a_lost_session_began_is_looked_up_by_the_next_and_not_done_again() {
     let folder = tempfile::tempdir().unwrap();
-    let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(Arc::new(
-        SqliteStore::open(folder.path()).unwrap(),
-    )));
     let shop = Shop::default();
-    let setting = || Setting {
+    let setting = |process| Setting {
         tools: vec![Tool {
             requires_confirmation: false,
             handler: Arc::new(Remembering(shop.clone())),
             ..order(&shop)
         }],
-        store: Some(store.clone()),
+        ledger: Some(ledger_over(
+            SqliteStore::open(folder.path(), store_settings(process)).unwrap(),
+        )),
+        number: process,
         ..Setting::default()
     };
     let args = json!({ "text": "tea" });
-    let (mut stage, mut provider) = Stage::running(setting()).await;
+    let (mut stage, mut provider) = Stage::running(setting(1)).await;
     provider
         .send(call("call-00001", "order", args.clone()))
         .await;
     stage.client.until("tool_call_started").await;
     // The process ends here: nothing more is heard of this session.
-    stage.served.abort();
+    stage.kill().await;
 
-    let (_next, mut provider) = Stage::running(setting()).await;
+    let (_next, mut provider) = Stage::running(setting(2)).await;
     provider.send(call("call-00009", "order", args)).await;
     let answer = provider.until("toolResponse").await;
     let response = &answer["toolResponse"]["functionResponses"][0]["response"];

@@ -8,15 +8,21 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_runtime::direct::{DirectRequest, DirectSession};
 use windlass_runtime::journal::{Journal, JournalSettings, RecordedSession};
-use windlass_session::io::{Input, Reservation, ReservationRefusal};
+use windlass_session::io::{Input, News};
 use windlass_session::journal::{Line, Replay};
-use windlass_session::model::{IncomingCall, ModelEvent};
-use windlass_session::snapshot::Restored;
+use windlass_session::model::IncomingCall;
+use windlass_session::saved::Began;
 use windlass_session::time::Timestamp;
+use windlass_store::command::{Asked, Reply};
+use windlass_store::{
+    Attempt, AttemptNumber, AttemptOutcome, Effect, EffectKey, EffectState, EntryNumber, Hazards,
+    LookupState, Nonce, OwnerId, Question, QuestionNumber, QuestionState, Token,
+};
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::id::{CallNumber, ClientId, SessionId};
+use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::sensitive::Sensitive;
 
 fn tools() -> Arc<Registry> {
     let scoring = Tool {
@@ -232,8 +238,14 @@ fn shown(inputs: impl FnOnce(&RecordedSession) -> Vec<Input>) -> String {
     fs::read_to_string(path(folder.path(), "s-1")).unwrap()
 }
 
-#[test]
-fn what_a_call_came_to_earlier_holds_nothing_that_was_left_out_of_it() {
+const WITH_PIN: &str = r#"{"pin":"98705"}"#;
+
+fn telling() -> ToolId {
+    ToolId::parse("telling").unwrap()
+}
+
+/// An effect as the ledger has it, which tells what must not be told.
+fn effect() -> Effect {
     let response = ToolResponse {
         outcome: Outcome::Success {
             data: Some(json!({ "told": ["not 98705"] }).into()),
@@ -242,40 +254,91 @@ fn what_a_call_came_to_earlier_holds_nothing_that_was_left_out_of_it() {
         intents: Vec::new(),
         meta: meta_without_tool("telling", "1.0.test0000".into(), 1),
     };
-    let response = Some(Arc::new(response));
+    Effect {
+        effect_id: EffectId::new("effect-1"),
+        key: EffectKey([0; 32]),
+        tool: telling(),
+        tool_version: "1.0.0".to_owned(),
+        arguments: Sensitive(WITH_PIN.to_owned()),
+        state: EffectState::Done,
+        attempts: vec![Attempt {
+            number: AttemptNumber(1),
+            nonce: Nonce([0; 16]),
+            owner: OwnerId("p-1".to_owned()),
+            lease_end_unix_ms: 1,
+            question: None,
+            outcome: Some(AttemptOutcome::Succeeded),
+        }],
+        receipt: Some(Sensitive(serde_json::to_string(&response).unwrap())),
+        parent: None,
+        leg: SessionId::new("s-0"),
+        generation: 1,
+        onset: None,
+        first_entry: EntryNumber(1),
+        last_entry: EntryNumber(2),
+        is_heard: false,
+        lookup: LookupState::NONE,
+        is_audited: true,
+        intent: Sensitive("{}".to_owned()),
+        begun_at_unix_ms: 1,
+        changed_at_unix_ms: 2,
+    }
+}
+
+fn question() -> Question {
+    let (key, nonce) = (vec![0; 32], vec![0; 16]);
+    let question = json!({
+        "number": 1, "key": key, "tool": "telling", "tool_version": "1.0.0", "handler_hash": null,
+        "arguments": WITH_PIN, "preview": "Tell 98705?", "hazards": Hazards::default(), "mode": Mode::Voice,
+        "user_id": UserId::new("ada"), "leg": SessionId::new("s-0"), "call": 1, "nonce": nonce,
+        "generation": 1, "onset": null, "state": QuestionState::Open, "effect_id": null, "last_entry": 1, "is_heard": true,
+        "asked_at_unix_ms": 1, "expires_at_unix_ms": u64::MAX,
+    });
+    serde_json::from_value(question).unwrap()
+}
+
+#[test]
+fn what_the_ledger_says_of_a_call_holds_nothing_that_was_left_out_of_it() {
     let call = CallNumber(1);
-    let proposed = |refusal| Input::Proposed {
+    let decided = |reply| Input::Decided {
         call,
-        outcome: Err(refusal),
+        reply: Ok(Box::new(reply)),
     };
-    let reserved = |refusal| {
-        let outcome = Err(refusal);
-        Input::Reserved(Reservation { call, outcome })
+    let asked = Asked {
+        question: question(),
+        token: Token::parse("1.00000000000000000000000000000000").unwrap(),
+        is_repeated: false,
     };
-    for (kind, earlier) in [
-        (
-            "proposed",
-            proposed(ReservationRefusal::Done(response.clone())),
-        ),
-        (
-            "reserved",
-            reserved(ReservationRefusal::Done(response.clone())),
-        ),
-        (
-            "reserved",
-            reserved(ReservationRefusal::GrantConsumed(response.clone())),
-        ),
+    assert_eq!(asked.question.number, QuestionNumber(1));
+    let began = Began {
+        questions: vec![question()],
+        unheard: vec![effect()],
+        unheard_questions: vec![question()],
+        saved: None,
+    };
+    let news = vec![
+        News::Effect(Box::new(effect())),
+        News::Question(Box::new(question())),
+    ];
+    let recorded = Input::Recorded {
+        call,
+        reply: Ok(Box::new(Reply::Recorded(Box::new(effect())))),
+    };
+    let answered = Input::Answered {
+        question: Some(Box::new(question())),
+        approved: true,
+    };
+    for (kind, input) in [
+        ("decided", decided(Reply::Replay(Box::new(effect())))),
+        ("decided", decided(Reply::Ask(Box::new(asked)))),
+        ("recorded", recorded),
+        ("answered", answered),
+        ("news", Input::News(news)),
+        ("began", Input::Began(Box::new(began))),
     ] {
-        let text = shown(|_| {
-            let arguments = json!({ "pin": "98705" });
-            let call = IncomingCall {
-                id: Some("delivery-1".into()),
-                name: Some("telling".into()),
-                arguments: Ok(arguments.as_object().unwrap().clone().into()),
-            };
-            vec![Input::Model(ModelEvent::Calls(vec![call])), earlier]
-        });
+        let text = shown(|_| vec![input]);
         assert!(text.contains(&format!("\"{kind}\"")), "{text}");
+        assert!(text.contains("partial"), "{text}");
         assert!(!text.contains("98705"), "{text}");
     }
 }
@@ -283,20 +346,18 @@ fn what_a_call_came_to_earlier_holds_nothing_that_was_left_out_of_it() {
 #[test]
 fn words_that_waited_in_a_session_before_are_left_out() {
     let text = shown(|session| {
-        let mut snapshot = serde_json::to_value(session.snapshot()).unwrap();
-        snapshot["pending_message"] = json!("It is 98706.");
-        snapshot["pending_end"] = json!({
+        let mut saved = serde_json::to_value(session.saved()).unwrap();
+        saved["pending_message"] = json!("It is 98706.");
+        saved["pending_end"] = json!({
             "after": "farewell_spoken", "reason": "98707", "closing_message": "98708", "text_response": "98709"
         });
-        let restored = Restored {
-            snapshot: serde_json::from_value(snapshot).unwrap(),
-            effects: Vec::new(),
-            has_read: false,
-            questions: Vec::new(),
+        let began = Began {
+            saved: Some(serde_json::from_value(saved).unwrap()),
+            ..Began::default()
         };
-        vec![Input::Restored(Box::new(restored))]
+        vec![Input::Began(Box::new(began))]
     });
-    assert!(text.contains("\"restored\""), "{text}");
+    assert!(text.contains("\"began\""), "{text}");
     assert!(text.contains("farewell_spoken"), "{text}");
     assert!(text.contains("partial"), "{text}");
     assert!(!text.contains("987"), "{text}");

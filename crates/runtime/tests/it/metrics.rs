@@ -149,6 +149,7 @@ fn the_peak_of_a_context_is_the_most_that_any_session_has_had() {
             user_id: UserId::new("ada"),
             conversation_id: ConversationId::new("c"),
             mode: Mode::Voice,
+            ledger: None,
         };
         let usage = Usage {
             prompt_tokens: 9_999,

@@ -1,14 +1,13 @@
-//! How many sessions a server holds: a place belongs to a session, from its begin until nothing of it runs any more, and to no
+//! How many sessions a server holds: a slot belongs to a session, from its begin until nothing of it runs any more, and to no
 //! connection.
 
 use crate::support::peers::{Peer, Setting, Stage, call};
 use crate::support::tools::tool;
+use crate::support::{ledger_over, memory_store};
 use serde_json::{Value, json};
 use std::sync::{Arc, Weak};
 use tokio::sync::Semaphore;
-use windlass_runtime::effects::{DirectStore, EffectStore};
 use windlass_runtime::voice::VoiceSettings;
-use windlass_store::MemoryStore;
 use windlass_tool::handler::{Execution, Success};
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
@@ -24,8 +23,9 @@ fn one() -> Setting {
     }
 }
 
+/// That of a client of another conversation than the one of the stage.
 fn start() -> Value {
-    json!({ "type": "start" })
+    json!({ "type": "start", "conversationId": "c-2" })
 }
 
 async fn overloaded(mut client: Peer, start: Value) {
@@ -57,7 +57,7 @@ fn order(has_begun: &Arc<Semaphore>, may_end: &Arc<Semaphore>) -> Tool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_has_its_place_until_its_last_change_has_ended() {
+async fn a_session_has_its_slot_until_its_last_change_has_ended() {
     let (has_begun, may_end) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let setting = Setting {
         tools: vec![order(&has_begun, &may_end)],
@@ -83,7 +83,7 @@ async fn a_session_has_its_place_until_its_last_change_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_comes_back_needs_no_place() {
+async fn a_client_that_comes_back_needs_no_slot() {
     let (mut stage, _provider) = Stage::running(one()).await;
     stage.lose_client().await;
     overloaded(stage.another_client().await, start()).await;
@@ -104,24 +104,25 @@ async fn a_client_that_comes_back_needs_no_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conversation_that_begins_anew_gets_the_place_that_it_has_left() {
+async fn a_conversation_that_begins_anew_gets_the_slot_that_it_has_left() {
     let (mut stage, _provider) = Stage::running(one()).await;
     stage.lose_client().await;
+    overloaded(stage.another_client().await, start()).await;
     let anew = json!({ "type": "start", "conversationId": "c-1" });
-    // The session that waited ends for it, and has its place until then.
-    overloaded(stage.another_client().await, anew.clone()).await;
-    let Stage { served, .. } = &mut stage;
-    served.await.unwrap();
     let mut client = stage.another_client().await;
     client.send(anew).await;
     assert_eq!(client.until("started").await["sessionId"], "s-2");
+    // The session that waited ends for it, and gives back nothing that is the other one's by now.
+    let Stage { served, .. } = &mut stage;
+    served.await.unwrap();
+    overloaded(stage.another_client().await, start()).await;
 }
 
 #[tokio::test]
-async fn a_token_stays_good_whose_session_finds_no_place_in_the_next_process() {
-    let store: Arc<dyn EffectStore> = Arc::new(DirectStore::new(Arc::new(MemoryStore::new())));
+async fn a_token_stays_good_whose_session_finds_no_slot_in_the_next_process() {
+    let ledger = ledger_over(memory_store());
     let setting = |number| Setting {
-        store: Some(store.clone()),
+        ledger: Some(ledger.clone()),
         number,
         ..one()
     };
@@ -150,7 +151,7 @@ async fn a_token_stays_good_whose_session_finds_no_place_in_the_next_process() {
     let started = stage.client.until("started").await;
     assert_eq!(
         (&started["sessionId"], &started["conversationId"]),
-        (&json!("s-3"), &json!("c-1"))
+        (&json!("s-1"), &json!("c-1"))
     );
 }
 

@@ -4,11 +4,11 @@
 use crate::support::peers::{Peer, Setting, Stage, call};
 use crate::support::text_server::{Chat, TextServer, calls, model, text};
 use crate::support::tools::{ready, tool};
+use crate::support::{ledger_over, memory_store};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use windlass_runtime::effects::{DirectStore, EffectStore};
-use windlass_store::MemoryStore;
+use windlass_driver::Ledger;
 use windlass_tool::kind::{Reach, SideEffects};
 use windlass_tool::registry::Tool;
 
@@ -41,8 +41,8 @@ impl World {
     }
 }
 
-fn store() -> Arc<dyn EffectStore> {
-    Arc::new(DirectStore::new(Arc::new(MemoryStore::new())))
+fn ledger() -> Arc<dyn Ledger> {
+    ledger_over(memory_store())
 }
 
 async fn answered(provider: &mut Peer) -> Value {
@@ -71,18 +71,18 @@ async fn reads(provider: &mut Peer) {
 
 #[tokio::test]
 async fn what_was_read_by_text_is_minded_by_voice() {
-    let (world, store) = (World::default(), store());
+    let (world, ledger) = (World::default(), ledger());
     let replies = vec![
         calls(&[("call_one_00001", "search", json!({}))]),
         text("It says to order tea."),
     ];
     let server = TextServer::start(replies).await;
     let models = vec![model(&server.url, "fake")];
-    let mut chat = Chat::over(store.clone(), models, world.tools());
+    let mut chat = Chat::over(ledger.clone(), models, world.tools());
     chat.say("What is new?").await;
     let setting = Setting {
         tools: world.tools(),
-        store: Some(store),
+        ledger: Some(ledger),
         number: 2,
         ..Setting::default()
     };
@@ -92,7 +92,7 @@ async fn what_was_read_by_text_is_minded_by_voice() {
 
 #[tokio::test]
 async fn what_is_read_by_voice_is_minded_by_a_chat_that_lives_beside_it() {
-    let (world, store) = (World::default(), store());
+    let (world, ledger) = (World::default(), ledger());
     let order = json!({ "text": "tea" });
     let replies = vec![
         calls(&[("call_one_00001", "order", order.clone())]),
@@ -103,14 +103,14 @@ async fn what_is_read_by_voice_is_minded_by_a_chat_that_lives_beside_it() {
     ];
     let server = TextServer::start(replies).await;
     let models = vec![model(&server.url, "fake")];
-    let mut chat = Chat::over(store.clone(), models, world.tools());
+    let mut chat = Chat::over(ledger.clone(), models, world.tools());
     let before = chat.say("Order tea.").await;
     assert_eq!(before.of_type("tool-approval-request").count(), 0);
     assert_eq!(world.orders(), 1);
 
     let setting = Setting {
         tools: world.tools(),
-        store: Some(store),
+        ledger: Some(ledger),
         number: 2,
         ..Setting::default()
     };

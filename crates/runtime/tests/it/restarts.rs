@@ -2,17 +2,15 @@
 
 use crate::support::peers::{Peer, Setting, Stage, call, turn_end};
 use crate::support::tools::{ready, tool};
+use crate::support::{ledger_over, store_settings};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use windlass_runtime::effects::DirectStore;
-use windlass_session::model::{HistoryEntry, Role};
+use tempfile::TempDir;
 use windlass_store::SqliteStore;
 use windlass_tool::handler::{Execution, Invocation};
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 /// A shop that processes share: what they order there, and whether it ever answers.
 #[derive(Clone, Default)]
@@ -47,27 +45,29 @@ fn order(shop: &Shop) -> Tool {
     }
 }
 
-/// Processes that follow each other over one store.
+/// Processes that follow each other over one folder.
 struct Processes {
-    store: Arc<SqliteStore>,
+    folder: TempDir,
     shop: Shop,
     number: u32,
 }
 
 impl Processes {
-    fn over(folder: &Path, shop: Shop) -> Self {
+    fn with(shop: Shop) -> Self {
         Self {
-            store: Arc::new(SqliteStore::open(folder).unwrap()),
+            folder: tempfile::tempdir().unwrap(),
             shop,
             number: 0,
         }
     }
 
+    /// What the next one is begun with. The one before has ended.
     fn setting(&mut self) -> Setting {
         self.number += 1;
+        let store = SqliteStore::open(self.folder.path(), store_settings(self.number));
         Setting {
             tools: vec![order(&self.shop)],
-            store: Some(Arc::new(DirectStore::new(self.store.clone()))),
+            ledger: Some(ledger_over(store.unwrap())),
             number: self.number,
             ..Setting::default()
         }
@@ -78,13 +78,15 @@ impl Processes {
     }
 
     /// The next process, in which the client shows its token.
-    async fn next(&mut self, token: &str) -> (Stage, Value) {
+    async fn next(&mut self) -> Stage {
         let mut stage = Stage::set(self.setting()).await;
-        stage.client.send(resume(token)).await;
+        stage.client.send(resume("resume-me")).await;
         let started = stage.client.until("started").await;
-        assert_eq!(started["conversationId"], "c-1");
-        assert_ne!(started["resumeToken"], token);
-        (stage, started)
+        // It is the same session still.
+        let expected = json!(["s-1", "c-1", "resume-me"]);
+        let names = ["sessionId", "conversationId", "resumeToken"];
+        assert_eq!(json!(names.map(|name| &started[name])), expected);
+        stage
     }
 }
 
@@ -135,15 +137,9 @@ async fn refused(stage: &Stage, client_id: &str, start: Value) {
     assert_eq!(client.until("close").await["close"], 1008);
 }
 
-/// The process ends: nothing more is heard of its session.
-fn kill(stage: Stage) {
-    stage.served.abort();
-}
-
 #[tokio::test]
-async fn a_conversation_goes_on_with_what_was_said_and_its_open_question() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
+async fn a_conversation_goes_on_with_what_was_said() {
+    let mut processes = Processes::with(Shop::default());
     let (mut stage, mut provider) = processes.first().await;
     stage
         .client
@@ -156,10 +152,9 @@ async fn a_conversation_goes_on_with_what_was_said_and_its_open_question() {
     let question = json!({ "type": "text", "text": "Who built the Fram?" });
     stage.client.send(question).await;
     until_told(&mut provider, "Fram").await;
-    kill(stage);
+    stage.kill().await;
 
-    let (mut stage, started) = processes.next("resume-me").await;
-    assert_eq!(started["sessionId"], "s-2");
+    let mut stage = processes.next().await;
     let mut provider = ready_provider(&mut stage).await;
     let told = until_told(&mut provider, "Who built the Fram?").await;
     let history = told.iter().find(|message| message.contains("Good day."));
@@ -167,18 +162,18 @@ async fn a_conversation_goes_on_with_what_was_said_and_its_open_question() {
     say(&mut provider, "Colin Archer.").await;
     provider.send(turn_end()).await;
     assert_eq!(stage.client.until("turn_complete").await["turn"], 2);
-    kill(stage);
+    stage.kill().await;
 
-    // And again, with the token of the second process.
-    let (mut stage, _) = processes.next("resume-me-2").await;
+    // And again, with the same token.
+    let mut stage = processes.next().await;
     let mut provider = ready_provider(&mut stage).await;
     until_told(&mut provider, "Colin Archer.").await;
+    stage.kill().await;
 }
 
 #[tokio::test]
-async fn what_was_chatted_before_the_session_went_on_is_known_to_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
+async fn what_was_said_in_another_session_meanwhile_is_known_to_the_one_that_goes_on() {
+    let mut processes = Processes::with(Shop::default());
     let (mut stage, mut provider) = processes.first().await;
     let typed = json!({ "type": "text", "text": "Who built the Fram?" });
     stage.client.send(typed).await;
@@ -189,23 +184,25 @@ async fn what_was_chatted_before_the_session_went_on_is_known_to_it() {
     let typed = json!({ "type": "text", "text": "When was that?" });
     stage.client.send(typed).await;
     until_told(&mut provider, "When").await;
-    kill(stage);
+    stage.kill().await;
 
-    let entry = |role, text: &str| HistoryEntry {
-        role,
-        text: Sensitive(text.to_owned()),
-    };
-    let account = vec![
-        entry(Role::User, "Who built the Fram?"),
-        entry(Role::Assistant, "Colin Archer."),
-        entry(Role::User, "When was that?"),
-        entry(Role::User, "And where?"),
-        entry(Role::Assistant, "In Larvik."),
-    ];
-    let setting = processes.setting();
-    let mut stage = Stage::set(Setting { account, ..setting }).await;
-    stage.client.send(resume("resume-me")).await;
-    stage.client.until("started").await;
+    let mut stage = Stage::set(processes.setting()).await;
+    let anew = json!({ "type": "start", "conversationId": "c-1" });
+    stage.client.send(anew).await;
+    assert_eq!(stage.client.until("started").await["sessionId"], "s-2");
+    let mut provider = ready_provider(&mut stage).await;
+    until_told(&mut provider, "When was that?").await;
+    let typed = json!({ "type": "text", "text": "And where?" });
+    stage.client.send(typed).await;
+    until_told(&mut provider, "And where?").await;
+    say(&mut provider, "In Larvik.").await;
+    provider.send(turn_end()).await;
+    stage.client.until("turn_complete").await;
+    stage.client.send(json!({ "type": "stop" })).await;
+    stage.client.until("close").await;
+    stage.kill().await;
+
+    let mut stage = processes.next().await;
     let mut provider = ready_provider(&mut stage).await;
     let told = until_told(&mut provider, "When was that?").await.concat();
     for said in [
@@ -217,159 +214,201 @@ async fn what_was_chatted_before_the_session_went_on_is_known_to_it() {
     ] {
         assert_eq!(told.matches(said).count(), 1, "{said}: {told}");
     }
-    kill(stage);
-
-    // It is the session's own now, and stays so in the next process.
-    let (mut stage, _) = processes.next("resume-me-2").await;
-    let mut provider = ready_provider(&mut stage).await;
-    until_told(&mut provider, "In Larvik.").await;
+    stage.kill().await;
 }
 
-#[tokio::test]
-async fn a_token_opens_once_and_for_nobody_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
-    let (stage, _provider) = processes.first().await;
-    refused(&stage, "client-2", resume("no-such-token")).await;
-    kill(stage);
-    let stage = Stage::set(processes.setting()).await;
-    refused(&stage, "client-2", resume("resume-me")).await;
-    for start in [
-        resume("no-such-token"),
-        json!({ "type": "start", "resume": "resume-me", "userId": "eve" }),
-        json!({ "type": "start", "resume": "resume-me", "conversationId": "c-2" }),
+/// Who shows which token and names what, and whether it is let in: the same for a session that lives and for one whose process
+/// has ended.
+async fn check(is_live: bool) {
+    let mut processes = Processes::with(Shop::default());
+    let (mut stage, _provider) = processes.first().await;
+    if !is_live {
+        stage.kill().await;
+        stage = Stage::set(processes.setting()).await;
+    }
+    for (client, start) in [
+        ("client-1", resume("no-such-token")),
+        ("client-2", resume("no-such-token")),
+        // Another known client that has got hold of the token.
+        ("client-2", resume("resume-me")),
+        ("user:eve", resume("resume-me")),
+        (
+            "client-1",
+            json!({ "type": "start", "resume": "resume-me", "userId": "eve" }),
+        ),
+        (
+            "client-1",
+            json!({ "type": "start", "resume": "resume-me", "conversationId": "c-2" }),
+        ),
     ] {
-        refused(&stage, "client-1", start).await;
+        refused(&stage, client, start).await;
     }
-    let mut client = stage.client_without_id().await;
-    client.send(resume("resume-me")).await;
-    client.until("started").await;
-    refused(&stage, "client-1", resume("resume-me")).await;
-}
-
-#[tokio::test]
-async fn a_browser_that_came_without_its_cookie_goes_on_with_its_new_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
-    let (stage, _provider) = processes.first().await;
-    let mut browser = stage.browser_given("client-2").await;
-    browser.send(resume("resume-me")).await;
-    let mut token = browser.until("started").await["resumeToken"].clone();
-    kill(stage);
-    // From one process to the next, and to another.
+    // The token speaks for a client that shows no id, and stays what it is.
     for _ in 0..2 {
-        let mut stage = Stage::set(processes.setting()).await;
-        let shown = token.as_str().unwrap();
-        refused(&stage, "client-3", resume(shown)).await;
-        stage.take_for_client("client-2").await;
-        stage.client.send(resume(shown)).await;
-        token = stage.client.until("started").await["resumeToken"].clone();
-        kill(stage);
+        let mut client = stage.client_without_id().await;
+        client.send(resume("resume-me")).await;
+        assert_eq!(client.until("started").await["sessionId"], "s-1");
     }
-    let stage = Stage::set(processes.setting()).await;
-    let mut first = stage.another_client().await;
-    first.send(resume(token.as_str().unwrap())).await;
-    first.until("started").await;
+    let mut client = stage.another_client().await;
+    let named = json!({
+        "type": "start", "resume": "resume-me", "userId": "ada", "conversationId": "c-1"
+    });
+    client.send(named).await;
+    assert_eq!(client.until("started").await["sessionId"], "s-1");
+    stage.kill().await;
 }
 
 #[tokio::test]
-async fn a_session_that_lives_is_not_taken_from_itself() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
+async fn a_session_that_lives_is_taken_over_by_its_own_client_alone() {
+    check(true).await;
+}
+
+#[tokio::test]
+async fn a_session_whose_process_has_ended_is_taken_over_by_its_own_client_alone() {
+    check(false).await;
+}
+
+#[tokio::test]
+async fn no_token_speaks_for_a_user_who_has_signed_in() {
+    for is_live in [true, false] {
+        let mut processes = Processes::with(Shop::default());
+        let mut stage = Stage::set(processes.setting()).await;
+        stage.take_for_client("user:ada").await;
+        stage.start().await;
+        if !is_live {
+            stage.kill().await;
+            stage = Stage::set(processes.setting()).await;
+        }
+        let mut passing = stage.client_without_id().await;
+        passing.send(resume("resume-me")).await;
+        assert_eq!(passing.until("error").await["code"], "resume_refused");
+        refused(&stage, "client-1", resume("resume-me")).await;
+        let mut own = stage.client_called("user:ada").await;
+        own.send(resume("resume-me")).await;
+        own.until("started").await;
+        stage.kill().await;
+    }
+}
+
+#[tokio::test]
+async fn of_two_who_show_one_token_at_once_the_later_has_the_session() {
+    let mut processes = Processes::with(Shop::default());
     let (stage, _provider) = processes.first().await;
-    let mut client = stage.another_client().await;
-    client.send(resume("resume-me")).await;
-    let started = client.until("started").await;
-    assert_eq!(started["sessionId"], "s-1");
-    refused(&stage, "client-1", resume("resume-me")).await;
+    stage.kill().await;
+    let stage = Stage::set(processes.setting()).await;
+    let (mut one, mut other) = (stage.another_client().await, stage.another_client().await);
+    one.send(resume("resume-me")).await;
+    other.send(resume("resume-me")).await;
+    let started = [one.until("started").await, other.until("started").await];
+    assert_eq!(started[0], started[1]);
+    // One of them is sent away, and the other is in the session.
+    let (away, mut back) = tokio::select! {
+        message = one.next() => (message, other),
+        message = other.next() => (message, one),
+    };
+    assert_eq!(away["close"], 1000);
+    back.send(json!({ "type": "ping" })).await;
+    back.until("pong").await;
+    stage.kill().await;
 }
 
 #[tokio::test]
 async fn a_session_that_has_ended_leaves_nothing_to_go_on_with() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
+    let mut processes = Processes::with(Shop::default());
     let (mut stage, _provider) = processes.first().await;
     stage.client.send(json!({ "type": "stop" })).await;
     stage.client.until("close").await;
-    kill(stage);
+    refused(&stage, "client-1", resume("resume-me")).await;
+    stage.kill().await;
     let stage = Stage::set(processes.setting()).await;
     refused(&stage, "client-1", resume("resume-me")).await;
+    stage.kill().await;
 }
 
 #[tokio::test]
 async fn a_session_that_ended_with_its_server_goes_on_in_the_next() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
+    let mut processes = Processes::with(Shop::default());
     let (mut stage, mut provider) = processes.first().await;
     say(&mut provider, "Good day.").await;
     provider.send(turn_end()).await;
     while stage.client.until("transcript").await["final"] != true {}
     stage.service.shut_down();
     stage.client.until("close").await;
-    let (mut stage, _) = processes.next("resume-me").await;
+    stage.kill().await;
+    let mut stage = processes.next().await;
     let mut provider = ready_provider(&mut stage).await;
     until_told(&mut provider, "Good day.").await;
+    stage.kill().await;
 }
 
 #[tokio::test]
-async fn an_open_question_gets_a_new_token_and_the_old_one_dies() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
+async fn an_open_question_is_asked_again_under_its_token() {
+    let mut processes = Processes::with(Shop::default());
     let (mut stage, mut provider) = processes.first().await;
-    let old = asked(&mut stage, &mut provider).await;
-    kill(stage);
+    let token = asked(&mut stage, &mut provider).await;
+    stage.kill().await;
 
-    let (mut stage, _) = processes.next("resume-me").await;
+    let mut stage = processes.next().await;
     let question = stage.client.until("confirmation_request").await;
     assert_eq!(question["preview"], "Order tea");
-    let refused = confirm(&mut stage, &old).await;
-    assert_eq!(refused["response"]["error"]["type"], "CONFIRMATION_EXPIRED");
-    assert_eq!(processes.shop.orders(), 0);
-    let result = confirm(&mut stage, question["token"].as_str().unwrap()).await;
+    assert_eq!(question["token"], token);
+    let result = confirm(&mut stage, &token).await;
     assert_eq!(result["response"]["data"]["order"], 1);
     assert_eq!(result["callId"], question["callId"]);
     assert_eq!(processes.shop.orders(), 1);
+    stage.kill().await;
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_is_asked_again_what_is_open() {
+    let mut processes = Processes::with(Shop::default());
+    let (mut stage, mut provider) = processes.first().await;
+    let token = asked(&mut stage, &mut provider).await;
+    stage.lose_client().await;
+    let mut client = stage.another_client().await;
+    client.send(resume("resume-me")).await;
+    assert_eq!(client.until("started").await["resumeToken"], "resume-me");
+    assert_eq!(client.until("confirmation_request").await["token"], token);
+    stage.kill().await;
 }
 
 #[tokio::test]
 async fn what_was_done_is_told_to_the_model_and_to_whoever_clicks_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut processes = Processes::over(folder.path(), Shop::default());
+    let mut processes = Processes::with(Shop::default());
     let (mut stage, mut provider) = processes.first().await;
     let token = asked(&mut stage, &mut provider).await;
     // The model's turn goes on, so that it is not told yet.
     let result = confirm(&mut stage, &token).await;
-    kill(stage);
+    stage.kill().await;
 
-    let (mut stage, _) = processes.next("resume-me").await;
+    let mut stage = processes.next().await;
     let again = confirm(&mut stage, &token).await;
     assert_eq!(again["response"]["data"], result["response"]["data"]);
     let mut provider = ready_provider(&mut stage).await;
     until_told(&mut provider, "\\\"order\\\":1").await;
     assert_eq!(processes.shop.orders(), 1);
+    stage.kill().await;
 }
 
 #[tokio::test]
 async fn what_may_have_been_done_is_unknown_to_everybody_and_not_done_again() {
-    let folder = tempfile::tempdir().unwrap();
     let shop = Shop {
         is_silent: true,
         ..Shop::default()
     };
-    let mut processes = Processes::over(folder.path(), shop);
+    let mut processes = Processes::with(shop);
     let (mut stage, mut provider) = processes.first().await;
     let token = asked(&mut stage, &mut provider).await;
     let answer = json!({ "type": "confirm", "token": token, "approved": true });
     stage.client.send(answer).await;
     stage.client.until("tool_call_started").await;
-    kill(stage);
+    stage.kill().await;
 
-    let (mut stage, _) = processes.next("resume-me").await;
-    let result = stage.client.until("confirmation_result").await;
-    assert_eq!(result["response"]["error"]["type"], "OUTCOME_UNKNOWN");
+    let mut stage = processes.next().await;
     let mut provider = ready_provider(&mut stage).await;
     until_told(&mut provider, "OUTCOME_UNKNOWN").await;
     let again = confirm(&mut stage, &token).await;
     assert_eq!(again["response"]["error"]["type"], "OUTCOME_UNKNOWN");
     assert_eq!(processes.shop.orders(), 1);
+    stage.kill().await;
 }

@@ -1,371 +1,304 @@
-//! The thread that writes the store: requests share transactions, and no outcome is lost to a disk that is full.
+//! The thread that writes the store: batches share transactions, nothing of a conversation overtakes anything, and no outcome is
+//! lost to a disk that is full.
 
 mod bench;
 
-use bench::{Bench, full, occupy, reserve, start, state, succeeded};
+use crate::support::ledger::{attach, batch, conversation, leg, record, request};
+use bench::{Bench, full, start};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use windlass_runtime::store_thread::{Closing, Pending, Reading, StoreHandle, StoreSettings};
+use windlass_driver::{Ledger, PendingReplies};
+use windlass_runtime::store_thread::ThreadSettings;
+use windlass_store::command::{Command, Refusal, Reply};
 use windlass_store::{
-    Decline, EffectState, GrantRefusal, Proposal, Proposed, Recorded, Reserve, ReserveRefusal,
-    Reserved, StoreUnavailable, Transaction,
+    AttemptOutcome, Batch, EffectState, EntryEvent, EntryNumber, LegNumber, NewEntry,
+    StoreUnavailable,
 };
-use windlass_tool::id::{ConversationId, EffectId, SessionId};
+use windlass_tool::id::SessionId;
 use windlass_tool::sensitive::Sensitive;
 
+/// Settings under which nothing is tried again, or written, for the time alone.
+fn patient() -> ThreadSettings {
+    ThreadSettings {
+        gathering: Duration::from_secs(60 * 60),
+        retry: Duration::from_secs(60 * 60),
+        ..ThreadSettings::default()
+    }
+}
+
+fn append(number: u64) -> Command {
+    Command::Append {
+        leg: leg(),
+        entries: vec![NewEntry {
+            leg_number: Some(LegNumber(number)),
+            key: None,
+            event: EntryEvent::Said(Sensitive(number.to_string())),
+        }],
+    }
+}
+
+/// What was said in a conversation, as far as it is committed.
+fn said(bench: &Bench) -> Vec<String> {
+    let store = bench.thread.handle();
+    let entries = store
+        .store()
+        .entries(&conversation("c"), EntryNumber(0), 1_000);
+    let said = entries
+        .unwrap()
+        .into_iter()
+        .filter_map(|entry| match entry.event {
+            EntryEvent::Said(text) => Some(text.into_inner()),
+            _ => None,
+        });
+    said.collect()
+}
+
+/// Waits for an answer on a thread of its own, as nobody's runtime is here.
+fn wait(pending: PendingReplies) -> Result<Vec<Reply>, StoreUnavailable> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(pending)
+}
+
 #[test]
-fn requests_that_come_during_a_transaction_share_the_next_one() {
-    let bench = start(StoreSettings::default());
+fn batches_that_come_during_a_transaction_share_the_next_one() {
+    let bench = start(ThreadSettings::default());
     let handle = bench.thread.handle();
     let before = bench.disk.transactions.load(Ordering::SeqCst);
-    let release = occupy(&handle);
+    let held = bench.occupy();
     let pending: Vec<_> = (b'a'..=b'z')
-        .map(|letter| handle.reserve(reserve(&char::from(letter).to_string())))
+        .map(|letter| handle.apply(batch("c", request(&char::from(letter).to_string()))))
         .collect();
-    drop(release);
+    drop(held);
     for pending in pending {
-        assert_eq!(pending.wait(), Ok(Reserved::Reserved));
+        assert!(matches!(wait(pending).unwrap()[..], [Reply::Run(_)]));
     }
     assert_eq!(bench.disk.transactions.load(Ordering::SeqCst) - before, 2);
 }
 
-/// Settings under which nothing is written for the time alone.
-fn gathers_for_ever() -> StoreSettings {
-    StoreSettings {
-        gathering: Duration::from_secs(60 * 60),
-        ..StoreSettings::default()
-    }
-}
-
-/// Leaves something to be written later, and says what is written by then.
-fn leave(handle: &StoreHandle, what: &'static str, written: &Arc<Mutex<Vec<&'static str>>>) {
-    let written = written.clone();
-    handle.ask_later(move |_| {
-        written.lock().unwrap().push(what);
-        Ok(())
-    });
-}
-
 #[test]
-fn what_nobody_waits_for_is_gathered_and_shares_one_transaction() {
-    let bench = start(gathers_for_ever());
+fn what_nobody_waits_for_is_gathered_and_is_not_overtaken() {
+    let bench = start(patient());
     let handle = bench.thread.handle();
     let before = bench.disk.transactions.load(Ordering::SeqCst);
-    let written = Arc::new(Mutex::new(Vec::new()));
-    for what in ["a", "b", "c"] {
-        leave(&handle, what, &written);
-        // What somebody waits for does not wait for it, nor has it written.
-        handle.ask(|_| Ok(())).wait().unwrap();
+    for number in 1..=3 {
+        drop(handle.apply(batch("c", append(number))));
     }
-    assert!(written.lock().unwrap().is_empty());
-    // Whoever wants to read it has it written first.
-    let seen = written.clone();
-    let found = handle.ask_behind_all(move |_| Ok(seen.lock().unwrap().clone()));
-    assert_eq!(found.wait().unwrap(), ["a", "b", "c"]);
-    assert_eq!(bench.disk.transactions.load(Ordering::SeqCst) - before, 4);
+    assert!(said(&bench).is_empty());
+    assert_eq!(bench.begins("c", "a"), Ok(true));
+    assert_eq!(said(&bench), ["1", "2", "3"]);
+    assert_eq!(bench.disk.transactions.load(Ordering::SeqCst) - before, 1);
 }
 
 #[test]
 fn what_nobody_waits_for_is_written_when_its_time_has_come_and_when_it_is_much() {
-    let written = Arc::new(Mutex::new(Vec::new()));
-    let (told, heard) = mpsc::channel();
-    let tell = move |_: &mut dyn Transaction| {
-        // Whoever listens may have heard enough.
-        let _ = told.send(());
-        Ok(())
-    };
-    let soon = StoreSettings {
+    let soon = ThreadSettings {
         gathering: Duration::from_millis(1),
-        ..StoreSettings::default()
+        ..patient()
     };
-    let bench = start(soon);
-    bench.thread.handle().ask_later(tell.clone());
-    heard.recv().unwrap();
-    let much = StoreSettings {
+    let much = ThreadSettings {
         batch_max: 2,
-        ..gathers_for_ever()
+        ..patient()
     };
-    let bench = start(much);
-    leave(&bench.thread.handle(), "a", &written);
-    bench.thread.handle().ask_later(tell);
-    heard.recv().unwrap();
-    assert_eq!(*written.lock().unwrap(), ["a"]);
-}
-
-#[test]
-fn what_nobody_waits_for_is_written_when_the_store_is_closed() {
-    let bench = start(gathers_for_ever());
-    let written = Arc::new(Mutex::new(Vec::new()));
-    leave(&bench.thread.handle(), "a", &written);
-    bench.thread.close();
-    leave(&bench.thread.handle(), "b", &written);
-    assert_eq!(*written.lock().unwrap(), ["a"]);
-}
-
-#[test]
-fn a_full_queue_refuses_at_once() {
-    let bench = start(StoreSettings {
-        waiting_max: 2,
-        ..StoreSettings::default()
-    });
-    let handle = bench.thread.handle();
-    let release = occupy(&handle);
-    let waiting = [handle.reserve(reserve("a")), handle.reserve(reserve("b"))];
-    let refused = handle.reserve(reserve("c"));
-    assert_eq!(refused.wait(), Err(StoreUnavailable::Overloaded));
-    let outcome = handle.record(succeeded("a"));
-    drop(release);
-    for pending in waiting {
-        assert_eq!(pending.wait(), Ok(Reserved::Reserved));
+    for (settings, entries) in [(soon, 1), (much, 2)] {
+        let bench = start(settings);
+        for number in 1..=entries {
+            drop(bench.thread.handle().apply(batch("c", append(number))));
+        }
+        while said(&bench).len() < usize::try_from(entries).unwrap() {
+            std::thread::yield_now();
+        }
     }
-    assert_eq!(
-        outcome.wait(),
-        Ok(Recorded::Stored),
-        "what has happened is not refused"
-    );
+}
+
+#[test]
+fn closing_writes_what_waits_and_refuses_what_comes_later() {
+    let bench = start(patient());
+    let handle = bench.thread.handle();
+    drop(handle.apply(batch("c", append(1))));
+    let held = bench.occupy();
+    let waiting = handle.apply(batch("c", request("a")));
+    drop(held);
+    bench.thread.close();
+    assert_eq!(said(&bench), ["1"]);
+    assert!(matches!(wait(waiting).unwrap()[..], [Reply::Run(_)]));
+    assert!(bench.begins("c", "b").is_err());
+}
+
+#[test]
+fn a_full_queue_refuses_at_once_and_no_outcome() {
+    let bench = start(ThreadSettings {
+        waiting_max: 2,
+        unrecorded_max: 1,
+        ..patient()
+    });
+    assert_eq!(bench.begins("c", "a"), Ok(true));
+    let handle = bench.thread.handle();
+    let held = bench.occupy();
+    let waiting = ["b", "c"].map(|effect| handle.apply(batch("c", request(effect))));
+    let refused = wait(handle.apply(batch("c", request("d"))));
+    assert_eq!(refused, Err(StoreUnavailable::Overloaded));
+    let lasting = handle.apply(batch("c", append(1)));
+    let refused = wait(handle.apply(batch("c", append(2))));
+    assert_eq!(refused, Err(StoreUnavailable::Overloaded));
+    let outcome = handle.apply(batch("c", record("a", 1, AttemptOutcome::Succeeded)));
+    drop(held);
+    for pending in waiting {
+        assert!(matches!(wait(pending).unwrap()[..], [Reply::Run(_)]));
+    }
+    assert!(wait(lasting).is_ok());
+    assert!(matches!(wait(outcome).unwrap()[..], [Reply::Recorded(_)]));
 }
 
 #[test]
 fn an_outcome_that_a_full_disk_refused_is_stored_before_anything_else() {
-    let bench = start(StoreSettings {
-        retry: Duration::from_secs(3_600),
-        ..StoreSettings::default()
-    });
-    let handle = bench.thread.handle();
-    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
+    let bench = start(patient());
+    assert_eq!(bench.begins("c", "a"), Ok(true));
     bench.disk.is_full.store(true, Ordering::SeqCst);
-    assert_eq!(handle.record(succeeded("a")).wait(), Err(full()));
-    assert_eq!(handle.reserve(reserve("b")).wait(), Err(full()));
-    assert_eq!(state(&bench, "a"), Some(EffectState::Reserved));
+    assert_eq!(bench.ends("c", "a"), Err(full()));
+    assert_eq!(bench.begins("c", "b"), Err(full()));
+    assert_eq!(bench.state("a"), Some(EffectState::Running));
     bench.disk.is_full.store(false, Ordering::SeqCst);
-    assert_eq!(handle.reserve(reserve("c")).wait(), Ok(Reserved::Reserved));
-    assert_eq!(state(&bench, "a"), Some(EffectState::Succeeded));
-    assert_eq!(state(&bench, "b"), None);
+    assert_eq!(bench.begins("c", "c"), Ok(true));
+    assert_eq!(bench.state("a"), Some(EffectState::Done));
+    assert_eq!(bench.state("b"), None);
 }
 
 #[test]
-fn what_was_read_while_the_disk_was_full_is_known_before_anything_is_reserved() {
-    let bench = start(StoreSettings {
-        retry: Duration::from_secs(3_600),
-        waiting_max: 1,
-        ..StoreSettings::default()
-    });
-    let handle = bench.thread.handle();
-    let reading = || Reading {
-        conversation_id: ConversationId::new("conversation"),
-        session_id: SessionId::new("reader"),
-        now_unix_ms: 1_000,
+fn what_was_read_and_given_up_while_the_disk_was_full_is_known_before_anything_is_asked() {
+    let bench = start(patient());
+    let Command::Request(given_up) = request("a") else {
+        unreachable!()
+    };
+    let abandon = Command::Abandon {
+        nonce: given_up.nonce,
+        effect_id: given_up.effect_id.clone(),
     };
     bench.disk.is_full.store(true, Ordering::SeqCst);
-    assert_eq!(handle.note_reading(reading()).wait(), Err(full()));
+    // It is gathered, and committed with the next.
+    drop(bench.thread.handle().apply(batch("c", Command::Taint)));
+    assert_eq!(bench.apply(batch("c", abandon)), Err(full()));
     bench.disk.is_full.store(false, Ordering::SeqCst);
-    let minds = |effect, session| Reserve {
-        read_by_none_but: Some(SessionId::new(session)),
-        ..reserve(effect)
+    // It lands late.
+    let late = bench.apply(batch("c", Command::Request(given_up)));
+    assert_eq!(late, Ok(vec![Reply::Refused(Refusal::Abandoned)]));
+    let asked = bench.apply(batch("c", request("b"))).unwrap();
+    let [Reply::Ask(asked)] = &asked[..] else {
+        panic!("{asked:?}");
     };
-    let read = Reserved::Refused(ReserveRefusal::Read);
-    assert_eq!(handle.reserve(minds("a", "another")).wait(), Ok(read));
-    let own = handle.reserve(minds("b", "reader")).wait();
-    assert_eq!(own, Ok(Reserved::Reserved));
-    // A queue that is full takes it all the same.
-    let release = occupy(&handle);
-    let waiting = handle.ask(|_| Ok(()));
-    let noted = handle.note_reading(reading());
-    drop(release);
-    assert_eq!((waiting.wait(), noted.wait()), (Ok(()), Ok(())));
+    assert!(asked.question.hazards.external_content);
 }
 
 #[test]
-fn what_was_declined_or_withdrawn_while_the_disk_was_full_is_known_before_anything_is_reserved() {
-    let of_user = |granted: &Reserve| {
-        Closing::Declined(Decline {
-            token_hash: [7; 32],
-            conversation_id: granted.conversation_id.clone(),
-            user_id: granted.user_id.clone(),
-        })
-    };
-    check_closing(of_user, GrantRefusal::Declined);
-    check_closing(|_| Closing::Withdrawn([7; 32]), GrantRefusal::Unknown);
-}
-
-fn check_closing(closing: impl Fn(&Reserve) -> Closing, refusal: GrantRefusal) {
-    let bench = start(StoreSettings {
-        retry: Duration::from_secs(3_600),
-        ..StoreSettings::default()
-    });
-    let handle = bench.thread.handle();
-    let granted = Reserve {
-        grant: Some([7; 32]),
-        ..reserve("a")
-    };
-    let asked = Proposal {
-        token_hash: [7; 32],
-        effect_id: granted.effect_id.clone(),
-        conversation_id: granted.conversation_id.clone(),
-        user_id: granted.user_id.clone(),
-        tool: granted.tool.clone(),
-        tool_version: granted.tool_version.clone(),
-        fingerprint: granted.fingerprint,
-        arguments: Sensitive("{}".to_owned()),
-        preview: Sensitive("Send it".to_owned()),
-        says_unknown: false,
-        expires_at_unix_ms: 300_000,
-        now_unix_ms: 1_000,
-    };
-    let proposed = handle.ask(move |tables| tables.propose(&asked)).wait();
-    assert!(matches!(proposed, Ok(Proposed::Stored(_))));
-    bench.disk.is_full.store(true, Ordering::SeqCst);
-    let closed = handle.close_question(closing(&granted));
-    assert_eq!(closed.wait(), Err(full()));
-    bench.disk.is_full.store(false, Ordering::SeqCst);
-    let refused = Reserved::Refused(ReserveRefusal::Grant(refusal));
-    assert_eq!(handle.reserve(granted).wait(), Ok(refused));
-}
-
-fn look(handle: &StoreHandle) -> Pending<Option<EffectState>> {
-    let of_a = |tables: &mut dyn Transaction| tables.effect(&EffectId::new("a"));
-    handle.ask_behind_all(move |tables| Ok(of_a(tables)?.map(|effect| effect.state)))
+fn a_conversation_that_the_disk_refuses_holds_up_no_other() {
+    let bench = start(patient());
+    assert_eq!(bench.begins("c", "a"), Ok(true));
+    assert_eq!(bench.begins("d", "b"), Ok(true));
+    *bench.disk.refused.lock().unwrap() = Some("c");
+    assert_eq!(bench.ends("c", "a"), Err(full()));
+    assert_eq!(bench.begins("c", "c"), Err(full()));
+    assert_eq!(bench.ends("d", "b"), Ok(true));
+    assert_eq!(bench.begins("d", "d"), Ok(true));
+    *bench.disk.refused.lock().unwrap() = None;
+    assert_eq!(bench.begins("d", "e"), Ok(true));
+    assert_eq!(bench.state("a"), Some(EffectState::Done));
 }
 
 #[test]
-fn a_full_disk_is_read_whatever_is_to_be_written_beside() {
-    let bench = start(gathers_for_ever());
-    let handle = bench.thread.handle();
-    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
-    bench.disk.takes_no_change.store(true, Ordering::SeqCst);
-    handle.ask_later(|tables| tables.reserve(&reserve("later")).map(|_| ()));
-    assert_eq!(look(&handle).wait(), Ok(Some(EffectState::Reserved)));
-}
-
-#[test]
-fn an_outcome_that_a_full_disk_refused_stops_new_changes_and_nothing_else() {
-    let bench = start(StoreSettings {
-        retry: Duration::from_secs(3_600),
-        ..StoreSettings::default()
-    });
-    let handle = bench.thread.handle();
-    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
-    bench.disk.takes_no_change.store(true, Ordering::SeqCst);
-    assert_eq!(handle.record(succeeded("a")).wait(), Err(full()));
-    assert_eq!(look(&handle).wait(), Ok(Some(EffectState::Reserved)));
-    // This reservation would change nothing, as the effect is reserved already, and is refused all the same.
-    assert_eq!(handle.reserve(reserve("a")).wait(), Err(full()));
-    bench.disk.takes_no_change.store(false, Ordering::SeqCst);
-    assert_eq!(look(&handle).wait(), Ok(Some(EffectState::Succeeded)));
-    assert_eq!(handle.reserve(reserve("b")).wait(), Ok(Reserved::Reserved));
-}
-
-#[test]
-fn an_outcome_that_is_tried_again_and_again_takes_one_place() {
-    let bench = start(StoreSettings {
-        retry: Duration::from_secs(3_600),
+fn words_make_room_for_outcomes_where_too_much_waits() {
+    let bench = start(ThreadSettings {
         unrecorded_max: 2,
-        ..StoreSettings::default()
+        ..patient()
     });
-    let handle = bench.thread.handle();
     for effect in ["a", "b"] {
-        assert_eq!(
-            handle.reserve(reserve(effect)).wait(),
-            Ok(Reserved::Reserved)
-        );
+        assert_eq!(bench.begins("c", effect), Ok(true));
     }
     bench.disk.is_full.store(true, Ordering::SeqCst);
-    for effect in ["a", "b", "b", "b"] {
-        assert_eq!(handle.record(succeeded(effect)).wait(), Err(full()));
+    // A batch that is gathered is committed with the next one.
+    drop(bench.thread.handle().apply(batch("c", append(1))));
+    for effect in ["a", "b"] {
+        assert_eq!(bench.ends("c", effect), Err(full()));
     }
     bench.disk.is_full.store(false, Ordering::SeqCst);
-    assert_eq!(handle.reserve(reserve("c")).wait(), Ok(Reserved::Reserved));
-    assert_eq!(
-        state(&bench, "a"),
-        Some(EffectState::Succeeded),
-        "it is not pushed out"
-    );
-    assert_eq!(state(&bench, "b"), Some(EffectState::Succeeded));
+    assert_eq!(bench.begins("c", "c"), Ok(true));
+    for effect in ["a", "b"] {
+        assert_eq!(bench.state(effect), Some(EffectState::Done));
+    }
+    assert!(said(&bench).is_empty());
 }
 
 #[test]
 fn an_outcome_is_tried_again_without_being_asked() {
-    let bench = start(StoreSettings {
+    let bench = start(ThreadSettings {
         retry: Duration::from_millis(1),
-        ..StoreSettings::default()
+        ..ThreadSettings::default()
     });
-    let handle = bench.thread.handle();
-    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
+    assert_eq!(bench.begins("c", "a"), Ok(true));
     bench.disk.is_full.store(true, Ordering::SeqCst);
-    assert!(handle.record(succeeded("a")).wait().is_err());
+    assert!(bench.ends("c", "a").is_err());
     bench.disk.is_full.store(false, Ordering::SeqCst);
-    while state(&bench, "a") != Some(EffectState::Succeeded) {
+    while bench.state("a") != Some(EffectState::Done) {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_request_that_breaks_spoils_no_other() {
-    let bench = start(StoreSettings::default());
+fn a_batch_that_breaks_spoils_no_other() {
+    let bench = start(ThreadSettings::default());
     let handle = bench.thread.handle();
-    let release = occupy(&handle);
-    let good = handle.reserve(reserve("a"));
-    let broken = handle.ask(|_| -> Result<(), StoreUnavailable> { panic!("a test") });
-    let recorded = handle.record(succeeded("a"));
-    drop(release);
-    assert!(broken.wait().is_err());
-    // The memory store takes nothing back, so that the second attempt finds the first one's work.
-    assert!(good.wait().is_ok());
-    assert_eq!(recorded.wait(), Ok(Recorded::Stored));
-    assert_eq!(handle.reserve(reserve("b")).wait(), Ok(Reserved::Reserved));
+    let held = bench.occupy();
+    let good = handle.apply(batch("c", request("a")));
+    let broken = handle.apply(batch("broken", request("b")));
+    let recorded = handle.apply(batch("c", record("a", 1, AttemptOutcome::Succeeded)));
+    drop(held);
+    assert!(wait(broken).is_err());
+    assert!(wait(good).is_ok());
+    assert!(matches!(wait(recorded).unwrap()[..], [Reply::Recorded(_)]));
+    assert_eq!(bench.state("a"), Some(EffectState::Done));
 }
 
 #[test]
 fn what_cannot_be_written_down_is_not_begun_and_outcomes_are_stored_all_the_same() {
-    let bench = start(StoreSettings::default());
-    let handle = bench.thread.handle();
-    assert_eq!(handle.reserve(reserve("a")).wait(), Ok(Reserved::Reserved));
-    bench.refuses_effects.store(true, Ordering::SeqCst);
-    assert_eq!(handle.reserve(reserve("b")).wait(), Err(full()));
-    assert_eq!(handle.record(succeeded("a")).wait(), Ok(Recorded::Stored));
-    bench.refuses_effects.store(false, Ordering::SeqCst);
-    assert_eq!(handle.reserve(reserve("b")).wait(), Ok(Reserved::Reserved));
+    let bench = start(ThreadSettings::default());
+    assert_eq!(bench.begins("c", "a"), Ok(true));
+    bench.refuses_changes.store(true, Ordering::SeqCst);
+    assert_eq!(bench.begins("c", "b"), Err(full()));
+    let Command::Request(mut reads) = request("c") else {
+        unreachable!()
+    };
+    reads.tool.writes = false;
+    let read = bench.apply(batch("c", Command::Request(reads)));
+    assert!(matches!(read.unwrap()[..], [Reply::Run(_)]));
+    assert_eq!(bench.ends("c", "a"), Ok(true));
+    bench.refuses_changes.store(false, Ordering::SeqCst);
+    assert_eq!(bench.begins("c", "b"), Ok(true));
 }
 
 #[test]
-fn closing_answers_what_waits_and_refuses_what_comes_later() {
-    let bench = start(StoreSettings::default());
+fn a_commit_wakes_the_legs_of_its_conversation_but_the_one_that_speaks() {
+    let bench = start(ThreadSettings::default());
     let handle = bench.thread.handle();
-    let release = occupy(&handle);
-    let waiting = handle.reserve(reserve("a"));
-    drop(release);
-    bench.thread.close();
-    assert_eq!(waiting.wait(), Ok(Reserved::Reserved));
-    assert!(handle.reserve(reserve("b")).wait().is_err());
-}
-
-#[test]
-fn an_effect_of_which_nothing_is_heard_is_told_of_once() {
-    let bench = start(StoreSettings {
-        upkeep: Duration::from_millis(1),
-        abandoned_after: Duration::from_secs(10),
-        ..StoreSettings::default()
-    });
-    let reserved = bench.thread.handle().reserve(reserve("a"));
-    assert_eq!(reserved.wait(), Ok(Reserved::Reserved));
-    bench.now_unix_ms.store(11_001, Ordering::SeqCst);
-    while state(&bench, "a") != Some(EffectState::Unknown) {
-        std::thread::yield_now();
-    }
-    bench.thread.close();
-    assert_eq!(*bench.abandoned.lock().unwrap(), ["a"]);
-}
-
-#[tokio::test]
-async fn an_answer_can_be_awaited() {
-    let bench = start_blocking().await;
-    let reserved = bench.thread.handle().reserve(reserve("a")).await;
-    assert_eq!(reserved, Ok(Reserved::Reserved));
-}
-
-async fn start_blocking() -> Bench {
-    tokio::task::spawn_blocking(|| start(StoreSettings::default()))
-        .await
-        .unwrap()
+    let of = conversation("c");
+    let mut tails = ["s", "other"].map(|leg| handle.tail(&of, &SessionId::new(leg)));
+    let mut elsewhere = handle.tail(&conversation("d"), &SessionId::new("s"));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut woken = |bench: &Bench, batch: Batch| {
+        bench.apply(batch).unwrap();
+        // The answer comes before the wake.
+        bench.apply(attach("behind")).unwrap();
+        let woken = tails
+            .each_mut()
+            .map(|tail| tail.poll_committed(&mut context) == Poll::Ready(()));
+        assert!(elsewhere.poll_committed(&mut context).is_pending());
+        woken
+    };
+    assert_eq!(woken(&bench, batch("c", append(1))), [false, true]);
+    // It is there already.
+    assert_eq!(woken(&bench, batch("c", Command::Taint)), [false, false]);
+    assert_eq!(woken(&bench, batch("c", request("a"))), [true, true]);
+    let end = record("a", 1, AttemptOutcome::Succeeded);
+    assert_eq!(woken(&bench, batch("c", end)), [true, true]);
+    assert!(handle.is_live(&of, &SessionId::new("other")));
+    drop(tails);
+    assert!(!handle.is_live(&of, &SessionId::new("other")));
 }

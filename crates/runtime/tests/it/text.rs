@@ -1,15 +1,15 @@
 //! Text sessions against a server over real sockets: what the user gets, whatever the server does.
 
-use crate::support::Recorder;
 use crate::support::text_server::{
     Chat, Reply, TextServer, calls, delta, finish, limits, model, model_with, refusal, text,
 };
 use crate::support::tools::{Dropped, echo, tool};
+use crate::support::{Recorder, ledger_over, memory_store, shared_over};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_provider::answer::AnswerLimits;
-use windlass_runtime::text::{FinishReason, TextLimits};
+use windlass_runtime::text::{FinishReason, TextLimits, TextSettings};
 use windlass_runtime::transport::http::HttpLimits;
 use windlass_tool::registry::Tool;
 
@@ -479,5 +479,64 @@ async fn what_the_window_leaves_out_is_summarised_beside_the_turns() {
             let second = &cheap.seen()[1];
             assert!(has(second, "They spoke of ships.") && !has(second, "First."));
         }
+    }
+}
+
+#[tokio::test]
+async fn a_summary_stands_for_what_it_summarises_in_the_next_session() {
+    let long = |word: &str| format!("{word} {}", "x".repeat(1_000));
+    let server = TextServer::start(vec![text(&long("Noted."))]).await;
+    let cheap = TextServer::start(vec![text("They spoke of ships.")]).await;
+    let limits = TextLimits {
+        history_tokens_max: 800,
+        ..limits()
+    };
+    let settings = TextSettings {
+        models: vec![model(&server.url, "dear")],
+        summary_model: Some(model(&cheap.url, "cheap")),
+        limits,
+    };
+    let ledger = ledger_over(memory_store());
+    let mut first = Chat::begin(
+        settings,
+        vec![echo()],
+        shared_over(ledger.clone(), Vec::new()),
+    );
+    first.say(&long("First.")).await;
+    let begun = std::time::Instant::now();
+    while !has(&server.seen().pop().unwrap(), "They spoke of ships.") {
+        first.say(&long("Next.")).await;
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        tokio::task::yield_now().await;
+    }
+    first.session.suspend().await;
+
+    let models = vec![model(&server.url, "dear")];
+    let mut next = Chat::going_on(ledger, models, vec![echo()]);
+    next.say("Where were we?").await;
+    let told = server.seen().pop().unwrap();
+    assert!(has(&told, "They spoke of ships."), "{told}");
+    assert!(!has(&told, "First."), "{told}");
+    assert!(has(&told, "Next."), "{told}");
+}
+
+#[tokio::test]
+async fn the_next_session_knows_what_was_said_and_done() {
+    let replies = vec![
+        calls(&[("call_one_00001", "echo", json!({"text": "a"}))]),
+        text("It said a."),
+        text("Yes."),
+    ];
+    let server = TextServer::start(replies).await;
+    let ledger = ledger_over(memory_store());
+    let models = vec![model(&server.url, "fake")];
+    let mut first = Chat::over(ledger.clone(), models.clone(), vec![echo()]);
+    assert_eq!(first.say("What does it say?").await.words(), "It said a.");
+    first.session.suspend().await;
+    let mut next = Chat::going_on(ledger, models, vec![echo()]);
+    assert_eq!(next.say("Sure?").await.words(), "Yes.");
+    let told = server.seen().pop().unwrap();
+    for said in ["What does it say?", "It said a.", "Sure?"] {
+        assert!(has(&told, said), "{said}: {told}");
     }
 }

@@ -5,9 +5,10 @@ use crate::facts::CallFacts;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_store::{AttemptNumber, QuestionNumber};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::SessionFacts;
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
 /// A call that passed every gate, ready to run once. Whoever has one may read it:
@@ -31,7 +32,7 @@ use windlass_tool::registry::Tool;
 ///     AdmittedCall {
 ///         facts,
 ///         attempt: 1,
-///         effect_id: None,
+///         run: None,
 ///         timeout: Duration::from_secs(1),
 ///         session,
 ///     }
@@ -40,9 +41,20 @@ use windlass_tool::registry::Tool;
 pub struct AdmittedCall {
     pub(super) facts: Arc<CallFacts>,
     pub(super) attempt: u32,
-    pub(super) effect_id: Option<EffectId>,
+    pub(super) run: Option<EffectRun>,
     pub(super) timeout: Duration,
     pub(super) session: SessionFacts,
+}
+
+/// The attempt of an effect that a call runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EffectRun {
+    pub effect_id: EffectId,
+    pub attempt: AttemptNumber,
+    /// Milliseconds since the Unix epoch: no request to the outside begins after it.
+    pub lease_end_unix_ms: u64,
+    /// The question whose approval it runs with.
+    pub question: Option<QuestionNumber>,
 }
 
 impl AdmittedCall {
@@ -66,9 +78,13 @@ impl AdmittedCall {
         self.facts.turn()
     }
 
-    /// Of `writes` tools.
+    /// Of `writes` tools that stand in the ledger.
+    pub fn run(&self) -> Option<&EffectRun> {
+        self.run.as_ref()
+    }
+
     pub fn effect_id(&self) -> Option<&EffectId> {
-        self.effect_id.as_ref()
+        self.run.as_ref().map(|run| &run.effect_id)
     }
 
     /// How long the attempt may take from now.
@@ -78,56 +94,6 @@ impl AdmittedCall {
 
     pub fn session(&self) -> SessionFacts {
         self.session
-    }
-}
-
-/// A question to a handler: what became of an effect that it started.
-pub struct EffectLookup {
-    pub(super) facts: Arc<CallFacts>,
-    pub(super) effect_id: EffectId,
-    pub(super) timeout: Duration,
-    pub(super) session: SessionFacts,
-}
-
-impl EffectLookup {
-    pub fn call(&self) -> CallNumber {
-        self.facts.call()
-    }
-
-    pub fn tool(&self) -> &Arc<Tool> {
-        self.facts.tool()
-    }
-
-    pub fn effect_id(&self) -> &EffectId {
-        &self.effect_id
-    }
-
-    pub fn arguments(&self) -> &Arc<Arguments> {
-        self.facts.arguments().expose()
-    }
-
-    pub fn turn(&self) -> u64 {
-        self.facts.turn()
-    }
-
-    /// How long the lookup may take from now.
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    pub fn session(&self) -> SessionFacts {
-        self.session
-    }
-}
-
-impl fmt::Debug for EffectLookup {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "EffectLookup({} {})",
-            self.tool().id,
-            self.effect_id
-        )
     }
 }
 

@@ -1,61 +1,64 @@
-//! Step 10: what needs the user's consent does not run without it, whatever the model says. Knows when to ask and what is
-//! said meanwhile; nothing of tokens.
+//! What the model is told where a call needs the user's consent, and what the user is warned of. Knows nothing of tokens, and not
+//! when to ask: the ledger decides that.
 
 use super::outcome::outcome_unknown;
-use crate::calls::Earlier;
+use std::borrow::Cow;
+use windlass_store::{Certainty, Earlier, Effect, Hazards, Question};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::registry::Tool;
+use windlass_tool::sensitive::Sensitive;
 
-/// What the model is answered where the user has to be asked first; `None` where the call may run. A token in the arguments
-/// is an unknown argument and was refused as one before.
-///
-/// While text that others wrote is in the model's context, that text may be what asks for a change, so that changes need
-/// a grant then (`docs/policies.md`, "Confirmation"); the tools that are exempt are capped instead. What may have happened already does
-/// not happen again without the user's word (section 11, D6).
-pub(crate) fn demand(
-    tool: &Tool,
-    external_in_context: bool,
-    earlier: Option<&Earlier>,
-) -> Option<CallError> {
-    if earlier.is_some_and(Earlier::is_unknown) {
-        let error = outcome_unknown(tool).with_suggestion(
-            "The user is being asked whether to do it again. Do not say that it was done, or that it was not.",
-        );
-        return Some(error);
-    }
-    if tool.requires_confirmation {
-        return Some(required(tool));
-    }
-    (external_in_context && minds_reading(tool)).then(|| {
-        CallError::new(
-            ErrorType::ConfirmationRequired,
-            format!(
-                "{} runs only after the user has confirmed it, because this conversation holds text that others wrote",
-                tool.id
-            ),
-        )
+/// The user is being asked.
+pub(crate) fn required(tool: &Tool, hazards: &Hazards) -> CallError {
+    let id = &tool.id;
+    let Some(earlier) = hazards.earlier.last() else {
+        let because = match hazards.external_content && !tool.requires_confirmation {
+            true => ", because this conversation holds text that others wrote",
+            false => "",
+        };
+        let message = format!("{id} runs only after the user has confirmed it{because}");
+        return CallError::new(ErrorType::ConfirmationRequired, message);
+    };
+    let message = match earlier.certainty {
+        Certainty::Done => format!(
+            "{id} was done before, {}. It was not done again: the user is being asked whether to do it once more",
+            when_and_what(earlier)
+        ),
+        Certainty::MayHaveHappened => format!(
+            "{id} was begun before, {}, and nobody knows whether it happened. The user is being asked whether to do it again",
+            when_and_what(earlier)
+        ),
+    };
+    CallError::new(ErrorType::ConfirmationRequired, message).with_suggestion(match earlier.certainty
+    {
+        Certainty::Done => "Tell the user that it is done already, and that they can confirm to have it done once more.",
+        Certainty::MayHaveHappened => "Do not say that it was done, or that it was not.",
     })
 }
 
-/// Whether the tool needs a grant where text that others wrote is in the model's context.
-pub(crate) fn minds_reading(tool: &Tool) -> bool {
-    tool.writes() && !tool.is_exempt_from_external_content_rule()
-}
-
-pub(crate) fn required(tool: &Tool) -> CallError {
-    CallError::new(
-        ErrorType::ConfirmationRequired,
-        format!("{} runs only after the user has confirmed it", tool.id),
-    )
+/// What the user should know before answering.
+pub(crate) fn warning(hazards: &Hazards) -> Option<String> {
+    let earlier = hazards.earlier.last()?;
+    let at = rfc3339(earlier.at_unix_ms);
+    Some(match earlier.certainty {
+        Certainty::Done => {
+            format!("This was done before, at {at}. If you approve it, it is done once more.")
+        }
+        Certainty::MayHaveHappened => format!(
+            "This was begun before, at {at}, and nobody knows whether it happened. If you approve it, it may happen a second time."
+        ),
+    })
 }
 
 /// The user has answered with no.
-pub(crate) fn declined() -> CallError {
-    CallError::new(
-        ErrorType::ConfirmationDeclined,
-        "the user was asked and said no",
-    )
+pub(crate) fn denied(tool: &str, question: &Question) -> CallError {
+    let message = format!(
+        "the user was asked whether {tool} may run with {} and said no",
+        shown(&question.arguments)
+    );
+    CallError::new(ErrorType::ConfirmationDeclined, message)
+        .with_suggestion("It has not run. Do not call it again unless the user asks for it.")
 }
 
 /// The user cannot be asked: questions enough are open.
@@ -70,11 +73,8 @@ pub(crate) fn too_many(tool: &Tool) -> CallError {
     .with_suggestion("Nothing was done. Say that the questions that wait for an answer come first.")
 }
 
-/// The user cannot be asked: nobody is there who could be, as no question may wait.
-pub(crate) fn nobody(tool: &Tool, earlier: Option<&Earlier>) -> CallError {
-    if earlier.is_some_and(Earlier::is_unknown) {
-        return outcome_unknown(tool);
-    }
+/// The user cannot be asked: there is no client.
+pub(crate) fn nobody(tool: &Tool) -> CallError {
     CallError::new(
         ErrorType::ConfirmationRequired,
         format!(
@@ -85,12 +85,55 @@ pub(crate) fn nobody(tool: &Tool, earlier: Option<&Earlier>) -> CallError {
     .with_suggestion("Nothing was done. Say that this cannot be done here, and do not try again.")
 }
 
-/// What the user should know of an earlier wish of the same kind.
-pub(crate) fn warning(earlier: &Earlier) -> String {
-    if earlier.is_unknown() {
-        return "This was begun before, and nobody knows whether it happened. If you approve it, it may happen a second time."
-            .to_owned();
+/// Nobody knows what became of it, and nobody can be asked.
+pub(crate) fn unknown(tool: &Tool, effect: &Effect) -> CallError {
+    let mut error = outcome_unknown(tool);
+    let at = rfc3339(effect.begun_at_unix_ms);
+    error.message = format!(
+        "{}, at {at} with {}",
+        error.message,
+        shown(&effect.arguments)
+    );
+    error.with_suggestion(
+        "Do not say that it was done, or that it was not, and do not call it again.",
+    )
+}
+
+/// What the model reads beside a result that is told again.
+pub(crate) fn told_again(effect: &Effect) -> String {
+    format!(
+        "This was done before, at {}, with {}. Nothing further was done now.",
+        rfc3339(effect.changed_at_unix_ms),
+        shown(&effect.arguments)
+    )
+}
+
+fn when_and_what(earlier: &Earlier) -> String {
+    format!(
+        "at {} with {}",
+        rfc3339(earlier.at_unix_ms),
+        shown(&earlier.arguments)
+    )
+}
+
+/// Arguments as a model reads them beside what became of them: their beginning, where they are long.
+pub(crate) fn shown(arguments: &Sensitive<String>) -> Cow<'_, str> {
+    const BYTES_MAX: usize = 400;
+    let text = arguments.expose();
+    match text.len() <= BYTES_MAX {
+        true => text.into(),
+        false => format!("{}…", &text[..text.floor_char_boundary(BYTES_MAX)]).into(),
     }
-    let at = rfc3339(earlier.settled.response.meta.timestamp);
-    format!("The same was done before, at {at}. If you approve it, it is done once more.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_arguments_are_shown_by_their_beginning() {
+        let long = Sensitive("é".repeat(1_000));
+        assert_eq!(shown(&long).chars().count(), 201);
+        assert_eq!(shown(&Sensitive("{}".to_owned())), "{}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Step 12: what a handler brought back is judged by its tool's declaration and becomes the one outcome of its call.
 
-use crate::io::OutcomeState;
 use std::sync::Arc;
+use windlass_store::AttemptOutcome;
 use windlass_tool::envelope::{Outcome, ToolResponse};
 use windlass_tool::error::{CallError, ErrorType, FailureKind};
 use windlass_tool::excess;
@@ -167,12 +167,12 @@ fn broken(tool: &Tool) -> CallError {
     }
 }
 
-/// What a call's answer says of its effect.
-pub(crate) fn state_of(response: &ToolResponse) -> OutcomeState {
+/// What a call's answer says of its attempt.
+pub(crate) fn outcome_of(response: &ToolResponse) -> AttemptOutcome {
     match response.error_type() {
-        None => OutcomeState::Succeeded,
-        Some(ErrorType::OutcomeUnknown) => OutcomeState::Unknown,
-        Some(_) => OutcomeState::Failed,
+        None => AttemptOutcome::Succeeded,
+        Some(ErrorType::OutcomeUnknown) => AttemptOutcome::Unknown,
+        Some(_) => AttemptOutcome::Failed,
     }
 }
 

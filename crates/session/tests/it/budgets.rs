@@ -339,7 +339,7 @@ fn a_result_beyond_its_limit_is_kept_short_and_the_log_says_so() {
             > returns 1 {"results":["one that is long","two that is long","three that is long","four that is long"]}
             call-1 problem: the result of look is over 60 characters long: 2 list items were left out for length
             call-1 finished
-            to model: function-call-1 ok {"results":["one that is long","two that is long"]}
+            to model: function-call-1 ok {"results":["one that is long","two that is long"]} (2 list items were left out for length)
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 look {}
             start call-2 look {}

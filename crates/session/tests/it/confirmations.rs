@@ -16,11 +16,11 @@ fn an_approved_call_runs_once_and_the_model_is_told_when_nobody_speaks() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -28,8 +28,8 @@ fn an_approved_call_runs_once_and_the_model_is_told_when_nobody_speaks() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
+            answer question-1 yes as call-1
             call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > returns 1 {"paid":10}
             record effect-1 Succeeded
@@ -37,7 +37,7 @@ fn an_approved_call_runs_once_and_the_model_is_told_when_nobody_speaks() {
             client: confirmation result call-1 ok
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > audio
-            answered effect-1
+            heard effect-1, question-1
             client: ModelGenerating
             > says Paid.
             client: Assistant piece "Paid."
@@ -58,16 +58,16 @@ fn the_model_is_told_only_once_it_has_stopped_speaking() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please
             client: Assistant piece "Please"
             > confirm token-1
+            answer question-1 yes as call-1
             call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > returns 1 {"paid":10}
             record effect-1 Succeeded
@@ -94,11 +94,11 @@ fn a_declined_call_does_not_run_and_is_not_asked_again_until_the_user_speaks() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -106,18 +106,21 @@ fn a_declined_call_does_not_run_and_is_not_asked_again_until_the_user_speaks() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > decline token-1
-            declined token-1
+            answer question-1 no
             call-1 Declined
-            call-1 rejected ConfirmationDeclined
-            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
-            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"10\"} and said no. It has not run. Do not call it again unless the user asks for it."
             > calls function-call-2 pay {"text":"10"}
+            heard question-1
             client: ModelGenerating
-            call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 CONFIRMATION_DECLINED the user was asked and said no
+            request call-3 pay
+            call-3 is a repeat: SameEffectDenied
+            to model: function-call-2 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
             client: ToolsComplete { tool_count: 1 }
             > confirm token-1
-            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
+            answer question-1 yes as call-4
+            call-1 Refused
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
             > text now do it
             to model: text "now do it"
             > done
@@ -125,11 +128,11 @@ fn a_declined_call_does_not_run_and_is_not_asked_again_until_the_user_speaks() {
             turn 2 started
             > calls function-call-3 pay {"text":"10"}
             client: ModelGenerating
-            propose call-3 pay
-            call-3 rejected ConfirmationRequired
+            request call-5 pay
+            call-5 rejected ConfirmationRequired
             to model: function-call-3 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-3 "Pay 10"
+            client: confirm call-5 token-2 "Pay 10"
         "#]],
     );
 }
@@ -144,11 +147,11 @@ fn every_click_gets_the_one_answer() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -156,19 +159,24 @@ fn every_click_gets_the_one_answer() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
+            answer question-1 yes as call-1
             call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > confirm token-1
+            answer question-1 yes as call-2
             > decline token-1
+            answer question-1 no
+            call-1 Refused
+            client: confirmation result call-1 CONFLICT pay was approved before, and is running
             > returns 1 {"paid":10}
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            client: confirmation result call-1 ok
-            client: confirmation result call-1 ok
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
+            answer question-1 yes as call-2
+            client: confirmation result call-1 ok
             > confirm token-1
+            answer question-1 yes as call-4
             client: confirmation result call-1 ok
         "#]],
     );
@@ -184,11 +192,11 @@ fn approval_runs_outside_all_budgets() {
             to model: text "go"
             > calls function-call-1 pay {"text":"10"} + function-call-2 look {"text":"a"} + function-call-3 look {"text":"b"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             start call-2 look {"text":"a"}
             start call-3 look {"text":"b"}
             call-1 rejected ConfirmationRequired
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > returns 2 {"x":1}
             call-2 finished
             > returns 3 {"x":1}
@@ -203,8 +211,8 @@ fn approval_runs_outside_all_budgets() {
             turn 1 ended: calls 4 retrieval 0 refusals 2 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
+            answer question-1 yes as call-1
             call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > returns 1 {"paid":10}
             record effect-1 Succeeded
@@ -232,17 +240,17 @@ fn a_grant_lifts_the_rule_on_what_others_wrote() {
             to model: function-call-1 ok quoted {"results":[{"id":"d","title":"D"}]}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
-            propose call-2 write
+            request call-2 write
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 "Run write"
+            client: confirm call-2 token-1 {"text":"a"}
             > done
             turn 1 ended: calls 2 retrieval 1 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
+            answer question-1 yes as call-2
             call-2 Approved
-            reserve call-2 write as effect-1 with token-1
             start call-2 write (effect-1) {"text":"a"}
             > returns 2 {"x":1}
             record effect-1 Succeeded
@@ -264,62 +272,20 @@ fn the_users_limit_is_charged_when_the_call_runs() {
             > calls function-call-1 limited_pay {"text":"10"}
             client: ModelGenerating
             check rate call-1 limited_pay (free)
-            propose call-1 limited_pay
+            request call-1 limited_pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED limited_pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Run limited_pay"
+            client: confirm call-1 token-1 {"text":"10"}
             > done
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > rate 5000
             > confirm token-1
-            call-1 Approved
-            check rate call-1 limited_pay
-            call-1 finished RateLimit
+            check rate call-1 limited_pay (free)
+            answer question-1 yes as call-1
+            call-1 Refused
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
-            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was called too often by this user\",\"suggestion\":\"Too many calls just now. Tell the user to wait a little.\",\"type\":\"RATE_LIMIT\"}}"
-        "#]],
-    );
-}
-
-#[test]
-fn a_client_that_comes_back_gets_a_new_token_and_the_old_one_dies() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text pay
-            turn 1 started
-            to model: text "pay"
-            > calls function-call-1 pay {"text":"10"}
-            client: ModelGenerating
-            propose call-1 pay
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
-            > says Please confirm.
-            client: Assistant piece "Please confirm."
-            > done
-            client: Assistant said "Please confirm."
-            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
-            client: TurnComplete { turn: 1 }
-            > back
-            propose call-1 pay in place of token-1
-            client: confirm call-1 "Pay 10"
-            > confirm token-1
-            find token-1
-            nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
-            > confirm token-2
-            call-1 Approved
-            reserve call-1 pay as effect-1 with token-2
-            start call-1 pay (effect-1) {"text":"10"}
-            > returns 1 {"paid":10}
-            record effect-1 Succeeded
-            call-1 finished
-            client: confirmation result call-1 ok
-            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
 }
@@ -335,13 +301,13 @@ fn a_store_that_is_down_asks_nobody_and_starts_nothing() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 problem: the store does not answer: disk full
             call-1 finished Transient
             to model: function-call-1 TRANSIENT pay was not started: the store does not answer
             client: ToolsComplete { tool_count: 1 }
             > done
-            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > store up
             > text again
@@ -349,26 +315,24 @@ fn a_store_that_is_down_asks_nobody_and_starts_nothing() {
             to model: text "again"
             > calls function-call-2 pay {"text":"10"}
             client: ModelGenerating
-            propose call-2 pay
+            request call-2 pay
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 "Pay 10"
+            client: confirm call-2 token-1 "Pay 10"
             > done
             turn 2 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 2 }
             > store down
-            > confirm token-2
-            call-2 Approved
-            reserve call-2 pay as effect-1 with token-2
+            > confirm token-1
+            answer question-1 yes as call-2
             call-2 problem: the store does not answer: disk full
             call-2 finished Transient
             client: confirmation result call-2 TRANSIENT pay was not started: the store does not answer
-            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was not started: the store does not answer\",\"suggestion\":\"It did not work this time. Say so; the user may try again.\",\"type\":\"TRANSIENT\"}}"
             > store up
-            > confirm token-2
+            > confirm token-1
+            answer question-1 yes as call-2
             call-2 Approved
-            reserve call-2 pay as effect-1 with token-2
             start call-2 pay (effect-1) {"text":"10"}
         "#]],
     );
@@ -390,108 +354,22 @@ fn too_many_open_questions_are_refused() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"1"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 1"
+            client: confirm call-1 token-1 "Pay 1"
             > calls function-call-2 pay {"text":"2"}
-            propose call-2 pay
+            request call-2 pay
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 "Pay 2"
+            client: confirm call-2 token-2 "Pay 2"
             > calls function-call-3 pay {"text":"3"}
+            request call-3 pay
             call-3 rejected ConfirmationRequired
             to model: function-call-3 CONFIRMATION_REQUIRED pay cannot be asked for now: too many questions wait for the user already
             client: ToolsComplete { tool_count: 1 }
-        "#]],
-    );
-}
-
-#[test]
-fn questions_of_one_message_count_while_they_are_being_stored() {
-    check_with(
-        Mode::Text,
-        |config| {
-            config.limits = Arc::new(Limits {
-                open_confirmations_max: 1,
-                ..Limits::of(Mode::Text)
-            });
-        },
-        expect![[r#"
-            > text pay
-            turn 1 started
-            to model: text "pay"
-            > calls function-call-1 pay {"text":"1"} + function-call-2 pay {"text":"2"}
-            client: ModelGenerating
-            propose call-1 pay
-            call-2 rejected ConfirmationRequired
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it + function-call-2 CONFIRMATION_REQUIRED pay cannot be asked for now: too many questions wait for the user already
-            client: ToolsComplete { tool_count: 2 }
-            client: confirm call-1 "Pay 1"
-        "#]],
-    );
-}
-
-#[test]
-fn the_question_after_a_refused_one_still_names_what_was_done_before() {
-    check(
-        Mode::Text,
-        expect![[r#"
-            > text pay
-            turn 1 started
-            to model: text "pay"
-            > calls function-call-1 pay {"text":"10"}
-            client: ModelGenerating
-            propose call-1 pay
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
-            > confirm token-1
-            call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
-            start call-1 pay (effect-1) {"text":"10"}
-            > returns 1 {"paid":10}
-            record effect-1 Succeeded
-            call-1 finished
-            client: confirmation result call-1 ok
-            > done
-            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
-            client: TurnComplete { turn: 1 }
-            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
-            > text again
-            turn 2 started
-            to model: text "again"
-            > calls function-call-2 pay {"text":"10"}
-            answered effect-1
-            client: ModelGenerating
-            propose call-2 pay
-            call-2 rejected ConfirmationRequired
-            to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 "Pay 10" warned "The same was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
-            > decline token-2
-            declined token-2
-            call-2 Declined
-            call-2 rejected ConfirmationDeclined
-            client: confirmation result call-2 CONFIRMATION_DECLINED the user was asked and said no
-            > done
-            turn 2 ended: calls 1 retrieval 0 refusals 1 repeats 0
-            client: TurnComplete { turn: 2 }
-            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
-            > text yes again
-            turn 3 started
-            to model: text "yes again"
-            > calls function-call-3 pay {"text":"10"}
-            client: ModelGenerating
-            propose call-3 pay
-            call-3 rejected ConfirmationRequired
-            to model: function-call-3 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-3 "Pay 10" warned "The same was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
         "#]],
     );
 }

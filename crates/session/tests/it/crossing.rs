@@ -136,7 +136,7 @@ fn a_change_that_is_asked_for_again_behind_a_turn_end_is_answered_from_the_recor
             > calls function-call-1 write {"text":"a"}
             client: User said "do it"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
             record effect-1 Succeeded
@@ -147,10 +147,11 @@ fn a_change_that_is_asked_for_again_behind_a_turn_end_is_answered_from_the_recor
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
+            heard effect-1
             client: ModelGenerating
+            request call-2 write
             call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"x":1}
+            to model: function-call-2 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > done
             client: TurnComplete { turn: 1 }

@@ -81,7 +81,7 @@ fn d1_a_replay_over_a_new_connection_is_answered_from_the_record() {
             > calls function-call-1 write {"text":"a"}
             client: User said "hello"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
             record effect-1 Succeeded
@@ -91,46 +91,9 @@ fn d1_a_replay_over_a_new_connection_is_answered_from_the_record() {
             > connected 2
             > ready
             > calls function-call-1 write {"text":"a"}
-            call-2 is a repeat: SameDelivery
-            to model: function-call-1 ok {"x":1}
-            client: ToolsComplete { tool_count: 1 }
-        "#]],
-    );
-}
-
-#[test]
-fn d2_a_change_of_the_same_wish_is_known_however_few_answers_are_kept() {
-    check_with(
-        Mode::Text,
-        |config| {
-            let mut limits = (*config.limits).clone();
-            limits.recorded_responses_max = 1;
-            config.limits = Arc::new(limits);
-        },
-        expect![[r#"
-            > text hello
-            turn 1 started
-            to model: text "hello"
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
-            > returns 1 {"x":1}
-            record effect-1 Succeeded
-            call-1 finished
-            to model: function-call-1 ok {"x":1}
-            client: ToolsComplete { tool_count: 1 }
-            > calls function-call-2 write {"text":"b"}
-            reserve call-2 write
-            start call-2 write (effect-2) {"text":"b"}
-            > returns 2 {"x":2}
-            record effect-2 Succeeded
-            call-2 finished
-            to model: function-call-2 ok {"x":2}
-            client: ToolsComplete { tool_count: 1 }
-            > calls function-call-3 write {"text":"a"}
-            call-3 is a repeat: SameEffectFinished
-            to model: function-call-3 ok {"x":1}
+            request call-2 write
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-1 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
@@ -342,7 +305,7 @@ fn the_same_call_is_answered_once_more_after_an_unstable_id_was_taken_back() {
             call-3 is a repeat: SameDelivery
             client: ToolsComplete { tool_count: 1 }
             > calls c1 write {"text":"b"}
-            reserve call-4 write
+            request call-4 write
             start call-4 write (effect-1) {"text":"b"}
             > cancel c1
             > calls c1 write {"text":"b"}
@@ -355,7 +318,8 @@ fn the_same_call_is_answered_once_more_after_an_unstable_id_was_taken_back() {
             client: ToolsComplete { tool_count: 1 }
             > cancel c1
             > calls c1 write {"text":"b"}
-            call-6 is a repeat: SameDelivery
+            request call-6 write
+            call-6 is a repeat: SameEffectFinished
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
@@ -428,21 +392,23 @@ fn so_many_calls_wait_for_one_change_and_no_more() {
             to model: text "write"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > calls function-call-2 write {"text":"a"} + function-call-3 write {"text":"a"}
+            request call-2 write
+            call-3 rejected BudgetExceeded
+            call-2 is a repeat: SameEffectRunning
             > calls function-call-4 write {"text":"a"}
             call-4 rejected BudgetExceeded
-            to model: function-call-4 BUDGET_EXCEEDED write is running, and was asked for too often since
+            to model: function-call-4 BUDGET_EXCEEDED 2 calls are open already
             client: ToolsComplete { tool_count: 1 }
             > returns 1 {"x":1}
             record effect-1 Succeeded
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
-            call-2 is a repeat: SameEffectRunning
-            call-3 is a repeat: SameEffectRunning
-            to model: function-call-2 ok {"x":1} + function-call-3 ok {"x":1}
+            request call-2 write
+            to model: function-call-2 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.) + function-call-3 BUDGET_EXCEEDED 2 calls are open already
             client: ToolsComplete { tool_count: 2 }
         "#]],
     );
@@ -458,7 +424,7 @@ fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
             to model: text "order it"
             > calls functions.order:0 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
             record effect-1 Succeeded
@@ -467,11 +433,12 @@ fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
             client: ToolsComplete { tool_count: 1 }
             > connected 2
             > calls functions.order:0 write {"text":"a"}
-            call-2 is a repeat: SameDelivery
-            to model: functions.order:0 ok {"x":1}
+            request call-2 write
+            call-2 is a repeat: SameEffectFinished
+            to model: functions.order:0 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Ordered.
-            answered effect-1
+            heard effect-1
             client: Assistant piece "Ordered."
             > generated
             > done
@@ -484,8 +451,11 @@ fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
             > connected 3
             > calls functions.order:0 write {"text":"a"}
             client: ModelGenerating
-            reserve call-3 write
-            start call-3 write (effect-2) {"text":"a"}
+            request call-3 write
+            call-3 rejected ConfirmationRequired
+            to model: functions.order:0 CONFIRMATION_REQUIRED write was done before, at 2026-11-18T11:06:40.000Z with {"text":"a"}. It was not done again: the user is being asked whether to do it once more
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 token-1 {"text":"a"} warned "This was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
         "#]],
     );
 }

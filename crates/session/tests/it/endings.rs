@@ -259,7 +259,7 @@ fn a_stop_cancels_reads_lets_a_started_write_end_and_is_answered_last() {
             client: User said "go"
             client: ModelGenerating
             start call-1 look {}
-            reserve call-2 write
+            request call-2 write
             start call-2 write (effect-1) {"text":"a"}
             > stop
             turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0 interrupted

@@ -40,7 +40,7 @@ fn a_write_that_takes_too_long_is_unknown_and_runs_on() {
             > calls function-call-1 write {"text":"a"}
             client: User said "go"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > wait 5000
             abort call-1 (let it end)
@@ -52,8 +52,8 @@ fn a_write_that_takes_too_long_is_unknown_and_runs_on() {
             client: ToolsComplete { tool_count: 1 }
             > returns 1 {"x":1}
             call-1 returned late
-            record effect-1 Succeeded
             call-1 settled effect-1: true
+            record effect-1 Succeeded
         "#]],
     );
 }
@@ -92,7 +92,7 @@ fn a_cancelled_write_that_had_started_is_recorded_and_not_spoken_of() {
             > calls function-call-1 write {"text":"a"} + function-call-2 post {"text":"b"}
             client: User said "go"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > cancel function-call-1 function-call-2
             call-2 cancelled
@@ -150,34 +150,6 @@ fn an_interruption_cancels_only_what_says_so() {
             call-2 finished
             to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
-        "#]],
-    );
-}
-
-#[test]
-fn a_store_that_is_down_stops_writes_and_lets_reads_through() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > store down
-            > hears go
-            turn 1 started
-            client: User piece "go"
-            > calls function-call-1 write {"text":"a"} + function-call-2 look {}
-            client: User said "go"
-            client: ModelGenerating
-            reserve call-1 write
-            start call-2 look {}
-            call-1 problem: the store does not answer: disk full
-            call-1 finished Transient
-            > returns 2 {"x":1}
-            call-2 finished
-            to model: function-call-1 TRANSIENT write was not started: the store does not answer + function-call-2 ok {"x":1}
-            client: ToolsComplete { tool_count: 2 }
-            > store up
-            > calls function-call-3 write {"text":"a"}
-            reserve call-3 write
-            start call-3 write (effect-1) {"text":"a"}
         "#]],
     );
 }

@@ -16,7 +16,7 @@ fn a_repeat_that_is_taken_back_before_it_goes_out_leaves_the_late_result_to_be_t
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -31,8 +31,9 @@ fn a_repeat_that_is_taken_back_before_it_goes_out_leaves_the_late_result_to_be_t
             to model: text "write it"
             > calls function-call-2 write {"text":"a"} + function-call-3 look {}
             client: ModelGenerating
-            call-2 is a repeat: SameEffectFinished
+            request call-2 write
             start call-3 look {}
+            call-2 is a repeat: SameEffectFinished
             > cancel function-call-2
             > returns 3 {"found":1}
             call-3 finished
@@ -57,7 +58,7 @@ fn of_two_repeats_in_one_message_the_one_that_is_left_tells_it() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -72,82 +73,20 @@ fn of_two_repeats_in_one_message_the_one_that_is_left_tells_it() {
             to model: text "write it"
             > calls function-call-2 write {"text":"a"} + function-call-3 look {} + function-call-4 write {"text":"a"}
             client: ModelGenerating
-            call-2 is a repeat: SameEffectFinished
+            request call-2 write
             start call-3 look {}
+            call-2 is a repeat: SameEffectFinished
+            request call-4 write
             call-4 is a repeat: SameEffectFinished
             > cancel function-call-4
             > returns 3 {"found":1}
             call-3 finished
-            to model: function-call-2 ok {"x":1} + function-call-3 ok {"found":1}
+            to model: function-call-2 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.) + function-call-3 ok {"found":1}
             client: ToolsComplete { tool_count: 3 }
             > generated
             > done
             turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 2
             client: TurnComplete { turn: 1 }
-        "#]],
-    );
-}
-
-#[test]
-fn a_repeat_of_an_earlier_wish_does_not_stand_for_the_later_one() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text write it
-            turn 1 started
-            to model: text "write it"
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
-            > returns 1 {"x":1}
-            record effect-1 Succeeded
-            call-1 finished
-            to model: function-call-1 ok {"x":1}
-            client: ToolsComplete { tool_count: 1 }
-            > generated
-            > done
-            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
-            client: TurnComplete { turn: 1 }
-            > text once more
-            turn 2 started
-            to model: text "once more"
-            > calls function-call-2 write {"text":"a"}
-            answered effect-1
-            client: ModelGenerating
-            reserve call-2 write
-            start call-2 write (effect-2) {"text":"a"}
-            > lost 1
-            client: Reconnecting { attempt: 1 }
-            connect 2, history follows
-            > returns 2 {"x":2}
-            record effect-2 Succeeded
-            call-2 finished
-            client: ToolsComplete { tool_count: 1 }
-            > connected 2
-            > ready
-            client: Reconnected
-            to model: history "write it"
-            to model: text "once more"
-            > calls function-call-1 write {"text":"a"} + function-call-3 look {}
-            client: ModelGenerating
-            call-3 is a repeat: SameDelivery
-            start call-4 look {}
-            > lost 2
-            client: Reconnecting { attempt: 2 }
-            > connected 3
-            > ready
-            client: Reconnected
-            to model: text "once more"
-            > says Done.
-            client: ModelGenerating
-            client: Assistant piece "Done."
-            > generated
-            > done
-            client: Assistant said "Done."
-            turn 2 ended: calls 2 retrieval 0 refusals 0 repeats 1
-            client: TurnComplete { turn: 2 }
-            to model: late write ok {"x":2} + write ok {"x":1}
         "#]],
     );
 }
@@ -168,7 +107,7 @@ fn refusals_make_room_for_an_answer_of_which_nobody_knows_whether_it_arrived() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"} + function-call-2 look {} + function-call-3 nosuch {} + function-call-4 nosuch {"a":1} + function-call-5 nosuch {"a":2}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-2 look {}
             call-3 rejected NotFound
             call-4 rejected NotFound

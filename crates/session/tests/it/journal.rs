@@ -1,24 +1,24 @@
 //! What the core is given comes back from a journal as it was: each kind of input, and each kind of result.
 
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
-use windlass_session::io::{
-    Begun, Input, LedgerEntry, OutcomeState, Proposed, RateDecision, Remembered, Reservation,
-    ReservationError, ReservationRefusal, Wish,
-};
+use windlass_session::io::{Input, News, RateDecision, StoreProblem};
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, TurnEndReason, Usage,
 };
-use windlass_tool::envelope::{Meta, Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Cause, ContentPart, Failure, Finding, HandlerMessage, Report, Success,
+use windlass_session::saved::Began;
+use windlass_store::command::{Refusal, Reply, Run};
+use windlass_store::log::LegRequest;
+use windlass_store::{
+    Attempt, AttemptNumber, AttemptOutcome, Certainty, Earlier, Effect, EffectKey, EffectState,
+    EntryNumber, Hazards, LookupState, Nonce, OwnerId, Question, QuestionNumber, QuestionState,
 };
-use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Cause, ContentPart, Failure, HandlerMessage, Report, Success};
+use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId, ToolId, UserId};
 use windlass_tool::intent::Intent;
-use windlass_tool::kind::Scheduling;
+use windlass_tool::kind::{Mode, Scheduling};
 use windlass_tool::sensitive::Sensitive;
 
 fn check(inputs: Vec<Input>) {
@@ -38,18 +38,70 @@ fn call() -> CallRef {
     }
 }
 
-fn response() -> Arc<ToolResponse> {
-    Arc::new(ToolResponse {
-        outcome: Outcome::Success {
-            data: Some(json!({"n": 1}).into()),
-            content: Vec::new(),
+fn effect() -> Effect {
+    Effect {
+        effect_id: EffectId::new("e-1"),
+        key: EffectKey([9; 32]),
+        tool: ToolId::parse("send").unwrap(),
+        tool_version: "1.0.0".to_owned(),
+        arguments: Sensitive("{}".to_owned()),
+        state: EffectState::Unknown,
+        attempts: vec![Attempt {
+            number: AttemptNumber(1),
+            nonce: Nonce([1; 16]),
+            owner: OwnerId("p-1".to_owned()),
+            lease_end_unix_ms: 1_700_000_010_000,
+            question: Some(QuestionNumber(3)),
+            outcome: Some(AttemptOutcome::Unknown),
+        }],
+        receipt: Some(Sensitive("{}".to_owned())),
+        parent: None,
+        leg: SessionId::new("s-1"),
+        generation: 2,
+        onset: Some(EntryNumber(4)),
+        first_entry: EntryNumber(5),
+        last_entry: EntryNumber(6),
+        is_heard: false,
+        lookup: LookupState::NONE,
+        is_audited: false,
+        intent: Sensitive("{}".to_owned()),
+        begun_at_unix_ms: 1_700_000_000_000,
+        changed_at_unix_ms: 1_700_000_000_000,
+    }
+}
+
+fn question() -> Question {
+    Question {
+        number: QuestionNumber(3),
+        key: EffectKey([9; 32]),
+        tool: ToolId::parse("send").unwrap(),
+        tool_version: "1.0.0".to_owned(),
+        handler_hash: None,
+        arguments: Sensitive("{}".to_owned()),
+        preview: Sensitive("Send?".to_owned()),
+        hazards: Hazards {
+            earlier: vec![Earlier {
+                effect_id: EffectId::new("e-1"),
+                certainty: Certainty::MayHaveHappened,
+                at_unix_ms: 1_700_000_000_000,
+                arguments: Sensitive("{}".to_owned()),
+            }],
+            external_content: true,
         },
-        intents: Vec::new(),
-        meta: Meta {
-            recorded: Some(false),
-            ..meta_without_tool("send", "1.0.00000000".into(), 1_700_000_000_000)
-        },
-    })
+        mode: Mode::Voice,
+        user_id: UserId::new("u-1"),
+        leg: SessionId::new("s-1"),
+        call: 3,
+        generation: 2,
+        onset: Some(EntryNumber(4)),
+        nonce: Nonce([2; 16]),
+        state: QuestionState::Open,
+        effect_id: None,
+        last_entry: EntryNumber(6),
+        is_heard: true,
+        asked_at_unix_ms: 1_700_000_000_000,
+        expires_at_unix_ms: 1_700_000_300_000,
+    }
 }
 
 #[test]
@@ -102,10 +154,6 @@ fn what_models_and_clients_say_comes_back() {
             text: text(),
             message: Some(MessageKey::of("m-1")),
         }),
-        Input::Client(ClientEvent::Confirm {
-            token_hash: [7; 32],
-            approved: true,
-        }),
         Input::Connection(ConnectionEvent::Connected {
             generation: 2,
             resumed: true,
@@ -157,16 +205,6 @@ fn what_handlers_bring_comes_back() {
         result,
     });
     check(finished.collect());
-    let findings = [
-        Finding::Happened(Box::new(Success::new(json!(1)))),
-        Finding::NotHappened,
-        Finding::Unknown,
-    ];
-    let looked_up = findings.into_iter().map(|finding| Input::LookedUp {
-        call: call().call,
-        finding,
-    });
-    check(looked_up.collect());
     check(vec![Input::HandlerMessage {
         call: call(),
         message: HandlerMessage::Progress {
@@ -177,64 +215,54 @@ fn what_handlers_bring_comes_back() {
 }
 
 #[test]
-fn what_the_store_and_the_limits_answer_comes_back() {
-    let unavailable = || ReservationError {
-        problem: "the disk is full".to_owned(),
-    };
-    let refusals = [
-        ReservationRefusal::Unavailable(unavailable()),
-        ReservationRefusal::GrantUnknown,
-        ReservationRefusal::GrantConsumed(Some(response())),
-        ReservationRefusal::GrantConsumed(None),
-        ReservationRefusal::Open(EffectId::new("e-1")),
-        ReservationRefusal::Done(Some(response())),
-        ReservationRefusal::Full,
+fn what_the_ledger_and_the_limits_answer_comes_back() {
+    let decided = [
+        Ok(Box::new(Reply::Conflict)),
+        Ok(Box::new(Reply::Run(Box::new(Run {
+            effect_id: Some(EffectId::new("e-1")),
+            attempt: AttemptNumber(2),
+            lease_end_unix_ms: 1_700_000_000_000,
+            question: Some(question()),
+        })))),
+        Ok(Box::new(Reply::Replay(Box::new(effect())))),
+        Ok(Box::new(Reply::Denied(Box::new(question())))),
+        Ok(Box::new(Reply::Refused(Refusal::NobodyToAsk))),
+        Err(StoreProblem {
+            problem: "the disk is full".to_owned(),
+        }),
     ];
-    let outcomes = refusals
-        .into_iter()
-        .map(Err)
-        .chain([Ok(Begun::first(EffectId::new("e-1")))]);
-    let reserved = outcomes.map(|outcome| {
-        Input::Reserved(Reservation {
-            call: CallNumber(1),
-            outcome,
-        })
+    let decided = decided.into_iter().map(|reply| Input::Decided {
+        call: call().call,
+        reply,
     });
-    check(reserved.collect());
-    let entry = |response| LedgerEntry {
-        fingerprint: [9; 32],
-        effect_id: EffectId::new("e-1"),
-        tool: ToolId::parse("send").unwrap(),
-        state: OutcomeState::Unknown,
-        response,
-        is_answered: true,
-        is_under_way: false,
-        reserved_at_unix_ms: 1_700_000_000_000,
-        wish: Wish {
-            input: 3,
-            message: Some(MessageKey::of("m-1")),
-            line: Some(1_700_000_000_000),
-        },
-    };
+    check(decided.collect());
     check(vec![
-        Input::Ledger(Ok(Remembered {
-            effects: vec![entry(None), entry(Some(response()))],
-            has_read: true,
-        })),
-        Input::Ledger(Err(ReservationError {
-            problem: "down".to_owned(),
-        })),
-        Input::Proposed {
-            call: CallNumber(1),
-            outcome: Ok(Proposed {
-                effect_id: EffectId::new("e-1"),
-                token_hash: [1; 32],
-                expires_at_unix_ms: 5,
-            }),
+        Input::Recorded {
+            call: call().call,
+            reply: Ok(Box::new(Reply::Recorded(Box::new(effect())))),
         },
-        Input::Proposed {
-            call: CallNumber(1),
-            outcome: Err(ReservationRefusal::Unavailable(unavailable())),
+        Input::News(vec![
+            News::Effect(Box::new(effect())),
+            News::Question(Box::new(question())),
+            News::Asked(LegRequest {
+                leg: SessionId::new("s-1"),
+                question: QuestionNumber(3),
+                intents: vec![Intent::SuppressAudio { value: true }],
+            }),
+        ]),
+        Input::Began(Box::new(Began {
+            saved: None,
+            questions: vec![question()],
+            unheard: vec![effect()],
+            unheard_questions: vec![question()],
+        })),
+        Input::Answered {
+            question: Some(Box::new(question())),
+            approved: true,
+        },
+        Input::Answered {
+            question: None,
+            approved: false,
         },
         Input::RateChecked {
             call: CallNumber(1),

@@ -101,7 +101,7 @@ fn a_change_that_was_begun_before_a_loss_happens_once_and_answers_the_new_call()
             > calls function-call-1 write {}
             client: User said "write it"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {}
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -112,15 +112,17 @@ fn a_change_that_was_begun_before_a_loss_happens_once_and_answers_the_new_call()
             to model: text "write it"
             > calls function-call-2 write {}
             client: ModelGenerating
+            request call-2 write
+            call-2 is a repeat: SameEffectRunning
             > returns 1 {"id":7}
             record effect-1 Succeeded
             call-1 finished
             client: ToolsComplete { tool_count: 1 }
-            call-2 is a repeat: SameEffectRunning
-            to model: function-call-2 ok {"id":7}
+            request call-2 write
+            to model: function-call-2 ok {"id":7} (This was done before, at 2026-11-18T11:06:40.000Z, with {}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Written.
-            answered effect-1
+            heard effect-1
             client: Assistant piece "Written."
             > generated
             > done
@@ -143,7 +145,7 @@ fn a_change_that_was_finished_before_the_model_asks_again_is_answered_from_the_r
             > calls function-call-1 write {}
             client: User said "write it"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {}
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -158,11 +160,12 @@ fn a_change_that_was_finished_before_the_model_asks_again_is_answered_from_the_r
             to model: text "write it"
             > calls function-call-2 write {}
             client: ModelGenerating
+            request call-2 write
             call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"id":7}
+            to model: function-call-2 ok {"id":7} (This was done before, at 2026-11-18T11:06:40.000Z, with {}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Written.
-            answered effect-1
+            heard effect-1
             client: Assistant piece "Written."
             > generated
             > done
@@ -185,7 +188,7 @@ fn an_answer_that_was_sent_and_not_reacted_to_counts_as_lost() {
             > calls function-call-1 write {}
             client: User said "write it"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {}
             > returns 1 {"id":7}
             record effect-1 Succeeded
@@ -224,7 +227,7 @@ fn calls_that_wait_when_the_connection_is_lost_go_on_in_their_order() {
             > calls function-call-1 write {"text":"a"} + function-call-2 write {"text":"b"}
             client: User said "write twice"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -232,7 +235,7 @@ fn calls_that_wait_when_the_connection_is_lost_go_on_in_their_order() {
             > returns 1 {"id":7}
             record effect-1 Succeeded
             call-1 finished
-            reserve call-2 write
+            request call-2 write
             start call-2 write (effect-2) {"text":"b"}
             > resumed 2
             > ready
@@ -425,7 +428,7 @@ fn an_effect_that_answers_several_calls_is_told_once_after_a_loss() {
             > calls function-call-1 write {}
             client: User said "write it"
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {}
             > returns 1 {"id":7}
             record effect-1 Succeeded
@@ -433,9 +436,11 @@ fn an_effect_that_answers_several_calls_is_told_once_after_a_loss() {
             to model: function-call-1 ok {"id":7}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {} + function-call-3 write {}
+            request call-2 write
             call-2 is a repeat: SameEffectFinished
+            request call-3 write
             call-3 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"id":7} + function-call-3 ok {"id":7}
+            to model: function-call-2 ok {"id":7} (This was done before, at 2026-11-18T11:06:40.000Z, with {}. Nothing further was done now.) + function-call-3 ok {"id":7} (This was done before, at 2026-11-18T11:06:40.000Z, with {}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 2 }
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -452,7 +457,7 @@ fn an_effect_that_answers_several_calls_is_told_once_after_a_loss() {
             client: Assistant said "Written."
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 2
             client: TurnComplete { turn: 1 }
-            to model: late write ok {"id":7}
+            to model: late write ok {"id":7} (This was done before, at 2026-11-18T11:06:40.000Z, with {}. Nothing further was done now.)
         "#]],
     );
 }
@@ -462,29 +467,30 @@ fn a_result_that_comes_after_its_effect_was_looked_up_settles_nothing_again() {
     check(
         Mode::Voice,
         expect![[r#"
-            > calls function-call-1 write {"text":"a"}
+            > calls function-call-1 send {"text":"a"}
             turn 1 started
             client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
+            request call-1 send
+            start call-1 send (effect-1) {"text":"a"}
             > wait 5000
             abort call-1 (let it end)
             record effect-1 Unknown
             call-1 finished OutcomeUnknown
             call-1 took 5000 ms, over Tool 500
             call-1 took 5000 ms, over Turn 1500
-            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            to model: function-call-1 OUTCOME_UNKNOWN send was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > lookup finds it happened {"found":true}
-            > calls function-call-2 write {"text":"a"}
-            look up effect-1 of write
-            record effect-1 Succeeded
-            call-2 settled effect-1: true
+            > calls function-call-2 send {"text":"a"}
+            request call-2 send
+            look up effect-1 of send
             call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"found":true}
+            to model: function-call-2 ok {"found":true} (This was done before, at 2026-11-18T11:06:45.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > returns 1 {"x":1}
             call-1 returned late
+            call-1 settled effect-1: true
+            record effect-1 Succeeded
             > lost 1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1 interrupted
             client: Reconnecting { attempt: 1 }
@@ -492,7 +498,7 @@ fn a_result_that_comes_after_its_effect_was_looked_up_settles_nothing_again() {
             > connected 2
             > ready
             client: Reconnected
-            to model: late write ok {"found":true}
+            to model: late send ok {"found":true} (This was done before, at 2026-11-18T11:06:45.000Z, with {"text":"a"}. Nothing further was done now.)
         "#]],
     );
 }

@@ -1,12 +1,7 @@
-//! Changes and the ledger: stored before they are told, looked up where nobody knows, settled when it becomes known.
+//! The store that does not answer: nothing starts without it, nothing is told that it does not have, and nothing starts late.
 
 use crate::harness::{Bench, check};
 use expect_test::expect;
-use std::sync::Arc;
-use windlass_session::io::{Input, Reservation, ReservationError, ReservationRefusal};
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::id::CallNumber;
-use windlass_tool::intent::Intent;
 use windlass_tool::kind::Mode;
 
 #[test]
@@ -20,11 +15,11 @@ fn a_change_is_stored_before_anybody_hears_that_it_was_made() {
             > recording hangs
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
             record effect-1 Succeeded
-            > recorded effect-1 as succeeded
+            > recording works
             call-1 finished
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
@@ -33,314 +28,245 @@ fn a_change_is_stored_before_anybody_hears_that_it_was_made() {
 }
 
 #[test]
-fn d6_what_the_lookup_finds_is_the_answer() {
+fn a_store_that_is_down_starts_no_change_and_lets_reads_run() {
     check(
         Mode::Voice,
         expect![[r#"
             > text go
             turn 1 started
             to model: text "go"
-            > calls function-call-1 write {"text":"a"}
+            > store down
+            > calls function-call-1 write {"text":"a"} + function-call-2 look {}
             client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
-            > wait 5000
-            abort call-1 (let it end)
-            record effect-1 Unknown
-            call-1 finished OutcomeUnknown
-            call-1 took 5000 ms, over Tool 500
-            call-1 took 5000 ms, over Turn 1500
-            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
-            client: ToolsComplete { tool_count: 1 }
-            > lookup finds it happened {"found":true}
-            > calls function-call-2 write {"text":"a"}
-            look up effect-1 of write
-            record effect-1 Succeeded
-            call-2 settled effect-1: true
-            call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"found":true}
-            client: ToolsComplete { tool_count: 1 }
+            request call-1 write
+            start call-2 look {}
+            call-1 problem: the store does not answer: disk full
+            call-1 finished Transient
+            > returns 2 {"x":1}
+            call-2 finished
+            to model: function-call-1 TRANSIENT write was not started: the store does not answer + function-call-2 ok {"x":1}
+            client: ToolsComplete { tool_count: 2 }
+            > store up
             > calls function-call-3 write {"text":"a"}
-            call-3 is a repeat: SameEffectFinished
-            to model: function-call-3 ok {"found":true}
-            client: ToolsComplete { tool_count: 1 }
+            request call-3 write
+            start call-3 write (effect-1) {"text":"a"}
+            > log
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: call-1 write {"text":"a"} brought {"message":"write was not started: the store does not answer"}
+            s-1: call-2 look {} brought {"data":{"x":1}}
+            s-1: effect-1 of write Running, attempt 1
         "#]],
     );
 }
 
 #[test]
-fn d6_what_the_lookup_rules_out_runs_under_its_own_key() {
+fn a_store_that_answers_too_late_has_begun_nothing() {
     check(
         Mode::Voice,
         expect![[r#"
             > text go
             turn 1 started
             to model: text "go"
+            > store slow
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
+            request call-1 write
             > wait 5000
-            abort call-1 (let it end)
-            record effect-1 Unknown
-            call-1 finished OutcomeUnknown
-            call-1 took 5000 ms, over Tool 500
-            call-1 took 5000 ms, over Turn 1500
-            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            abandon
+            call-1 problem: the store does not answer: it has not answered in time
+            call-1 finished Transient
+            to model: function-call-1 TRANSIENT write was not started: the store does not answer
             client: ToolsComplete { tool_count: 1 }
-            > lookup finds nothing happened
+            > store up
+            > log
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: effect-1 of write Running, attempt 1
+            s-1: effect-1 of write NotDone, attempt 1
+            s-1: call-1 write {"text":"a"} brought {"message":"write was not started: the store does not answer"}
             > calls function-call-2 write {"text":"a"}
-            look up effect-1 of write
-            call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
-            client: ToolsComplete { tool_count: 1 }
-        "#]],
-    );
-}
-
-#[test]
-fn d6_a_lookup_that_does_not_answer_leaves_it_unknown() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text go
-            turn 1 started
-            to model: text "go"
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
-            > wait 5000
-            abort call-1 (let it end)
-            record effect-1 Unknown
-            call-1 finished OutcomeUnknown
-            call-1 took 5000 ms, over Tool 500
-            call-1 took 5000 ms, over Turn 1500
-            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
-            client: ToolsComplete { tool_count: 1 }
-            > lookup finds no answer
-            > calls function-call-2 write {"text":"a"}
-            look up effect-1 of write
-            > calls function-call-3 write {"text":"a"}
-            > wait 5000
-            abort call-2
-            call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
-            client: ToolsComplete { tool_count: 1 }
-            call-3 is a repeat: SameEffectRunning
-            to model: function-call-3 OUTCOME_UNKNOWN write was started, and how it ended is not known
-            client: ToolsComplete { tool_count: 1 }
-        "#]],
-    );
-}
-
-#[test]
-fn d6_a_late_result_settles_what_was_unknown() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text go
-            turn 1 started
-            to model: text "go"
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
-            > wait 5000
-            abort call-1 (let it end)
-            record effect-1 Unknown
-            call-1 finished OutcomeUnknown
-            call-1 took 5000 ms, over Tool 500
-            call-1 took 5000 ms, over Turn 1500
-            to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
-            client: ToolsComplete { tool_count: 1 }
-            > returns 1 {"x":1}
-            call-1 returned late
-            record effect-1 Succeeded
-            call-1 settled effect-1: true
-            > done
-            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
-            client: TurnComplete { turn: 1 }
-            > text did it work
-            turn 2 started
-            to model: text "did it work"
-            > calls function-call-2 write {"text":"a"}
-            client: ModelGenerating
-            call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"x":1}
-            client: ToolsComplete { tool_count: 1 }
-        "#]],
-    );
-}
-
-#[test]
-fn a_definite_failure_keeps_its_effect_when_it_is_asked_again() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text go
-            turn 1 started
-            to model: text "go"
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            reserve call-1 write
-            start call-1 write (effect-1) {"text":"a"}
-            > returns 1 permanent
-            record effect-1 Failed
-            call-1 finished Permanent
-            to model: function-call-1 PERMANENT it failed
-            client: ToolsComplete { tool_count: 1 }
-            > done
-            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
-            client: TurnComplete { turn: 1 }
-            > text again
-            turn 2 started
-            to model: text "again"
-            > calls function-call-2 write {"text":"a"}
-            answered effect-1
-            client: ModelGenerating
-            reserve call-2 write as effect-1
+            request call-2 write
             start call-2 write (effect-1) {"text":"a"}
-        "#]],
-    );
-}
-
-#[test]
-fn what_an_earlier_session_left_unknown_is_not_done_again() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > ledger unknown effect-7 write {"text":"a"}
-            > text go
-            turn 1 started
-            to model: text "go"
-            > lookup finds it happened {"found":true}
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            look up effect-7 of write
-            record effect-7 Succeeded
-            call-1 settled effect-7: true
-            call-1 is a repeat: SameEffectFinished
-            to model: function-call-1 ok {"found":true}
+            > returns 2 {"x":1}
+            record effect-1 Succeeded
+            call-2 finished
+            to model: function-call-2 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
+            > log
+            s-1: effect-1 of write Running, attempt 2
+            s-1: effect-1 of write Done, attempt 2
+            s-1: call-2 write {"text":"a"} brought {"data":{"x":1}}
         "#]],
     );
 }
 
 #[test]
-fn what_an_earlier_session_did_not_get_told_is_told_and_not_done_again() {
+fn an_approval_that_the_store_takes_too_late_has_begun_nothing_and_is_used_up() {
     check(
         Mode::Voice,
         expect![[r#"
-            > ledger unheard effect-7 write {"text":"a"}
-            > text go
+            > text pay
             turn 1 started
-            to model: text "go"
-            > calls function-call-1 write {"text":"a"}
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            call-1 is a repeat: SameEffectFinished
-            to model: function-call-1 ok {"kept":true}
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 10"
+            > says Please confirm.
+            client: Assistant piece "Please confirm."
+            > done
+            client: Assistant said "Please confirm."
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > store slow
+            > confirm token-1
+            answer question-1 yes as call-1
+            > wait 5000
+            abandon
+            call-1 problem: the store does not answer: it has not answered in time
+            call-1 finished Transient
+            client: confirmation result call-1 TRANSIENT pay was not started: the store does not answer
+            > store up
+            > log
+            s-1: the user begins
+            s-1: User said "pay"
+            s-1: question-1 about pay Open
+            s-1: call-1 pay {"text":"10"} brought {"message":"pay runs only after the user has confirmed it"}
+            s-1: Assistant said "Please confirm."
+            s-1: effect-1 of pay Running, attempt 1
+            s-1: question-1 about pay Approved
+            s-1: effect-1 of pay NotDone, attempt 1
+            s-1: call-1 pay {"text":"10"} brought {"message":"pay was not started: the store does not answer"}
+            > confirm token-1
+            answer question-1 yes as call-1
+            client: confirmation result call-1 CANCELLED pay was not done
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay. It did not work: {\"error\":{\"message\":\"pay was not done\",\"suggestion\":\"The call was taken back. Go on with what the user says now.\",\"type\":\"CANCELLED\"}}"
+            > returns 1 {"paid":1}
+            call-1 returned late
         "#]],
     );
 }
 
 #[test]
-fn what_was_done_is_not_done_again_because_its_answer_was_too_long_to_keep() {
+fn a_denial_is_told_once_it_is_stored() {
     check(
         Mode::Voice,
         expect![[r#"
-            > ledger unkept effect-7 write {"text":"a"}
-            > text go
+            > text pay
             turn 1 started
-            to model: text "go"
-            > calls function-call-1 write {"text":"a"}
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            call-1 is a repeat: SameEffectFinished
-            to model: function-call-1 ok {"note":"write did this already; what it answered is not available any more"}
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 10"
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > store slow
+            > decline token-1
+            answer question-1 no
+            > store up
+            call-1 Declined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"10\"} and said no. It has not run. Do not call it again unless the user asks for it."
+            > confirm token-1
+            answer question-1 yes as call-3
+            call-1 Refused
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
         "#]],
     );
 }
 
 #[test]
-fn what_an_earlier_session_did_is_a_second_wish_now() {
+fn a_denial_that_is_not_stored_is_to_be_sent_again() {
     check(
         Mode::Voice,
         expect![[r#"
-            > ledger succeeded effect-7 write {"text":"a"}
+            > text pay
+            turn 1 started
+            to model: text "pay"
+            > calls function-call-1 pay {"text":"10"}
+            client: ModelGenerating
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 10"
+            > done
+            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            > store down
+            > decline token-1
+            answer question-1 no
+            call-1 Refused
+            client: confirmation result call-1 TRANSIENT your denial could not be stored; send it again
+            > store slow
+            > decline token-1
+            answer question-1 no
+            > wait 5000
+            abandon
+            call-1 Refused
+            client: confirmation result call-1 TRANSIENT your denial could not be stored; send it again
+            > store up
+            call-1 Declined
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"10\"} and said no. It has not run. Do not call it again unless the user asks for it."
+            > confirm token-1
+            answer question-1 yes as call-4
+            call-1 Refused
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
+        "#]],
+    );
+}
+
+#[test]
+fn an_outcome_that_is_not_stored_in_time_is_told_as_unrecorded_and_no_change_starts_before_it_is() {
+    check(
+        Mode::Voice,
+        expect![[r#"
             > text go
             turn 1 started
             to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
+            > recording hangs
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            > wait 500
+            effect-1 not recorded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 post {"text":"a"}
+            request call-2 post
+            > wait 1000
+            > recording works
+            start call-2 post (effect-2) {"text":"a"}
+            > says Done.
+            heard effect-1
+            client: Assistant piece "Done."
+            > log
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: effect-1 of write Running, attempt 1
+            s-1: effect-1 of write Done, attempt 1
+            s-1: call-1 write {"text":"a"} brought {"data":{"x":1}}
+            s-1: effect-2 of post Running, attempt 1
         "#]],
     );
 }
 
 #[test]
-fn what_an_earlier_session_failed_at_runs_under_its_own_key() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > ledger failed effect-7 write {"text":"a"}
-            > text go
-            turn 1 started
-            to model: text "go"
-            > calls function-call-1 write {"text":"a"}
-            client: ModelGenerating
-            reserve call-1 write as effect-7
-            start call-1 write (effect-7) {"text":"a"}
-        "#]],
-    );
-}
-
-#[test]
-fn no_change_starts_before_it_is_known_what_was_done_already() {
-    let (mut bench, began) = Bench::unread(Mode::Voice, |_| {});
-    assert!(began.contains("read ledger"), "{began}");
-    for line in ["connected 1", "ready", "text go", "store down"] {
-        bench.line(line);
-    }
-    let waits = bench.line(r#"calls function-call-1 write {"text":"a"}"#);
-    assert_eq!(waits, "client: ModelGenerating\n");
-    let read = bench.line(r#"calls function-call-2 search {"query":"a"}"#);
-    assert!(read.contains("start call-2 search"), "{read}");
-    let failed = Err(ReservationError {
-        problem: "down".to_owned(),
-    });
-    let refused = bench.step(Input::Ledger(failed));
-    assert!(refused.contains("function-call-1 TRANSIENT"), "{refused}");
-    bench.line(r#"calls function-call-3 write {"text":"a"}"#);
-    bench.line(r#"calls function-call-4 write {"text":"b"}"#);
-    let asked_again = bench.line("wait 1000");
-    assert!(asked_again.starts_with("read ledger\n"), "{asked_again}");
-    assert_eq!(asked_again.matches("TRANSIENT").count(), 2, "{asked_again}");
-    bench.line(r#"calls function-call-5 write {"text":"a"}"#);
-    bench.line("store up");
-    let known = bench.line("wait 1000");
-    assert!(known.contains("start call-5 write"), "{known}");
-}
-
-#[test]
-fn a_change_that_came_before_the_ledger_was_read_is_recognised_in_it() {
-    let (mut bench, _) = Bench::unread(Mode::Voice, |_| {});
-    for line in ["connected 1", "ready", "text go"] {
-        bench.line(line);
-    }
-    bench.line(r#"calls function-call-1 write {"text":"a"}"#);
-    let known = bench.line(r#"ledger unheard effect-7 write {"text":"a"}"#);
-    assert!(
-        known.contains("function-call-1 ok {\"kept\":true}"),
-        "{known}"
-    );
-    assert!(!known.contains("start"), "{known}");
-}
-
-#[test]
-fn a_lookup_that_finds_nothing_is_not_believed_while_the_attempt_may_still_do_it() {
+fn an_outcome_that_the_store_refuses_is_tried_until_it_takes_it() {
     check(
         Mode::Voice,
         expect![[r#"
@@ -349,7 +275,50 @@ fn a_lookup_that_finds_nothing_is_not_believed_while_the_attempt_may_still_do_it
             to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > recording fails
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            effect-1 not recorded
+            call-1 finished
+            to model: function-call-1 ok {"x":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 post {"text":"a"}
+            request call-2 post
+            call-2 problem: the store does not answer: disk full
+            call-2 finished Transient
+            to model: function-call-2 TRANSIENT post was not started: the store does not answer
+            client: ToolsComplete { tool_count: 1 }
+            > recording works
+            > calls function-call-3 write {"text":"a"}
+            request call-3 write
+            call-3 is a repeat: SameEffectFinished
+            to model: function-call-3 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
+            client: ToolsComplete { tool_count: 1 }
+            > log
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: effect-1 of write Running, attempt 1
+            s-1: effect-1 of write Done, attempt 1
+            s-1: call-1 write {"text":"a"} brought {"data":{"x":1}}
+            s-1: call-2 post {"text":"a"} brought {"message":"post was not started: the store does not answer"}
+            s-1: effect-1 told again
+        "#]],
+    );
+}
+
+#[test]
+fn a_late_result_settles_what_was_unknown_and_is_not_spoken_of() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > wait 5000
             abort call-1 (let it end)
@@ -359,26 +328,76 @@ fn a_lookup_that_finds_nothing_is_not_believed_while_the_attempt_may_still_do_it
             call-1 took 5000 ms, over Turn 1500
             to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
-            > lookup finds nothing happened
-            > calls function-call-2 write {"text":"a"}
-            look up effect-1 of write
-            call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 OUTCOME_UNKNOWN write was started, and how it ended is not known
-            client: ToolsComplete { tool_count: 1 }
+            > says Nobody knows.
+            heard effect-1
+            client: Assistant piece "Nobody knows."
+            > done
+            client: Assistant said "Nobody knows."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
             > returns 1 {"x":1}
             call-1 returned late
-            record effect-1 Succeeded
             call-1 settled effect-1: true
-            > calls function-call-3 write {"text":"a"}
-            call-3 is a repeat: SameEffectFinished
-            to model: function-call-3 ok {"x":1}
+            record effect-1 Succeeded
+            > wait 1000
+            > text and
+            turn 2 started
+            to model: text "and"
+            > calls function-call-2 write {"text":"a"}
+            client: ModelGenerating
+            request call-2 write
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"x":1} (This was done before, at 2026-11-18T11:06:45.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
 }
 
 #[test]
-fn the_ledger_learns_what_the_model_has_heard_and_not_what_was_sent_into_nothing() {
+fn what_was_found_out_by_itself_is_told_to_whoever_asks() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 send {"text":"a"}
+            client: ModelGenerating
+            request call-1 send
+            start call-1 send (effect-1) {"text":"a"}
+            > wait 5000
+            abort call-1 (let it end)
+            record effect-1 Unknown
+            call-1 finished OutcomeUnknown
+            call-1 took 5000 ms, over Tool 500
+            call-1 took 5000 ms, over Turn 1500
+            to model: function-call-1 OUTCOME_UNKNOWN send was started, and how it ended is not known
+            client: ToolsComplete { tool_count: 1 }
+            > says Nobody knows.
+            heard effect-1
+            client: Assistant piece "Nobody knows."
+            > done
+            client: Assistant said "Nobody knows."
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > lookup finds it happened {"found":1}
+            > wait 20000
+            > sweep
+            > text and
+            turn 2 started
+            to model: text "and"
+            > calls function-call-2 send {"text":"a"}
+            client: ModelGenerating
+            request call-2 send
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"found":1} (This was done before, at 2026-11-18T11:07:05.000Z, with {"text":"a"}. Nothing further was done now.)
+            client: ToolsComplete { tool_count: 1 }
+        "#]],
+    );
+}
+
+#[test]
+fn an_answer_with_intents_that_is_told_again_carries_none_out() {
     check(
         Mode::Voice,
         expect![[r#"
@@ -387,66 +406,125 @@ fn the_ledger_learns_what_the_model_has_heard_and_not_what_was_sent_into_nothing
             to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
-            > returns 1 {"x":1}
+            > returns 1 {"intents":[{"type":"SUPPRESS_AUDIO","value":true}]}
             record effect-1 Succeeded
             call-1 finished
-            to model: function-call-1 ok {"x":1}
+            call-1 applied SUPPRESS_AUDIO
+            suppress audio true
+            to model: function-call-1 ok {"intents":[{"type":"SUPPRESS_AUDIO","value":true}]}
             client: ToolsComplete { tool_count: 1 }
-            > says One moment.
-            answered effect-1
-            client: Assistant piece "One moment."
             > calls function-call-2 write {"text":"a"}
+            request call-2 write
             call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"x":1}
+            to model: function-call-2 ok {"intents":[{"type":"SUPPRESS_AUDIO","value":true}]} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
-            > lost 1
-            client: Assistant said "One moment."
-            client: Reconnecting { attempt: 1 }
-            connect 2
-            > connected 2
-            > ready
-            client: Reconnected
-            to model: text "go"
-            > text did you do it
-            to model: text "did you do it"
-            > calls function-call-3 write {"text":"a"}
-            client: ModelGenerating
-            call-3 is a repeat: SameEffectFinished
-            to model: function-call-3 ok {"x":1}
-            client: ToolsComplete { tool_count: 1 }
-            > says yes
-            answered effect-1
-            client: Assistant piece "yes"
         "#]],
     );
 }
 
 #[test]
-fn what_another_run_of_the_effect_asked_of_its_session_is_not_carried_out_again() {
-    let (mut bench, _) = Bench::new(Mode::Voice);
-    bench.line("connected 1");
-    bench.line("ready");
-    bench.line("store slow");
-    bench.line("text write it");
-    bench.line(r#"calls function-call-1 write {"text":"a"}"#);
-    let response = ToolResponse {
-        outcome: Outcome::Success {
-            data: None,
-            content: Vec::new(),
-        },
-        intents: vec![Intent::SuppressAudio { value: true }],
-        meta: meta_without_tool("write", "1.0.0".into(), 0),
-    };
-    let said = bench.step(Input::Reserved(Reservation {
-        call: CallNumber(1),
-        outcome: Err(ReservationRefusal::Done(Some(Arc::new(response)))),
-    }));
-    expect![[r#"
-        call-1 finished
-        to model: function-call-1 ok 
-        client: ToolsComplete { tool_count: 1 }
-    "#]]
-    .assert_eq(&said);
+fn a_session_that_ends_waits_for_its_changes_and_asks_nothing_more() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 pay {"text":"1"}
+            client: ModelGenerating
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 1"
+            > calls function-call-2 write {"text":"a"}
+            request call-2 write
+            start call-2 write (effect-1) {"text":"a"}
+            > stop
+            turn 1 ended: calls 2 retrieval 0 refusals 1 repeats 0 interrupted
+            call-1 Withdrawn
+            withdraw question-1
+            client: session complete, 1 transcripts
+            > returns 2 {"x":1}
+            record effect-1 Succeeded
+            call-2 finished
+            client: ToolsComplete { tool_count: 1 }
+            client: Stopped
+            session ended: Stopped
+            close Stopped
+            > log
+            s-1: the user begins
+            s-1: User said "go"
+            s-1: question-1 about pay Open
+            s-1: call-1 pay {"text":"1"} brought {"message":"pay runs only after the user has confirmed it"}
+            s-1: effect-1 of write Running, attempt 1
+            s-1: question-1 about pay Closed
+            s-1: effect-1 of write Done, attempt 1
+            s-1: call-2 write {"text":"a"} brought {"data":{"x":1}}
+            s-1: is over
+        "#]],
+    );
+}
+
+#[test]
+fn a_failed_attempt_is_recorded_although_the_store_does_not_grant_another() {
+    for outage in ["store down", "store slow"] {
+        let (mut bench, _) = Bench::new(Mode::Text);
+        let lines = [
+            "connected 1",
+            "ready",
+            "text go",
+            r#"calls function-call-1 upsert {"text":"a"}"#,
+            "returns 1 clean_transient",
+            outage,
+            "wait 400",
+            "wait 5000",
+            "store up",
+        ];
+        let said: String = lines.iter().map(|line| bench.line(line)).collect();
+        assert!(said.contains("record effect-1 Failed"), "{said}");
+        assert!(
+            said.contains("upsert failed, and was not tried again"),
+            "{said}"
+        );
+        let log = bench.line("log");
+        assert!(log.contains("effect-1 of upsert NotDone"), "{log}");
+    }
+}
+
+#[test]
+fn an_answer_that_comes_when_the_session_is_over_begins_nothing() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text go
+            turn 1 started
+            to model: text "go"
+            > calls function-call-1 pay {"text":"1"}
+            client: ModelGenerating
+            request call-1 pay
+            call-1 rejected ConfirmationRequired
+            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-1 token-1 "Pay 1"
+            > calls function-call-2 write {"text":"a"}
+            request call-2 write
+            start call-2 write (effect-1) {"text":"a"}
+            > shutdown
+            client: error shutting_down: the server is shutting down
+            turn 1 ended: calls 2 retrieval 0 refusals 1 repeats 0 interrupted
+            client: session complete, 1 transcripts
+            > confirm token-1
+            call-1 Refused
+            client: confirmation result call-1 TRANSIENT this session has ended; send the answer again
+            > returns 2 {"x":1}
+            record effect-1 Succeeded
+            call-2 finished
+            client: ToolsComplete { tool_count: 1 }
+            session ended: Shutdown
+            close Shutdown
+        "#]],
+    );
 }

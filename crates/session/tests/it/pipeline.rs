@@ -147,11 +147,11 @@ fn a_tool_that_needs_consent_does_not_run_whatever_the_model_says() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > calls function-call-2 pay {"text":"10","confirmation_token":"abc"}
             call-2 rejected Validation
             to model: function-call-2 VALIDATION /confirmation_token: there is no argument named `confirmation_token`
@@ -192,7 +192,7 @@ fn writes_of_one_message_run_in_their_order_beside_the_reads() {
             to model: text "go"
             > calls function-call-1 write {"text":"a"} + function-call-2 look {} + function-call-3 post {"text":"b"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-2 look {}
             start call-1 write (effect-1) {"text":"a"}
             > returns 2 {"x":1}
@@ -200,7 +200,7 @@ fn writes_of_one_message_run_in_their_order_beside_the_reads() {
             > returns 1 {"done":1}
             record effect-1 Succeeded
             call-1 finished
-            reserve call-3 post
+            request call-3 post
             start call-3 post (effect-2) {"text":"b"}
             > returns 3 {"done":2}
             record effect-2 Succeeded
@@ -274,7 +274,7 @@ fn a_broken_write_is_an_unknown_outcome() {
             to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 broken
             record effect-1 Unknown
@@ -283,7 +283,7 @@ fn a_broken_write_is_an_unknown_outcome() {
             to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 post {"text":"a"}
-            reserve call-2 post
+            request call-2 post
             start call-2 post (effect-2) {"text":"a"}
             > returns 2 transient
             record effect-2 Unknown
@@ -291,7 +291,7 @@ fn a_broken_write_is_an_unknown_outcome() {
             to model: function-call-2 OUTCOME_UNKNOWN post was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 post {"text":"b"}
-            reserve call-3 post
+            request call-3 post
             start call-3 post (effect-3) {"text":"b"}
             > returns 3 clean_transient
             record effect-3 Failed
@@ -338,7 +338,7 @@ fn text_that_others_wrote_cannot_make_the_model_change_anything_unasked() {
             to model: text "go"
             > calls function-call-1 write {"text":"before"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"before"}
             > returns 1 {"x":1}
             record effect-1 Succeeded
@@ -352,13 +352,13 @@ fn text_that_others_wrote_cannot_make_the_model_change_anything_unasked() {
             to model: function-call-2 ok quoted {"results":[{"id":"doc:a","title":"A"}]}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-3 write {"text":"after"} + function-call-4 ignore_user {"text":"rude"}
-            propose call-3 write
+            request call-3 write
             call-3 rejected ConfirmationRequired
-            client: confirm call-3 "Run write"
-            reserve call-4 ignore_user
-            start call-4 ignore_user (effect-3) {"text":"rude"}
+            request call-4 ignore_user
+            client: confirm call-3 token-1 {"text":"after"}
+            start call-4 ignore_user (effect-2) {"text":"rude"}
             > returns 4 {"x":1}
-            record effect-3 Succeeded
+            record effect-2 Succeeded
             call-4 finished
             to model: function-call-3 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote + function-call-4 ok {"x":1}
             client: ToolsComplete { tool_count: 2 }
@@ -377,7 +377,7 @@ fn a_user_is_blocked_once_a_session_and_a_failed_block_does_not_count() {
             > calls function-call-1 ignore_user {"text":"a"}
             client: User said "rude"
             client: ModelGenerating
-            reserve call-1 ignore_user
+            request call-1 ignore_user
             start call-1 ignore_user (effect-1) {"text":"a"}
             > returns 1 clean_transient
             record effect-1 Failed
@@ -385,12 +385,13 @@ fn a_user_is_blocked_once_a_session_and_a_failed_block_does_not_count() {
             to model: function-call-1 TRANSIENT it failed
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 ignore_user {"text":"a"} + function-call-3 ignore_user {"text":"b"}
-            reserve call-2 ignore_user as effect-1
-            call-3 rejected BudgetExceeded
+            request call-2 ignore_user
             start call-2 ignore_user (effect-1) {"text":"a"}
             > returns 2 {"x":1}
             record effect-1 Succeeded
             call-2 finished
+            request call-3 ignore_user
+            call-3 rejected BudgetExceeded
             to model: function-call-2 ok {"x":1} + function-call-3 BUDGET_EXCEEDED ignore_user runs once a session
             client: ToolsComplete { tool_count: 2 }
         "#]],

@@ -90,7 +90,6 @@ fn a_question_whose_call_runs_is_put_again() {
             start call-1 look {}
             > generated
             > killed
-            read ledger
             > connected 1
             > ready
             to model: text "who designed the Fram?"
@@ -200,7 +199,7 @@ fn a_failure_that_answers_a_call_here_is_not_told_once_more_for_one_of_an_earlie
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -211,15 +210,21 @@ fn a_failure_that_answers_a_call_here_is_not_told_once_more_for_one_of_an_earlie
             to model: text "order it"
             > calls other-call-1 write {"text":"a"}
             client: ModelGenerating
+            request call-2 write
+            call-2 is a repeat: SameEffectRunning
             > returns 1 clean_transient
             record effect-1 Failed
             call-1 finished Transient
             client: ToolsComplete { tool_count: 1 }
-            call-2 is a repeat: SameEffectRunning
-            to model: other-call-1 TRANSIENT it failed
+            request call-2 write
+            start call-2 write (effect-1) {"text":"a"}
+            > returns 2 permanent
+            record effect-1 Failed
+            call-2 finished Permanent
+            to model: other-call-1 PERMANENT it failed
             client: ToolsComplete { tool_count: 1 }
             > done
-            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
             > wait 1000
         "#]],
@@ -236,7 +241,7 @@ fn a_repeat_under_an_id_that_was_taken_back_leaves_its_result_to_be_told() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -252,6 +257,7 @@ fn a_repeat_under_an_id_that_was_taken_back_leaves_its_result_to_be_told() {
             > cancel other-call-1
             > calls other-call-1 write {"text":"a"}
             client: ModelGenerating
+            request call-2 write
             call-2 is a repeat: SameEffectFinished
             client: ToolsComplete { tool_count: 1 }
             > says One moment.

@@ -2,6 +2,7 @@
 
 use crate::harness::Bench;
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_session::journal::Replay;
 use windlass_tool::kind::Mode;
 
 /// A small generator of our own (xorshift64*), so that a seed means the same run for ever.
@@ -20,7 +21,7 @@ impl Random {
     }
 }
 
-const TOOLS: [&str; 10] = [
+const TOOLS: [&str; 14] = [
     "search",
     "look",
     "write",
@@ -31,6 +32,10 @@ const TOOLS: [&str; 10] = [
     "typed",
     "slow",
     "nonsense",
+    "send",
+    "louder",
+    "peek",
+    "upsert",
 ];
 
 /// One random input line. Provider ids repeat now and then, with the same or with other arguments.
@@ -68,7 +73,6 @@ fn next_line(random: &mut Random, known_calls: u64) -> String {
         15 => "interrupted".to_owned(),
         16 => "done 100".to_owned(),
         17 => "text something".to_owned(),
-        18 => format!("wait {}", random.below(7_000)),
         19 if random.below(2) == 0 => match random.below(4) {
             0 => "lookup finds it happened {\"n\":2}".to_owned(),
             1 => format!(
@@ -77,9 +81,25 @@ fn next_line(random: &mut Random, known_calls: u64) -> String {
             ),
             _ => {
                 let answer = random.pick(&["confirm", "confirm", "decline"]);
-                format!("{answer} token-{}", 1 + random.below(8))
+                format!("{answer} token-{}", 1 + random.below(12))
             }
         },
+        18 if random.below(4) == 0 => {
+            let line = random.pick(&[
+                "sweep",
+                "store slow",
+                "lookup finds nothing happened",
+                "lookup finds no answer",
+                "b: calls other-call-number write {\"text\":\"1\"}",
+                "b: returns 1 {\"n\":3}",
+                "b: confirm token-1",
+                "b: text something",
+                "lost 1",
+                "goaway 3000",
+            ]);
+            line.to_owned()
+        }
+        18 => format!("wait {}", random.below(7_000)),
         _ => random
             .pick(&[
                 "store down",
@@ -103,12 +123,17 @@ struct Ledger {
     effects: BTreeSet<String>,
     /// Calls that the user has approved, and that have not started since.
     approved: BTreeSet<String>,
+    /// Calls about which the user was asked.
+    asked: BTreeSet<String>,
     calls: u64,
 }
 
 impl Ledger {
     fn read(&mut self, seed: u64, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
+        if line.starts_with("b: ") {
+            return;
+        }
         match words[0] {
             "start" => {
                 assert!(
@@ -116,8 +141,10 @@ impl Ledger {
                     "seed {seed}: {line}"
                 );
                 let is_approved = self.approved.remove(words[1]);
-                assert!(words[2] != "pay" || is_approved, "seed {seed}: {line}");
-                let writes = ["write", "post", "pay"].contains(&words[2]);
+                let needs_consent = ["pay", "peek"].contains(&words[2]);
+                assert!(!needs_consent || is_approved, "seed {seed}: {line}");
+                let writes = ["write", "post", "pay", "send", "louder", "upsert"];
+                let writes = writes.contains(&words[2]);
                 assert_eq!(
                     writes,
                     words[3].starts_with("(effect-"),
@@ -160,14 +187,13 @@ impl Ledger {
                 && ["finished", "rejected", "cancelled"].contains(&words[1]) =>
             {
                 // A call that waits for the user is answered first, and ends later.
-                let is_asked = ["ConfirmationRequired", "OutcomeUnknown"]
-                    .iter()
-                    .any(|error| words.get(2) == Some(error) && words[1] == "rejected");
+                if words[1] == "rejected" && words.get(2) == Some(&"ConfirmationRequired") {
+                    self.asked.insert(call.to_owned());
+                    return;
+                }
                 // One that was approved in vain may be approved again.
-                let is_vain = !self.started.contains_key(call)
-                    && matches!(words.get(2), Some(&("Transient" | "RateLimit")))
-                    && self.approved.remove(call);
-                if is_asked || is_vain {
+                let is_vain = self.asked.contains(call) && !self.started.contains_key(call);
+                if is_vain && words.get(2) == Some(&"Transient") {
                     return;
                 }
                 *self.ended.entry(call.to_owned()).or_default() += 1;
@@ -180,9 +206,15 @@ impl Ledger {
 }
 
 fn run(seed: u64) -> String {
+    run_with(seed, false).1
+}
+
+/// With a journal, or without.
+fn run_with(seed: u64, is_recorded: bool) -> (Bench, String) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let (mut bench, _) = Bench::new(Mode::Voice);
-    let mut all = bench.line("connected 1") + &bench.line("ready");
+    bench.journal = is_recorded.then(Vec::new);
+    let mut all = bench.line("connected 1") + &bench.line("ready") + &bench.line("opens b by text");
     let mut ledger = Ledger::default();
     for _ in 0..120 {
         let line = next_line(&mut random, ledger.calls);
@@ -190,34 +222,41 @@ fn run(seed: u64) -> String {
         outputs.lines().for_each(|output| ledger.read(seed, output));
         all.push_str(&outputs);
         // A tick at a deadline must make progress, or the driver would spin on it.
-        let due = bench.session.next_deadline();
+        let due = bench.session().next_deadline();
         if let Some(due) = due.filter(|due| *due <= bench.now()) {
-            bench.line("wait 0");
+            let outputs = bench.line("wait 0");
+            outputs.lines().for_each(|output| ledger.read(seed, output));
+            all.push_str(&outputs);
             assert_ne!(
-                bench.session.next_deadline(),
+                bench.session().next_deadline(),
                 Some(due),
                 "seed {seed}: a deadline stays due"
             );
         }
     }
     // The second wait is for a store that does not answer what the first one gave it to record.
-    for line in ["stop", "wait 60000", "wait 1000"] {
+    for line in [
+        "store up",
+        "recording works",
+        "stop",
+        "wait 60000",
+        "wait 60000",
+    ] {
         let outputs = bench.line(line);
         outputs.lines().for_each(|output| ledger.read(seed, output));
         all.push_str(&outputs);
     }
     assert!(
-        bench.session.is_over(),
+        bench.session().is_over(),
         "seed {seed}: the session does not end"
     );
     assert_eq!(
-        bench.session.next_deadline(),
+        bench.session().next_deadline(),
         None,
         "seed {seed}: something lives after the end"
     );
     for (turn, _) in &bench.starts {
         let of_turn = bench.starts.iter().filter(|(other, _)| other == turn);
-        let of_turn = of_turn.filter(|(_, tool)| tool != "pay");
         let retrievals = of_turn.clone().filter(|(_, tool)| tool == "search").count();
         assert!(
             retrievals <= 2 && of_turn.count() <= 3,
@@ -231,7 +270,7 @@ fn run(seed: u64) -> String {
             "seed {seed}: {call} started and never ended"
         );
     }
-    all
+    (bench, all)
 }
 
 #[test]
@@ -245,5 +284,71 @@ fn the_rules_hold_whatever_everybody_does() {
 fn the_same_seed_gives_the_same_outputs() {
     for seed in 0..20 {
         assert_eq!(run(seed), run(seed));
+    }
+}
+
+#[test]
+fn a_journal_that_is_run_again_says_the_same() {
+    for seed in 0..50 {
+        let (mut bench, _) = run_with(seed, true);
+        let steps = bench.journal.take().unwrap();
+        let config = bench.session().config().clone();
+        let registry = config.registry.clone();
+        let (mut replay, _) = Replay::begin(config, registry);
+        for (at, input, outputs) in steps {
+            let said = replay.step(at, serde_json::from_str(&input).unwrap());
+            assert_eq!(said, outputs, "seed {seed}: {input}");
+        }
+        assert!(replay.is_over());
+    }
+}
+
+/// Processes end at any time: no attempt at an effect starts beside one that may have happened, but with the user's word.
+#[test]
+fn no_effect_is_begun_twice_unasked_whatever_is_killed() {
+    for seed in 0..500_u64 {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mode = match seed % 2 {
+            0 => Mode::Voice,
+            _ => Mode::Text,
+        };
+        let (mut bench, _) = Bench::new(mode);
+        bench.line("connected 1");
+        bench.line("ready");
+        let mut begun = BTreeSet::new();
+        let mut approved = BTreeSet::new();
+        for _ in 0..120 {
+            let is_killed = random.below(15) == 0 && !bench.session().is_over();
+            let lines = match is_killed {
+                true => ["killed", "connected 1", "ready"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                false => vec![next_line(&mut random, 30)],
+            };
+            // There is no second session here.
+            let lines = lines.iter().map(|line| line.trim_start_matches("b: "));
+            for output in lines
+                .map(|line| bench.line(line))
+                .collect::<String>()
+                .lines()
+            {
+                let words: Vec<&str> = output.split(' ').collect();
+                match words[..] {
+                    [call, "Approved"] => {
+                        approved.insert(call.to_owned());
+                    }
+                    // An attempt has failed for certain.
+                    ["record", effect, "Failed"] | ["retry", _, effect] => {
+                        begun.remove(effect);
+                    }
+                    ["start", call, _, effect, ..] if effect.starts_with("(effect-") => {
+                        let effect = effect.trim_matches(['(', ')']).to_owned();
+                        let is_approved = approved.remove(call);
+                        assert!(begun.insert(effect) || is_approved, "seed {seed}: {output}");
+                    }
+                    _ => {}
+                }
+            }
+        }
     }
 }

@@ -35,7 +35,7 @@ fn the_end_of_the_message_that_asked_is_no_reaction_to_its_answer() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"ordered":1}
             record effect-1 Succeeded
@@ -55,7 +55,7 @@ fn the_end_of_the_message_that_asked_is_no_reaction_to_its_answer() {
             to model: history "order it"
             to model: late write ok {"ordered":1}
             > audio
-            answered effect-1
+            heard effect-1
             client: ModelGenerating
             > says It is ordered.
             client: Assistant piece "It is ordered."
@@ -78,7 +78,7 @@ fn a_result_that_was_not_reacted_to_is_told_to_the_session_that_takes_its_place(
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"ordered":1}
             record effect-1 Succeeded
@@ -90,13 +90,12 @@ fn a_result_that_was_not_reacted_to_is_told_to_the_session_that_takes_its_place(
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "order it"
             to model: late write ok {"ordered":1}
             > audio
-            answered effect-1
+            heard effect-1
             turn 2 started
             client: ModelGenerating
         "#]],
@@ -114,7 +113,7 @@ fn what_the_model_says_before_its_message_is_over_is_no_reaction() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"ordered":1}
             record effect-1 Succeeded
@@ -144,10 +143,11 @@ fn what_the_model_says_before_its_message_is_over_is_no_reaction() {
             to model: history "order it / I am ordering it.Just a moment. / So."
             to model: late write ok {"ordered":1}
             > calls function-call-2 write {"text":"a"}
-            answered effect-1
+            heard effect-1
             client: ModelGenerating
+            request call-2 write
             call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 WhenIdle ok {"ordered":1}
+            to model: function-call-2 WhenIdle ok {"ordered":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
@@ -164,7 +164,7 @@ fn what_the_model_says_in_its_next_message_is_a_reaction() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"ordered":1}
             record effect-1 Succeeded
@@ -176,7 +176,7 @@ fn what_the_model_says_in_its_next_message_is_a_reaction() {
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > audio
-            answered effect-1
+            heard effect-1
             client: ModelGenerating
             > lost 1
             client: Reconnecting { attempt: 1 }
@@ -200,7 +200,7 @@ fn what_is_left_of_an_interrupted_answer_is_no_reaction() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"ordered":1}
             record effect-1 Succeeded
@@ -246,7 +246,7 @@ fn a_silent_result_has_arrived_once_the_model_speaks_of_anything() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 Silent {"ordered":1}
             record effect-1 Succeeded
@@ -261,7 +261,7 @@ fn a_silent_result_has_arrived_once_the_model_speaks_of_anything() {
             turn 2 started
             to model: text "who are you?"
             > audio
-            answered effect-1
+            heard effect-1
             client: ModelGenerating
         "#]],
     );
@@ -278,7 +278,7 @@ fn a_silent_result_that_may_not_have_arrived_is_answered_from_the_record() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 Silent {"ordered":1}
             record effect-1 Succeeded
@@ -301,8 +301,9 @@ fn a_silent_result_that_may_not_have_arrived_is_answered_from_the_record() {
             to model: text "did it work?"
             > calls function-call-2 write {"text":"a"}
             client: ModelGenerating
+            request call-2 write
             call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 WhenIdle ok {"ordered":1}
+            to model: function-call-2 WhenIdle ok {"ordered":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
@@ -318,7 +319,7 @@ fn a_model_that_waits_for_its_result_reacts_by_whatever_it_says_next() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"ordered":1}
             record effect-1 Succeeded
@@ -326,7 +327,7 @@ fn a_model_that_waits_for_its_result_reacts_by_whatever_it_says_next() {
             to model: function-call-1 ok {"ordered":1}
             client: ToolsComplete { tool_count: 1 }
             > says It is
-            answered effect-1
+            heard effect-1
             client: Assistant piece "It is"
         "#]],
     );
@@ -343,7 +344,7 @@ fn further_calls_of_one_message_are_no_reaction_to_the_first_answer() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"ordered":1}
             record effect-1 Succeeded
@@ -363,8 +364,9 @@ fn further_calls_of_one_message_are_no_reaction_to_the_first_answer() {
             to model: text "did it work?"
             > calls function-call-3 write {"text":"a"}
             client: ModelGenerating
+            request call-3 write
             call-3 is a repeat: SameEffectFinished
-            to model: function-call-3 ok {"ordered":1}
+            to model: function-call-3 ok {"ordered":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );
@@ -380,7 +382,7 @@ fn an_answer_that_waits_for_others_is_heard_after_those() {
             to model: text "order it"
             > calls function-call-1 write {"text":"a"} + function-call-2 look {}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-2 look {}
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"ordered":1}
@@ -392,7 +394,7 @@ fn an_answer_that_waits_for_others_is_heard_after_those() {
             to model: function-call-1 ok {"ordered":1} + function-call-2 ok {"seen":1}
             client: ToolsComplete { tool_count: 2 }
             > audio
-            answered effect-1
+            heard effect-1
         "#]],
     );
 }

@@ -14,11 +14,11 @@ fn refused_a_forged_token() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -26,7 +26,6 @@ fn refused_a_forged_token() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-9
-            find token-9
             nothing Refused
             client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
@@ -43,11 +42,11 @@ fn refused_an_expired_token() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -56,9 +55,9 @@ fn refused_an_expired_token() {
             client: TurnComplete { turn: 1 }
             > wait 300000
             call-1 Expired
-            call-1 rejected ConfirmationExpired
             client: confirmation result call-1 CONFIRMATION_EXPIRED the user did not answer in time
             > confirm token-1
+            answer question-1 yes as call-2
             call-1 Refused
             client: confirmation result call-1 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
         "#]],
@@ -66,7 +65,7 @@ fn refused_an_expired_token() {
 }
 
 #[test]
-fn refused_a_token_that_is_answered_at_the_moment_it_expires() {
+fn a_question_outlives_the_call_that_asked_it() {
     check(
         Mode::Voice,
         expect![[r#"
@@ -75,84 +74,16 @@ fn refused_a_token_that_is_answered_at_the_moment_it_expires() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
-            > says Please confirm.
-            client: Assistant piece "Please confirm."
-            > done
-            client: Assistant said "Please confirm."
-            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
-            client: TurnComplete { turn: 1 }
-            > wait 299999
-            > wait 1
-            call-1 Expired
-            call-1 rejected ConfirmationExpired
-            client: confirmation result call-1 CONFIRMATION_EXPIRED the user did not answer in time
-            > confirm token-1
-            call-1 Refused
-            client: confirmation result call-1 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
-        "#]],
-    );
-}
-
-#[test]
-fn refused_a_declined_token() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text pay
-            turn 1 started
-            to model: text "pay"
-            > calls function-call-1 pay {"text":"10"}
-            client: ModelGenerating
-            propose call-1 pay
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
-            > says Please confirm.
-            client: Assistant piece "Please confirm."
-            > done
-            client: Assistant said "Please confirm."
-            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
-            client: TurnComplete { turn: 1 }
-            > decline token-1
-            declined token-1
-            call-1 Declined
-            call-1 rejected ConfirmationDeclined
-            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
-            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
-            > confirm token-1
-            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
-        "#]],
-    );
-}
-
-#[test]
-fn refused_a_token_after_its_call_was_taken_back() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text pay
-            turn 1 started
-            to model: text "pay"
-            > calls function-call-1 pay {"text":"10"}
-            client: ModelGenerating
-            propose call-1 pay
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > cancel function-call-1
-            withdraw token-1
-            call-1 Withdrawn
-            call-1 rejected Cancelled
-            client: confirmation result call-1 CANCELLED the call was taken back
             > confirm token-1
-            client: confirmation result call-1 CANCELLED the call was taken back
+            answer question-1 yes as call-1
+            call-1 Approved
+            start call-1 pay (effect-1) {"text":"10"}
         "#]],
     );
 }
@@ -167,11 +98,11 @@ fn refused_a_token_after_the_session() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -179,10 +110,8 @@ fn refused_a_token_after_the_session() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > stop
-            withdraw token-1
             call-1 Withdrawn
-            call-1 rejected Cancelled
-            client: confirmation result call-1 CANCELLED the call was taken back
+            withdraw question-1
             client: session complete, 2 transcripts
             client: Stopped
             session ended: Stopped
@@ -193,30 +122,7 @@ fn refused_a_token_after_the_session() {
 }
 
 #[test]
-fn refused_a_token_before_it_was_asked_for() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text pay
-            turn 1 started
-            to model: text "pay"
-            > confirm token-1
-            find token-1
-            nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
-            > calls function-call-1 pay {"text":"10"}
-            client: ModelGenerating
-            propose call-1 pay
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
-        "#]],
-    );
-}
-
-#[test]
-fn refused_an_old_token_after_a_resume() {
+fn a_used_token_tells_what_came_of_it_also_past_its_validity() {
     check(
         Mode::Voice,
         expect![[r#"
@@ -225,43 +131,11 @@ fn refused_an_old_token_after_a_resume() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
-            > says Please confirm.
-            client: Assistant piece "Please confirm."
-            > done
-            client: Assistant said "Please confirm."
-            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
-            client: TurnComplete { turn: 1 }
-            > back
-            propose call-1 pay in place of token-1
-            client: confirm call-1 "Pay 10"
-            > confirm token-1
-            find token-1
-            nothing Refused
-            client: confirmation result  CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
-        "#]],
-    );
-}
-
-#[test]
-fn refused_a_used_token_past_its_validity() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text pay
-            turn 1 started
-            to model: text "pay"
-            > calls function-call-1 pay {"text":"10"}
-            client: ModelGenerating
-            propose call-1 pay
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -269,8 +143,8 @@ fn refused_a_used_token_past_its_validity() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
+            answer question-1 yes as call-1
             call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > returns 1 {"paid":10}
             record effect-1 Succeeded
@@ -280,8 +154,8 @@ fn refused_a_used_token_past_its_validity() {
             > wait 300000
             client: error provider_silent: the model has said nothing for 30 seconds
             > confirm token-1
-            call-1 Refused
-            client: confirmation result call-1 CONFIRMATION_EXPIRED this approval is not valid, or not valid any more
+            answer question-1 yes as call-2
+            client: confirmation result call-1 ok
         "#]],
     );
 }
@@ -296,11 +170,11 @@ fn refused_a_token_in_the_arguments() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > calls function-call-2 pay {"text":"10","confirmation_token":"token-1"}
             call-2 rejected Validation
             to model: function-call-2 VALIDATION /confirmation_token: there is no argument named `confirmation_token`
@@ -319,11 +193,11 @@ fn refused_other_arguments_than_were_shown() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -331,57 +205,20 @@ fn refused_other_arguments_than_were_shown() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
+            answer question-1 yes as call-1
             call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > calls function-call-2 pay {"text":"99"}
             client: ModelGenerating
-            propose call-2 pay
+            request call-2 pay
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 "Pay 99"
+            client: confirm call-2 token-2 "Pay 99"
             > returns 1 {"paid":10}
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-        "#]],
-    );
-}
-
-#[test]
-fn refused_another_tool_than_was_shown() {
-    check(
-        Mode::Voice,
-        expect![[r#"
-            > text pay
-            turn 1 started
-            to model: text "pay"
-            > calls function-call-1 pay {"text":"10"}
-            client: ModelGenerating
-            propose call-1 pay
-            call-1 rejected ConfirmationRequired
-            to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
-            > says Please confirm.
-            client: Assistant piece "Please confirm."
-            > done
-            client: Assistant said "Please confirm."
-            turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
-            client: TurnComplete { turn: 1 }
-            > calls function-call-2 limited_pay {"text":"10"}
-            client: ModelGenerating
-            check rate call-2 limited_pay (free)
-            propose call-2 limited_pay
-            call-2 rejected ConfirmationRequired
-            to model: function-call-2 CONFIRMATION_REQUIRED limited_pay runs only after the user has confirmed it
-            client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 "Run limited_pay"
-            > confirm token-1
-            call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
-            start call-1 pay (effect-1) {"text":"10"}
         "#]],
     );
 }

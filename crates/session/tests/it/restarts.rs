@@ -26,7 +26,6 @@ fn what_was_said_is_history_and_the_open_question_is_asked_again() {
             client: ModelGenerating
             client: Assistant piece "Colin"
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "hello / Good day."
@@ -58,7 +57,6 @@ fn an_answered_turn_is_not_answered_again() {
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "hello / Good day."
@@ -76,7 +74,7 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: text "write everywhere"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"written":1}
             record effect-1 Succeeded
@@ -84,10 +82,10 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: function-call-1 ok {"written":1}
             client: ToolsComplete { tool_count: 1 }
             > says One.
-            answered effect-1
+            heard effect-1
             client: Assistant piece "One."
             > calls function-call-2 write {"text":"b"}
-            reserve call-2 write
+            request call-2 write
             start call-2 write (effect-2) {"text":"b"}
             > returns 2 {"written":2}
             record effect-2 Succeeded
@@ -95,7 +93,6 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: function-call-2 ok {"written":2}
             client: ToolsComplete { tool_count: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: text "write everywhere"
@@ -124,31 +121,31 @@ fn a_change_that_was_done_is_told_and_not_done_again() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
-            > recording hangs
             > returns 1 {"written":1}
             record effect-1 Succeeded
-            > recording works
+            call-1 finished
+            to model: function-call-1 ok {"written":1}
+            client: ToolsComplete { tool_count: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: text "write it"
             > calls other-call-1 write {"text":"a"}
             client: ModelGenerating
-            call-2 is a repeat: SameEffectFinished
-            to model: other-call-1 ok {"written":1}
+            request call-3 write
+            call-3 is a repeat: SameEffectFinished
+            to model: other-call-1 ok {"written":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Done.
-            answered effect-1
+            heard effect-1
             client: Assistant piece "Done."
             > done
             client: Assistant said "Done."
-            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 1
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "write it / Done."
@@ -166,16 +163,17 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > says I am on it.
             client: Assistant piece "I am on it."
             > done
-            > recording hangs
             > returns 1 {"written":1}
             record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"written":1}
+            client: ToolsComplete { tool_count: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: text "write it"
@@ -184,11 +182,11 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             client: Assistant piece "I am on it."
             > done
             client: Assistant said "I am on it."
-            turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             to model: late write ok {"written":1}
             > audio
-            answered effect-1
+            heard effect-1
             client: ModelGenerating
             > says It is written.
             client: Assistant piece "It is written."
@@ -196,7 +194,6 @@ fn a_change_that_was_done_is_told_once_nobody_speaks() {
             client: Assistant said "It is written."
             client: TurnComplete { turn: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "write it / I am on it. / It is written."
@@ -214,19 +211,19 @@ fn a_change_of_which_nothing_was_heard_is_unknown_and_not_done_again() {
             to model: text "write it"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > killed
-            read ledger
             > connected 1
             > ready
             to model: text "write it"
             > calls other-call-1 write {"text":"a"}
             client: ModelGenerating
-            look up effect-1 of write
-            call-2 is a repeat: SameEffectFinished
-            to model: other-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
+            request call-2 write
+            call-2 rejected ConfirmationRequired
+            to model: other-call-1 CONFIRMATION_REQUIRED write was begun before, at 2026-11-18T11:06:40.000Z with {"text":"a"}, and nobody knows whether it happened. The user is being asked whether to do it again
             client: ToolsComplete { tool_count: 1 }
+            client: confirm call-2 token-1 {"text":"a"} warned "This was begun before, at 2026-11-18T11:06:40.000Z, and nobody knows whether it happened. If you approve it, it may happen a second time."
         "#]],
     );
 }
@@ -254,7 +251,6 @@ fn what_others_wrote_still_needs_consent() {
             turn 1 ended: calls 1 retrieval 1 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "search / Found it."
@@ -263,11 +259,11 @@ fn what_others_wrote_still_needs_consent() {
             to model: text "write it"
             > calls function-call-2 write {"text":"a"}
             client: ModelGenerating
-            propose call-2 write
+            request call-2 write
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 "Run write"
+            client: confirm call-2 token-1 {"text":"a"}
         "#]],
     );
 }
@@ -289,7 +285,6 @@ fn an_end_that_was_asked_for_comes() {
             to model: function-call-1 ok {"intents":[{"after":"farewell_spoken","reason":"done","type":"END_VOICE_SESSION"}]}
             client: ToolsComplete { tool_count: 1 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: text "bye"
@@ -324,7 +319,7 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             client: User piece "write it"
             > calls function-call-1 write {"text":"a"}
             client: User said "write it"
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 {"x":1}
             record effect-1 Succeeded
@@ -332,7 +327,7 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says done
-            answered effect-1
+            heard effect-1
             client: Assistant piece "done"
             > shutdown
             client: error shutting_down: the server is shutting down
@@ -343,7 +338,6 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             session ended: Shutdown
             close Shutdown
             > killed
-            read ledger
             > back
             > connected 1
             > ready
@@ -351,8 +345,9 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             to model: text "write it"
             > calls function-call-2 write {"text":"a"}
             client: ModelGenerating
+            request call-2 write
             call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 ok {"x":1}
+            to model: function-call-2 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
         "#]],
     );

@@ -142,7 +142,7 @@ fn a_change_that_may_not_be_repeated_is_not() {
             to model: text "go"
             > calls function-call-1 write {"text":"a"}
             client: ModelGenerating
-            reserve call-1 write
+            request call-1 write
             start call-1 write (effect-1) {"text":"a"}
             > returns 1 clean_transient
             record effect-1 Failed
@@ -163,11 +163,12 @@ fn a_change_that_may_be_repeated_keeps_its_effect() {
             to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
-            reserve call-1 upsert
+            request call-1 upsert
             start call-1 upsert (effect-1) {"text":"a"}
             > returns 1 clean_transient
             call-1 attempt 2 in 285 ms
             > wait 400
+            retry call-1 effect-1
             start call-1 upsert (effect-1) {"text":"a"}
             > returns 1/2 {"x":1}
             record effect-1 Succeeded
@@ -188,7 +189,7 @@ fn what_may_have_happened_is_never_tried_again_by_itself() {
             to model: text "go"
             > calls function-call-1 upsert {"text":"a"}
             client: ModelGenerating
-            reserve call-1 upsert
+            request call-1 upsert
             start call-1 upsert (effect-1) {"text":"a"}
             > returns 1 transient
             record effect-1 Unknown

@@ -302,7 +302,6 @@ fn a_kill_loses_no_words_that_interrupted_an_answer() {
             turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0 interrupted
             turn 2 started
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "who built Fram / Colin"
@@ -316,7 +315,6 @@ fn a_kill_loses_no_words_that_interrupted_an_answer() {
             turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 2 }
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "who built Fram / Colin / and when / 1892."
@@ -343,7 +341,6 @@ fn a_kill_loses_no_text_that_was_typed_into_an_answer() {
             client: TurnComplete { turn: 1 }
             turn 2 started
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "who built Fram / Colin Archer."
@@ -355,10 +352,9 @@ fn a_kill_loses_no_text_that_was_typed_into_an_answer() {
             > text and where
             to model: text "and where"
             > killed
-            read ledger
             > connected 1
             > ready
-            to model: history "who built Fram / Colin Archer. / and when"
+            to model: history "who built Fram / and when / Colin Archer."
             to model: text "and where"
             > says In
             client: ModelGenerating
@@ -366,10 +362,9 @@ fn a_kill_loses_no_text_that_was_typed_into_an_answer() {
             > text and how
             to model: text "and how"
             > killed
-            read ledger
             > connected 1
             > ready
-            to model: history "who built Fram / Colin Archer. / and when"
+            to model: history "who built Fram / and when / Colin Archer."
             to model: text "and where\nand how"
             > says Larvik, of oak.
             client: ModelGenerating
@@ -407,7 +402,6 @@ fn a_kill_loses_no_text_that_was_typed_while_the_provider_was_away() {
             > text who built Fram
             > sends m-2 and when
             > killed
-            read ledger
             > connected 1
             > ready
             to model: history "hello / Good day."

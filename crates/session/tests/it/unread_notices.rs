@@ -15,11 +15,11 @@ fn what_came_of_an_approval_is_told_until_the_model_reacts() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -27,8 +27,8 @@ fn what_came_of_an_approval_is_told_until_the_model_reacts() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
+            answer question-1 yes as call-1
             call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > returns 1 {"paid":10}
             record effect-1 Succeeded
@@ -54,7 +54,7 @@ fn what_came_of_an_approval_is_told_until_the_model_reacts() {
             to model: history "pay / Please confirm."
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > audio
-            answered effect-1
+            heard effect-1, question-1
             client: ModelGenerating
             > says It is paid.
             client: Assistant piece "It is paid."
@@ -83,11 +83,11 @@ fn what_came_of_an_approval_is_told_after_a_kill() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -95,8 +95,8 @@ fn what_came_of_an_approval_is_told_after_a_kill() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
+            answer question-1 yes as call-1
             call-1 Approved
-            reserve call-1 pay as effect-1 with token-1
             start call-1 pay (effect-1) {"text":"10"}
             > returns 1 {"paid":10}
             record effect-1 Succeeded
@@ -104,11 +104,11 @@ fn what_came_of_an_approval_is_told_after_a_kill() {
             client: confirmation result call-1 ok
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > killed
-            read ledger
+            client: confirmation result call-1 ok
             > connected 1
             > ready
             to model: history "pay / Please confirm."
-            to model: late pay ok {"paid":10}
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
         "#]],
     );
 }
@@ -123,11 +123,11 @@ fn that_the_user_said_no_is_told_until_the_model_reacts() {
             to model: text "pay"
             > calls function-call-1 pay {"text":"10"}
             client: ModelGenerating
-            propose call-1 pay
+            request call-1 pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Pay 10"
+            client: confirm call-1 token-1 "Pay 10"
             > says Please confirm.
             client: Assistant piece "Please confirm."
             > done
@@ -135,11 +135,10 @@ fn that_the_user_said_no_is_told_until_the_model_reacts() {
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > decline token-1
-            declined token-1
+            answer question-1 no
             call-1 Declined
-            call-1 rejected ConfirmationDeclined
-            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked and said no
-            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"10\"} and said no. It has not run. Do not call it again unless the user asks for it."
             > lost 1
             client: Reconnecting { attempt: 1 }
             connect 2, history follows
@@ -147,11 +146,13 @@ fn that_the_user_said_no_is_told_until_the_model_reacts() {
             > ready
             client: Reconnected
             to model: history "pay / Please confirm."
-            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run and said no. It has not run. Do not call it again unless the user asks for it."
+            to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"10\"} and said no. It has not run. Do not call it again unless the user asks for it."
             > calls function-call-2 pay {"text":"10"}
+            heard question-1
             client: ModelGenerating
-            call-2 is a repeat: SameEffectFinished
-            to model: function-call-2 CONFIRMATION_DECLINED the user was asked and said no
+            request call-3 pay
+            call-3 is a repeat: SameEffectDenied
+            to model: function-call-2 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
             client: ToolsComplete { tool_count: 1 }
             > lost 2
             client: Reconnecting { attempt: 2 }
@@ -176,44 +177,44 @@ fn clicks_that_came_too_often_are_told_of_once() {
             > calls function-call-1 limited_pay {"text":"10"}
             client: ModelGenerating
             check rate call-1 limited_pay (free)
-            propose call-1 limited_pay
+            request call-1 limited_pay
             call-1 rejected ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED limited_pay runs only after the user has confirmed it
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-1 "Run limited_pay"
+            client: confirm call-1 token-1 {"text":"10"}
             > says Please
             client: Assistant piece "Please"
             > rate 3000
             > confirm token-1
-            call-1 Approved
-            check rate call-1 limited_pay
-            call-1 finished RateLimit
+            check rate call-1 limited_pay (free)
+            answer question-1 yes as call-1
+            call-1 Refused
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             > confirm token-1
-            call-1 Approved
-            check rate call-1 limited_pay
-            call-1 finished RateLimit again
+            check rate call-1 limited_pay (free)
+            answer question-1 yes as call-1
+            call-1 Refused
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             > confirm token-1
-            call-1 Approved
-            check rate call-1 limited_pay
-            call-1 finished RateLimit again
+            check rate call-1 limited_pay (free)
+            answer question-1 yes as call-1
+            call-1 Refused
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             > done
             client: Assistant said "Please"
             turn 1 ended: calls 1 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
-            to model: notice "(A message of the system, not of the user.) The user approved the call of limited_pay. It did not work: {\"error\":{\"message\":\"limited_pay was called too often by this user\",\"suggestion\":\"Too many calls just now. Tell the user to wait a little.\",\"type\":\"RATE_LIMIT\"}}"
             > confirm token-1
-            call-1 Approved
-            check rate call-1 limited_pay
-            call-1 finished RateLimit again
+            check rate call-1 limited_pay (free)
+            answer question-1 yes as call-1
+            call-1 Refused
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             > rate free
             > confirm token-1
+            check rate call-1 limited_pay (free)
+            answer question-1 yes as call-1
+            check rate call-1 limited_pay (noted)
             call-1 Approved
-            check rate call-1 limited_pay
-            reserve call-1 limited_pay as effect-1 with token-1
             start call-1 limited_pay (effect-1) {"text":"10"}
             > returns 1 {"paid":10}
             record effect-1 Succeeded

@@ -1,17 +1,16 @@
 //! The table of blocks: one row per blocked user.
 
 use super::SqliteStore;
-use super::tables::{loaded, stored};
+use super::tables::{loaded_time, time};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::UserId;
+use windlass_tool::id::{TenantId, UserId};
 
 impl Blocks for SqliteStore {
     fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
         let place = self.place.check();
         place.map_err(|error| BlocksUnavailable(error.to_string()))?;
-        let mut open = self.lock();
-        upsert_all(&mut open.connection, blocks).map_err(unavailable)
+        upsert_all(&mut self.writer(), blocks).map_err(unavailable)
     }
 
     fn blocked(
@@ -19,9 +18,7 @@ impl Blocks for SqliteStore {
         user_id: &UserId,
         now_unix_ms: u64,
     ) -> Result<Option<Block>, BlocksUnavailable> {
-        let block = find(&self.questions(), user_id, now_unix_ms).map_err(unavailable)?;
-        self.prune_if_idle(now_unix_ms);
-        Ok(block)
+        find(&self.reader(), user_id, now_unix_ms).map_err(unavailable)
     }
 }
 
@@ -40,15 +37,16 @@ fn upsert_all(connection: &mut Connection, blocks: &[Block]) -> rusqlite::Result
 fn upsert(connection: &Connection, block: &Block) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO blocks (user_id, until_unix_ms, farewell_message) VALUES (?1, ?2, ?3)
-             ON CONFLICT (user_id) DO UPDATE SET
+            "INSERT INTO blocks (tenant, user_id, until_unix_ms, farewell_message) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET
                  until_unix_ms = excluded.until_unix_ms,
                  farewell_message = excluded.farewell_message
              WHERE excluded.until_unix_ms > blocks.until_unix_ms",
         )?
         .execute(params![
+            TenantId::default().as_str(),
             block.user_id.as_str(),
-            stored(block.until_unix_ms),
+            time(block.until_unix_ms),
             block.farewell_message,
         ])?;
     Ok(())
@@ -62,14 +60,21 @@ fn find(
     connection
         .prepare_cached(
             "SELECT until_unix_ms, farewell_message FROM blocks
-             WHERE user_id = ?1 AND until_unix_ms > ?2",
+             WHERE tenant = ?1 AND user_id = ?2 AND until_unix_ms > ?3",
         )?
-        .query_row(params![user_id.as_str(), stored(now_unix_ms)], |row| {
-            Ok(Block {
-                user_id: user_id.clone(),
-                until_unix_ms: loaded(row.get(0)?),
-                farewell_message: row.get(1)?,
-            })
-        })
+        .query_row(
+            params![
+                TenantId::default().as_str(),
+                user_id.as_str(),
+                time(now_unix_ms)
+            ],
+            |row| {
+                Ok(Block {
+                    user_id: user_id.clone(),
+                    until_unix_ms: loaded_time(row.get(0)?),
+                    farewell_message: row.get(1)?,
+                })
+            },
+        )
         .optional()
 }

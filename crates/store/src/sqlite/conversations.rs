@@ -1,215 +1,333 @@
-//! The tables of conversations and of their entries.
+//! The tables of conversations, their legs, their deliveries, and of what was given up.
 
-use super::tables::{Tables, bound, loaded, stored};
-use crate::{
-    Appended, Conversation, Conversations, Entry, NewEntry, Opened, StoreLimits, StoreUnavailable,
-};
+use super::effects::read_reference;
+use super::tables::{loaded_number, loaded_time, mode, number, odd, time};
+use crate::Hash;
+use crate::id::{ConversationRef, EffectKey, Epoch, Nonce, OwnerId, QuestionNumber};
+use crate::leg::{Became, Conversation, Delivery, Leg, LegState};
+use crate::log::EntryNumber;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use windlass_tool::id::{ConversationId, UserId};
+use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
-impl Conversations for Tables<'_> {
-    fn open_conversation(
-        &mut self,
-        conversation_id: &ConversationId,
-        user_id: &UserId,
-        now_unix_ms: u64,
-    ) -> Result<Opened, StoreUnavailable> {
-        self.step(|connection, limits| {
-            match find(connection, limits, conversation_id, now_unix_ms)? {
-                Some(known) if known.user_id != *user_id => return Ok(Opened::Foreign),
-                Some(known) => {
-                    use_at(connection, conversation_id, now_unix_ms)?;
-                    return Ok(Opened::Continued(known));
-                }
-                None => {}
-            }
-            // One that was idle for too long goes with all its entries.
-            connection
-                .prepare_cached("DELETE FROM conversations WHERE conversation_id = ?1")?
-                .execute([conversation_id.as_str()])?;
-            connection
-                .prepare_cached(
-                    "INSERT INTO conversations (conversation_id, user_id, begun_at_unix_ms, used_at_unix_ms, next_sequence)
-                     VALUES (?1, ?2, ?3, ?3, 1)",
-                )?
-                .execute(params![
-                    conversation_id.as_str(),
-                    user_id.as_str(),
-                    stored(now_unix_ms)
-                ])?;
-            Ok(Opened::Begun)
-        })
-    }
-
-    fn conversation(
-        &mut self,
-        conversation_id: &ConversationId,
-        now_unix_ms: u64,
-    ) -> Result<Option<Conversation>, StoreUnavailable> {
-        self.step(|connection, limits| find(connection, limits, conversation_id, now_unix_ms))
-    }
-
-    fn append(
-        &mut self,
-        conversation_id: &ConversationId,
-        entries: &[NewEntry],
-        now_unix_ms: u64,
-    ) -> Result<Appended, StoreUnavailable> {
-        self.step(|connection, limits| {
-            if entries.iter().any(|entry| entry.is_too_long(limits)) {
-                return Ok(Appended::TooLong);
-            }
-            let next_sequence: Option<i64> = connection
-                .prepare_cached(
-                    "SELECT next_sequence FROM conversations WHERE conversation_id = ?1",
-                )?
-                .query_row([conversation_id.as_str()], |row| row.get(0))
-                .optional()?;
-            let Some(mut next_sequence) = next_sequence else {
-                return Ok(Appended::Missing);
-            };
-            let mut sequences = Vec::with_capacity(entries.len());
-            for entry in entries {
-                let key = entry.key.as_deref();
-                if let Some(known) = key
-                    .map(|key| find_entry(connection, conversation_id, key))
-                    .transpose()?
-                    .flatten()
-                {
-                    sequences.push(known.sequence);
-                    continue;
-                }
-                insert(connection, conversation_id, next_sequence, entry)?;
-                sequences.push(loaded(next_sequence));
-                next_sequence += 1;
-            }
-            trim(connection, limits, conversation_id, next_sequence)?;
-            use_at(connection, conversation_id, now_unix_ms)?;
-            Ok(Appended::Stored(sequences))
-        })
-    }
-
-    fn entries(
-        &mut self,
-        conversation_id: &ConversationId,
-        entries_max: usize,
-    ) -> Result<Vec<Entry>, StoreUnavailable> {
-        self.step(|connection, _| {
-            let newest_first: rusqlite::Result<Vec<Entry>> = connection
-                .prepare_cached(
-                    "SELECT sequence, key, body FROM entries WHERE conversation_id = ?1
-                     ORDER BY sequence DESC LIMIT ?2",
-                )?
-                .query_map(params![conversation_id.as_str(), bound(entries_max)], read)?
-                .collect();
-            let mut entries = newest_first?;
-            entries.reverse();
-            Ok(entries)
-        })
-    }
-
-    fn entry(
-        &mut self,
-        conversation_id: &ConversationId,
-        key: &str,
-    ) -> Result<Option<Entry>, StoreUnavailable> {
-        self.step(|connection, _| find_entry(connection, conversation_id, key))
-    }
-}
-
-/// A conversation that is not idle for too long.
-fn find(
+pub(super) fn find(
     connection: &Connection,
-    limits: &StoreLimits,
+    tenant: &TenantId,
     conversation_id: &ConversationId,
-    now_unix_ms: u64,
 ) -> rusqlite::Result<Option<Conversation>> {
-    let found = connection
+    connection
         .prepare_cached(
-            "SELECT user_id, begun_at_unix_ms, used_at_unix_ms FROM conversations WHERE conversation_id = ?1",
+            "SELECT user_id, has_external_content, last_entry, first_entry, last_question, begun_at_unix_ms, used_at_unix_ms
+             FROM conversations WHERE tenant = ?1 AND conversation_id = ?2",
         )?
-        .query_row([conversation_id.as_str()], |row| {
+        .query_row(params![tenant.as_str(), conversation_id.as_str()], |row| {
             Ok(Conversation {
+                tenant: tenant.clone(),
                 conversation_id: conversation_id.clone(),
                 user_id: UserId::new(row.get::<_, String>(0)?),
-                begun_at_unix_ms: loaded(row.get(1)?),
-                used_at_unix_ms: loaded(row.get(2)?),
+                has_external_content: row.get(1)?,
+                last_entry: EntryNumber(loaded_number(row.get(2)?)),
+                first_entry: EntryNumber(loaded_number(row.get(3)?)),
+                last_question: QuestionNumber(row.get(4)?),
+                begun_at_unix_ms: loaded_time(row.get(5)?),
+                used_at_unix_ms: loaded_time(row.get(6)?),
             })
         })
-        .optional()?;
-    Ok(found.filter(|known| !known.is_idle(now_unix_ms, limits)))
-}
-
-/// A clock that was set back does not make a conversation older than it was.
-fn use_at(
-    connection: &Connection,
-    conversation_id: &ConversationId,
-    now_unix_ms: u64,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE conversations SET used_at_unix_ms = max(used_at_unix_ms, ?2) WHERE conversation_id = ?1",
-        )?
-        .execute(params![conversation_id.as_str(), stored(now_unix_ms)])?;
-    Ok(())
-}
-
-fn insert(
-    connection: &Connection,
-    conversation_id: &ConversationId,
-    sequence: i64,
-    entry: &NewEntry,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO entries (conversation_id, sequence, key, body) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![
-            conversation_id.as_str(),
-            sequence,
-            entry.key,
-            entry.body.expose()
-        ])?;
-    Ok(())
-}
-
-/// Notes how far a conversation has come and has its oldest entries make room.
-fn trim(
-    connection: &Connection,
-    limits: &StoreLimits,
-    conversation_id: &ConversationId,
-    next_sequence: i64,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("UPDATE conversations SET next_sequence = ?2 WHERE conversation_id = ?1")?
-        .execute(params![conversation_id.as_str(), next_sequence])?;
-    connection
-        .prepare_cached("DELETE FROM entries WHERE conversation_id = ?1 AND sequence < ?2")?
-        .execute(params![
-            conversation_id.as_str(),
-            next_sequence.saturating_sub(bound(limits.entries_max))
-        ])?;
-    Ok(())
-}
-
-fn find_entry(
-    connection: &Connection,
-    conversation_id: &ConversationId,
-    key: &str,
-) -> rusqlite::Result<Option<Entry>> {
-    connection
-        .prepare_cached(
-            "SELECT sequence, key, body FROM entries WHERE conversation_id = ?1 AND key = ?2",
-        )?
-        .query_row(params![conversation_id.as_str(), key], read)
         .optional()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Entry> {
-    Ok(Entry {
-        sequence: loaded(row.get(0)?),
-        key: row.get(1)?,
-        body: Sensitive(row.get(2)?),
+/// The latest time at which anything was committed.
+pub(super) fn latest_unix_ms(connection: &Connection) -> rusqlite::Result<u64> {
+    let statement = "SELECT coalesce(max(used_at_unix_ms), 0) FROM conversations";
+    connection.query_row(statement, [], |row| Ok(loaded_time(row.get(0)?)))
+}
+
+pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO conversations (tenant, conversation_id, user_id, has_external_content, last_entry, first_entry,
+                 last_question, begun_at_unix_ms, used_at_unix_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT DO UPDATE SET
+                 user_id = excluded.user_id, has_external_content = excluded.has_external_content,
+                 last_entry = excluded.last_entry, first_entry = excluded.first_entry,
+                 last_question = excluded.last_question, used_at_unix_ms = excluded.used_at_unix_ms",
+        )?
+        .execute(params![
+            conversation.tenant.as_str(),
+            conversation.conversation_id.as_str(),
+            conversation.user_id.as_str(),
+            conversation.has_external_content,
+            number(conversation.last_entry.0),
+            number(conversation.first_entry.0),
+            conversation.last_question.0,
+            time(conversation.begun_at_unix_ms),
+            time(conversation.used_at_unix_ms),
+        ])?;
+    Ok(())
+}
+
+/// Deletes everything of a conversation; gives how many rows.
+pub(super) fn forget(
+    connection: &Connection,
+    tenant: &TenantId,
+    conversation_id: &ConversationId,
+) -> rusqlite::Result<usize> {
+    let mut rows = 0;
+    for statement in [
+        "DELETE FROM entries WHERE tenant = ?1 AND conversation_id = ?2",
+        "DELETE FROM effects WHERE tenant = ?1 AND conversation_id = ?2",
+        "DELETE FROM questions WHERE tenant = ?1 AND conversation_id = ?2",
+        "DELETE FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2",
+        "DELETE FROM legs WHERE tenant = ?1 AND conversation_id = ?2",
+        "DELETE FROM abandoned WHERE tenant = ?1 AND conversation_id = ?2",
+        "DELETE FROM conversations WHERE tenant = ?1 AND conversation_id = ?2",
+    ] {
+        rows += connection
+            .prepare_cached(statement)?
+            .execute(params![tenant.as_str(), conversation_id.as_str()])?;
+    }
+    // The body is a part of its leg, and is not counted.
+    connection
+        .prepare_cached("DELETE FROM leg_bodies WHERE tenant = ?1 AND conversation_id = ?2")?
+        .execute(params![tenant.as_str(), conversation_id.as_str()])?;
+    Ok(rows)
+}
+
+/// A leg's columns, in the order in which [`read_leg`] takes them.
+macro_rules! leg_columns {
+    () => {
+        "leg, mode, epoch, owner, state, client_id, resume_token, last_number, expires_at_unix_ms, coalesce((
+             SELECT body FROM leg_bodies WHERE tenant = legs.tenant AND conversation_id = legs.conversation_id AND leg = legs.leg
+         ), x'')"
+    };
+}
+
+pub(super) fn leg(
+    connection: &Connection,
+    of: &ConversationRef,
+    leg: &SessionId,
+) -> rusqlite::Result<Option<Leg>> {
+    connection
+        .prepare_cached(concat!(
+            "SELECT ",
+            leg_columns!(),
+            " FROM legs WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3"
+        ))?
+        .query_row(
+            params![
+                of.tenant.as_str(),
+                of.conversation_id.as_str(),
+                leg.as_str()
+            ],
+            read_leg,
+        )
+        .optional()
+}
+
+pub(super) fn leg_by_token(
+    connection: &Connection,
+    of: &ConversationRef,
+    token: &Hash,
+) -> rusqlite::Result<Option<Leg>> {
+    connection
+        .prepare_cached(concat!(
+            "SELECT ",
+            leg_columns!(),
+            " FROM legs INDEXED BY legs_by_token
+             WHERE resume_token = ?1 AND tenant = ?2 AND conversation_id = ?3 LIMIT 1"
+        ))?
+        .query_row(
+            params![token, of.tenant.as_str(), of.conversation_id.as_str()],
+            read_leg,
+        )
+        .optional()
+}
+
+/// The leg of a token, whatever its conversation.
+pub(super) fn leg_of_any(
+    connection: &Connection,
+    token: &Hash,
+) -> rusqlite::Result<Option<(ConversationRef, Leg)>> {
+    connection
+        .prepare_cached(concat!(
+            "SELECT ",
+            leg_columns!(),
+            ", tenant, conversation_id, (SELECT user_id FROM conversations
+                 WHERE tenant = legs.tenant AND conversation_id = legs.conversation_id)
+             FROM legs INDEXED BY legs_by_token WHERE resume_token = ?1 LIMIT 1"
+        ))?
+        .query_row(params![token], |row| {
+            Ok((read_reference(row, 10)?, read_leg(row)?))
+        })
+        .optional()
+}
+
+pub(super) fn upsert_leg(
+    connection: &Connection,
+    of: &ConversationRef,
+    leg: &Leg,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO legs (tenant, conversation_id, leg, mode, epoch, owner, state, client_id, resume_token, last_number,
+                 expires_at_unix_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             ON CONFLICT DO UPDATE SET
+                 mode = excluded.mode, epoch = excluded.epoch, owner = excluded.owner, state = excluded.state,
+                 client_id = excluded.client_id, resume_token = excluded.resume_token, last_number = excluded.last_number,
+                 expires_at_unix_ms = excluded.expires_at_unix_ms",
+        )?
+        .execute(params![
+            of.tenant.as_str(),
+            of.conversation_id.as_str(),
+            leg.leg.as_str(),
+            leg.mode.as_str(),
+            leg.epoch.0,
+            leg.owner.0,
+            match leg.state {
+                LegState::Live => "live",
+                LegState::Gone => "gone",
+            },
+            leg.client_id.as_str(),
+            leg.resume_token,
+            number(leg.last_number),
+            time(leg.expires_at_unix_ms),
+        ])?;
+    // A leg is written with every entry that it appends; its body, which may be long, only where it changed.
+    connection
+        .prepare_cached(
+            "INSERT INTO leg_bodies (tenant, conversation_id, leg, body) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (tenant, conversation_id, leg) DO UPDATE SET body = excluded.body WHERE body <> excluded.body",
+        )?
+        .execute(params![
+            of.tenant.as_str(),
+            of.conversation_id.as_str(),
+            leg.leg.as_str(),
+            leg.body.expose(),
+        ])?;
+    Ok(())
+}
+
+fn read_leg(row: &Row<'_>) -> rusqlite::Result<Leg> {
+    Ok(Leg {
+        leg: SessionId::new(row.get::<_, String>(0)?),
+        mode: mode(row, 1)?,
+        epoch: Epoch(row.get(2)?),
+        owner: OwnerId(row.get(3)?),
+        state: match row.get_ref(4)?.as_str()? {
+            "live" => LegState::Live,
+            "gone" => LegState::Gone,
+            _ => return Err(odd("state")),
+        },
+        client_id: ClientId::new(row.get::<_, String>(5)?),
+        resume_token: row.get(6)?,
+        last_number: loaded_number(row.get(7)?),
+        expires_at_unix_ms: loaded_time(row.get(8)?),
+        body: Sensitive(row.get(9)?),
     })
+}
+
+pub(super) fn delivery(
+    connection: &Connection,
+    of: &ConversationRef,
+    leg: &SessionId,
+    id: &str,
+) -> rusqlite::Result<Option<Delivery>> {
+    connection
+        .prepare_cached(
+            "SELECT generation, key, arguments, effect_id, question FROM deliveries
+             WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3 AND id = ?4",
+        )?
+        .query_row(
+            params![
+                of.tenant.as_str(),
+                of.conversation_id.as_str(),
+                leg.as_str(),
+                id
+            ],
+            |row| {
+                let effect_id: Option<String> = row.get(3)?;
+                let question: Option<u32> = row.get(4)?;
+                Ok(Delivery {
+                    leg: leg.clone(),
+                    id: id.to_owned(),
+                    generation: loaded_number(row.get(0)?),
+                    key: EffectKey(row.get(1)?),
+                    arguments: row.get(2)?,
+                    became: match (effect_id, question) {
+                        (Some(effect_id), None) => Became::Effect(EffectId::new(effect_id)),
+                        (None, Some(question)) => Became::Question(QuestionNumber(question)),
+                        _ => return Err(odd("effect_id")),
+                    },
+                })
+            },
+        )
+        .optional()
+}
+
+pub(super) fn upsert_delivery(
+    connection: &Connection,
+    of: &ConversationRef,
+    delivery: &Delivery,
+) -> rusqlite::Result<()> {
+    let (effect_id, question) = match &delivery.became {
+        Became::Effect(effect_id) => (Some(effect_id.as_str()), None),
+        Became::Question(question) => (None, Some(question.0)),
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO deliveries (tenant, conversation_id, leg, id, generation, key, arguments, effect_id, question)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT DO UPDATE SET
+                 generation = excluded.generation, key = excluded.key, arguments = excluded.arguments,
+                 effect_id = excluded.effect_id, question = excluded.question",
+        )?
+        .execute(params![
+            of.tenant.as_str(),
+            of.conversation_id.as_str(),
+            delivery.leg.as_str(),
+            delivery.id,
+            number(delivery.generation),
+            delivery.key.0,
+            delivery.arguments,
+            effect_id,
+            question,
+        ])?;
+    Ok(())
+}
+
+pub(super) fn is_abandoned(
+    connection: &Connection,
+    of: &ConversationRef,
+    nonce: &Nonce,
+) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM abandoned WHERE tenant = ?1 AND conversation_id = ?2 AND nonce = ?3)",
+        )?
+        .query_row(
+            params![of.tenant.as_str(), of.conversation_id.as_str(), nonce.0],
+            |row| row.get(0),
+        )
+}
+
+pub(super) fn abandon(
+    connection: &Connection,
+    of: &ConversationRef,
+    nonce: &Nonce,
+    at_unix_ms: u64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO abandoned (tenant, conversation_id, nonce, at_unix_ms) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET at_unix_ms = excluded.at_unix_ms",
+        )?
+        .execute(params![
+            of.tenant.as_str(),
+            of.conversation_id.as_str(),
+            nonce.0,
+            time(at_unix_ms)
+        ])?;
+    Ok(())
 }

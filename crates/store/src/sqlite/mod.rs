@@ -1,27 +1,44 @@
-//! The durable store: one SQLite file in the data folder. Knows how the file is opened and what makes a write durable;
-//! each table's statements are in a file of their own.
+//! The durable store: one SQLite file in the data folder. Knows how the file is opened, who owns the folder and what makes a
+//! write durable; each table's statements are in a file of their own. Knows no rule of the ledger.
 
 mod blocks;
 mod conversations;
-mod grants;
-mod ledger;
+mod effects;
+mod entries;
+mod lock;
 mod place;
 mod pruning;
-mod readings;
+mod questions;
+mod rows;
 mod schema;
-mod snapshots;
 mod tables;
 
-use crate::{PRUNE_INTERVAL_MS, Store, StoreLimits, StoreUnavailable, Transaction};
+use crate::command::{Asked, Reply};
+use crate::effect::Effect;
+use crate::id::{ConversationRef, OwnerId, QuestionNumber, Token};
+use crate::leg::{Conversation, Leg};
+use crate::log::{Entry, EntryNumber};
+use crate::question::Question;
+use crate::rows::{Surroundings, apply};
+use crate::{Batch, DUE_MAX, Due, Hash, Store, StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS};
 use place::Place;
+use rows::ConversationRows;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tables::unavailable;
+use windlass_tool::id::{ConversationId, EffectId, TenantId};
 
 /// The file's name in the data folder.
 pub const DATABASE_FILE: &str = "windlass.db";
+
+/// The name of the lock file in the data folder, which names the process that owns the folder.
+pub const LOCK_FILE: &str = "windlass.lock";
 
 /// How long opening waits for another process that writes the same file.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,10 +53,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 const CHECKPOINT_PAGES: i64 = 8_000;
 
 /// Prepared statements that are kept: more than there are.
-const STATEMENTS_MAX: usize = 64;
-
-/// How often the switch to the write-ahead log is tried while others open the same new file.
-const SWITCH_ATTEMPTS_MAX: usize = 10;
+const STATEMENTS_MAX: usize = 128;
 
 /// Why the store in a folder could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +63,16 @@ pub enum OpenError {
         folder.display()
     )]
     NotWritable { folder: PathBuf, cause: String },
+    #[error(
+        "the data folder {} is in use by {holder}; stop that process, or name another data folder",
+        folder.display()
+    )]
+    InUse { folder: PathBuf, holder: String },
+    #[error(
+        "the data folder {} cannot be locked: {cause}; name a folder on a disk of this machine",
+        folder.display()
+    )]
+    NoLocks { folder: PathBuf, cause: String },
     #[error(
         "{} is not a database of windlass; move it away, or name another data folder",
         path.display()
@@ -65,6 +89,12 @@ pub enum OpenError {
         known: i64,
     },
     #[error(
+        "{} is of an older format and cannot be set aside: {cause}; stop the process that has it open, or name \
+         another data folder",
+        path.display()
+    )]
+    NotSetAside { path: PathBuf, cause: String },
+    #[error(
         "{} is locked by another process; stop that one, or name another data folder",
         path.display()
     )]
@@ -77,133 +107,321 @@ pub enum OpenError {
     },
 }
 
-/// A store in a file. Several may have the same file open, in one process or in many.
-#[derive(Debug)]
+/// A store in a file. It owns its data folder for as long as it is there.
 pub struct SqliteStore {
-    open: Mutex<Open>,
-    /// For what is asked where a session stands: it does not wait for a commit that is under way.
-    questions: Mutex<Connection>,
+    /// For what is asked where a session stands: it does not wait for a commit that is under way. Closed before the writer,
+    /// which folds the log into the file where it is the last.
+    reader: Mutex<Connection>,
+    writer: Mutex<Connection>,
     place: Place,
-    limits: StoreLimits,
+    settings: StoreSettings,
+    /// How far the machine's clock was behind the file's latest time when the file was opened.
+    ahead_ms: u64,
+    set_aside: Option<PathBuf>,
+    /// Closed last, so that nobody else opens a file that is still being closed.
+    _lock: File,
 }
 
-#[derive(Debug)]
-struct Open {
-    connection: Connection,
-    pruned_at_unix_ms: u64,
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut formatter = formatter.debug_struct("SqliteStore");
+        formatter
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SqliteStore {
-    /// Opens the store of a data folder with the limits that are the default.
-    pub fn open(folder: &Path) -> Result<Self, OpenError> {
-        Self::open_with(folder, StoreLimits::default())
-    }
-
     /// Makes a data folder where it is missing, so that one that cannot be is known before anything else is done.
     pub fn make_folder(folder: &Path) -> Result<(), OpenError> {
-        std::fs::create_dir_all(folder).map_err(|error| OpenError::NotWritable {
-            folder: folder.to_owned(),
-            cause: error.to_string(),
-        })
+        std::fs::create_dir_all(folder).map_err(|error| not_writable(folder, &error))
     }
 
-    /// Opens the store of a data folder. Makes the folder and the file where they are missing, and brings an older file
-    /// up to date.
-    pub fn open_with(folder: &Path, limits: StoreLimits) -> Result<Self, OpenError> {
+    /// Opens the store of a data folder, and takes the folder for this process. Makes the folder and the file where they are
+    /// missing, and sets a file aside that is of an older format than any release.
+    pub fn open(folder: &Path, settings: StoreSettings) -> Result<Self, OpenError> {
         Self::make_folder(folder)?;
+        let lock = lock::take(folder, &settings)?;
         let path = folder.join(DATABASE_FILE);
         let explain = |error| explain(error, folder, &path);
-        let mut connection = connect(&path).map_err(explain)?;
-        match schema::bring_up_to_date(&mut connection).map_err(explain)? {
+        let (mut writer, mut age) = connect_to_write(folder, &path)?;
+        let mut set_aside = None;
+        if age == schema::Age::Unreleased {
+            set_aside = Some(set_file_aside(writer, &path)?);
+            (writer, age) = connect_to_write(folder, &path)?;
+        }
+        match age {
             schema::Age::Current => {}
             schema::Age::Newer { found, known } => {
                 return Err(OpenError::NewerSchema { path, found, known });
             }
-            schema::Age::Foreign => return Err(OpenError::NotADatabase { path }),
+            schema::Age::Foreign | schema::Age::Unreleased => {
+                return Err(OpenError::NotADatabase { path });
+            }
         }
-        write_ahead(&connection).map_err(explain)?;
-        connection.busy_timeout(BUSY_TIMEOUT).map_err(explain)?;
-        let questions = connect_to_read(&path).map_err(explain)?;
-        let place = Place::of(&path).map_err(|error| OpenError::NotWritable {
-            folder: folder.to_owned(),
-            cause: error.to_string(),
-        })?;
+        // The file is logged ahead: others read while one writes, and a commit costs one flush.
+        writer
+            .pragma_update(None, "journal_mode", "WAL")
+            .map_err(explain)?;
+        writer.busy_timeout(BUSY_TIMEOUT).map_err(explain)?;
+        let reader = connect_to_read(&path).map_err(explain)?;
+        let latest_unix_ms = conversations::latest_unix_ms(&reader).map_err(explain)?;
+        let place = Place::of(&path).map_err(|error| not_writable(folder, &error))?;
         Ok(Self {
+            reader: Mutex::new(reader),
+            writer: Mutex::new(writer),
             place,
-            questions: Mutex::new(questions),
-            limits,
-            open: Mutex::new(Open {
-                connection,
-                pruned_at_unix_ms: 0,
-            }),
+            ahead_ms: latest_unix_ms.saturating_sub((settings.clock)()),
+            settings,
+            set_aside,
+            _lock: lock,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    /// Where the file went that an older, unreleased version had written, if there was one. Nothing reads it.
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.set_aside.as_deref()
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Connection> {
         // A panic between two statements rolls its transaction back, so the connection is as good as before.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn questions(&self) -> MutexGuard<'_, Connection> {
+    fn reader(&self) -> MutexGuard<'_, Connection> {
         // It only reads.
-        self.questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deletes what has run out where it is time to, and nobody is at work.
-    fn prune_if_idle(&self, now_unix_ms: u64) {
-        if let Ok(mut open) = self.open.try_lock() {
-            // A pruning that failed is made up for by a later one.
-            let _ = open.prune_if_due(&self.limits, now_unix_ms);
-        }
+    /// Reads several rows as they were at one time.
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreUnavailable> {
+        let mut reader = self.reader();
+        let transaction = reader.transaction().map_err(unavailable)?;
+        read(&transaction).map_err(unavailable)
     }
-}
 
-impl Open {
-    fn prune_if_due(&mut self, limits: &StoreLimits, now_unix_ms: u64) -> rusqlite::Result<()> {
-        if now_unix_ms.abs_diff(self.pruned_at_unix_ms) >= PRUNE_INTERVAL_MS {
-            // Noted first, so that a file that cannot be written is not tried again with every question.
-            self.pruned_at_unix_ms = now_unix_ms;
-            while pruning::slice(&self.connection, limits, now_unix_ms)? > 0 {}
-        }
-        Ok(())
+    /// Reads of a conversation that is known still, and is this user's. Gives nothing of any other.
+    fn read_of<T: Default>(
+        &self,
+        of: &ConversationRef,
+        read: impl FnOnce(&Connection, &Conversation) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreUnavailable> {
+        self.read(
+            |connection| match self.known(connection, &of.tenant, &of.conversation_id)? {
+                Some(known) if known.user_id == of.user_id => read(connection, &known),
+                Some(_) | None => Ok(T::default()),
+            },
+        )
+    }
+
+    /// A conversation that has not rested for too long.
+    fn known(
+        &self,
+        connection: &Connection,
+        tenant: &TenantId,
+        conversation_id: &ConversationId,
+    ) -> rusqlite::Result<Option<Conversation>> {
+        let Some(found) = conversations::find(connection, tenant, conversation_id)? else {
+            return Ok(None);
+        };
+        let of = ConversationRef {
+            tenant: tenant.clone(),
+            conversation_id: conversation_id.clone(),
+            user_id: found.user_id.clone(),
+        };
+        let is_over = found.is_idle(self.now_unix_ms(), &self.settings.limits)
+            && effects::running(connection, &of)?.is_empty();
+        Ok((!is_over).then_some(found))
     }
 }
 
 impl Store for SqliteStore {
-    fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+    fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
         self.place.check()?;
-        let mut open = self.lock();
-        let writes = TransactionBehavior::Immediate;
-        tables::transact(&mut open.connection, &self.limits, writes, work)
-    }
-
-    fn view(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
-        let reads = TransactionBehavior::Deferred;
-        tables::transact(&mut self.questions(), &self.limits, reads, work)
-    }
-
-    fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable> {
-        let mut rows = 0;
-        loop {
-            // The lock is let go between slices, so that others get their turn.
-            let mut open = self.lock();
-            open.pruned_at_unix_ms = now_unix_ms;
-            let pruned = pruning::slice(&open.connection, &self.limits, now_unix_ms)
-                .map_err(|error| tables::unavailable(&error))?;
-            if pruned == 0 {
-                return Ok(rows);
-            }
-            rows += pruned;
+        let mut writer = self.writer();
+        // The right to write is asked for at once: a transaction that reads first can be refused it later.
+        let transaction = writer
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(unavailable)?;
+        let surroundings = Surroundings {
+            key: &self.settings.key,
+            limits: &self.settings.limits,
+            owner: &self.settings.owner,
+            now_unix_ms: self.now_unix_ms(),
+        };
+        let mut replies = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let of = &batch.conversation;
+            let mut rows = ConversationRows::new(&transaction, of);
+            let answers = batch
+                .commands
+                .iter()
+                .map(|command| apply(&mut rows, of, command, &surroundings));
+            // On an error the transaction is dropped, which rolls it back.
+            replies.push(answers.collect::<Result<Vec<Reply>, _>>()?);
         }
+        transaction.commit().map_err(unavailable)?;
+        Ok(replies)
+    }
+
+    fn conversation(
+        &self,
+        tenant: &TenantId,
+        conversation_id: &ConversationId,
+    ) -> Result<Option<Conversation>, StoreUnavailable> {
+        self.read(|connection| self.known(connection, tenant, conversation_id))
+    }
+
+    fn entries(
+        &self,
+        conversation: &ConversationRef,
+        after: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        self.read_of(conversation, |connection, _| {
+            entries::newest(connection, conversation, after, entries_max)
+        })
+    }
+
+    fn entry_of_key(
+        &self,
+        conversation: &ConversationRef,
+        key: &str,
+    ) -> Result<Option<Entry>, StoreUnavailable> {
+        self.read_of(conversation, |connection, _| {
+            entries::of_key(connection, conversation, key)
+        })
+    }
+
+    fn question(
+        &self,
+        conversation: &ConversationRef,
+        token: &Token,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        let question = self.question_of_number(conversation, token.question)?;
+        Ok(question.filter(|question| {
+            let arguments = question.arguments.expose();
+            let key = &self.settings.key;
+            key.token(conversation, question.number, arguments) == *token
+        }))
+    }
+
+    fn open_questions(
+        &self,
+        conversation: &ConversationRef,
+    ) -> Result<Vec<Asked>, StoreUnavailable> {
+        let questions = self.read_of(conversation, |connection, known| {
+            let now_unix_ms = self.now_unix_ms().max(known.used_at_unix_ms);
+            questions::open(connection, conversation, now_unix_ms)
+        })?;
+        let asked = questions.into_iter().map(|question| {
+            let arguments = question.arguments.expose();
+            let key = &self.settings.key;
+            Asked {
+                token: key.token(conversation, question.number, arguments),
+                question,
+                is_repeated: true,
+            }
+        });
+        Ok(asked.collect())
+    }
+
+    fn question_of_number(
+        &self,
+        conversation: &ConversationRef,
+        number: QuestionNumber,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        self.read_of(conversation, |connection, _| {
+            questions::find(connection, conversation, number)
+        })
+    }
+
+    fn effect(
+        &self,
+        tenant: &TenantId,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.read(|connection| effects::find_of_tenant(connection, tenant, effect_id))
+    }
+
+    fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
+        self.read_of(conversation, |connection, _| {
+            effects::unheard(connection, conversation, None)
+        })
+    }
+
+    fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {
+        self.read(|connection| conversations::leg_of_any(connection, resume_token))
+    }
+
+    fn due(&self) -> Result<Due, StoreUnavailable> {
+        let (owner, now_unix_ms) = (&self.settings.owner, self.now_unix_ms());
+        self.read(|connection| {
+            Ok(Due {
+                lapsed: effects::lapsed(connection, owner, now_unix_ms, DUE_MAX)?,
+                lookups: effects::lookups(connection, now_unix_ms, DUE_MAX)?,
+            })
+        })
+    }
+
+    fn unaudited(
+        &self,
+        effects_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.read(|connection| effects::unaudited(connection, effects_max))
+    }
+
+    fn prune(&self) -> Result<usize, StoreUnavailable> {
+        self.place.check()?;
+        let mut writer = self.writer();
+        let transaction = writer
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(unavailable)?;
+        let ends = pruning::Ends {
+            limits: &self.settings.limits,
+            now_unix_ms: self.now_unix_ms(),
+            clock_unix_ms: (self.settings.clock)(),
+        };
+        let rows = pruning::slice(&transaction, &ends).map_err(unavailable)?;
+        transaction.commit().map_err(unavailable)?;
+        Ok(rows)
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        let clock_unix_ms = (self.settings.clock)();
+        clock_unix_ms
+            .saturating_add(self.ahead_ms)
+            .min(TIME_MAX_UNIX_MS)
+    }
+
+    fn owner(&self) -> &OwnerId {
+        &self.settings.owner
     }
 }
 
+/// Opens the file to write, and brings it up to date where it is ours.
+fn connect_to_write(folder: &Path, path: &Path) -> Result<(Connection, schema::Age), OpenError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    for_owner_only(&mut options);
+    match options.open(path) {
+        Ok(_) => {}
+        // A file that is there is not opened here: closing it would end the locks that SQLite has on it in this process,
+        // <https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(not_writable(folder, &error)),
+    }
+    let explain = |error| explain(error, folder, path);
+    let mut connection = connect(path).map_err(explain)?;
+    let age = schema::bring_up_to_date(&mut connection).map_err(explain)?;
+    Ok((connection, age))
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(OPEN_TIMEOUT)?;
     // With FULL a commit is on the disk when it returns, also through a loss of power:
@@ -213,7 +431,6 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // Else a prepared statement is prepared again whenever a value that it compares with has changed, as times do with
     // every question: <https://sqlite.org/queryplanner-ng.html#qpsg>.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
@@ -227,21 +444,56 @@ fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
 }
 
-/// Switches the file to its write-ahead log, which lets others read while one writes and costs one flush per commit.
-fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
-    for _ in 1..SWITCH_ATTEMPTS_MAX {
-        match connection.pragma_update(None, "journal_mode", "WAL") {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-                // The switch itself does not wait for others as other statements do; an empty transaction does.
-                connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?;
-            }
-            done => return done,
+/// Renames a file of an older format to the first name that is free, and gives that name.
+fn set_file_aside(connection: Connection, path: &Path) -> Result<PathBuf, OpenError> {
+    let failed = |cause: String| OpenError::NotSetAside {
+        path: path.to_owned(),
+        cause,
+    };
+    // The log is folded in first: one that stayed behind would be taken for the new file's. SQLite refuses this where another
+    // process has the file open.
+    connection
+        .pragma_update(None, "journal_mode", "DELETE")
+        .map_err(|error| failed(error.to_string()))?;
+    connection
+        .close()
+        .map_err(|(_, error)| failed(error.to_string()))?;
+    let named = |name: &Path, ending: &str| {
+        let mut name = name.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let mut aside = (1_u32..).map(|number| named(path, &format!(".old-{number}")));
+    let aside = aside
+        .find(|aside| !aside.exists())
+        .expect("a folder has fewer files than there are numbers");
+    for ending in ["-wal", "-shm", ""] {
+        let from = named(path, ending);
+        if ending.is_empty() || from.exists() {
+            std::fs::rename(from, named(&aside, ending))
+                .map_err(|error| failed(error.to_string()))?;
         }
     }
-    connection.pragma_update(None, "journal_mode", "WAL")
+    Ok(aside)
+}
+
+/// A new file is for the user of the process alone: it holds what users said.
+fn for_owner_only(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    #[cfg(not(unix))]
+    let _ = options;
+}
+
+fn not_writable(folder: &Path, error: &io::Error) -> OpenError {
+    OpenError::NotWritable {
+        folder: folder.to_owned(),
+        cause: error.to_string(),
+    }
 }
 
 fn explain(error: rusqlite::Error, folder: &Path, path: &Path) -> OpenError {
@@ -268,17 +520,33 @@ fn explain(error: rusqlite::Error, folder: &Path, path: &Path) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::SqliteStore;
-    use crate::{NewEntry, Store, StoreUnavailable};
-    use windlass_tool::id::{ConversationId, UserId};
+    use crate::command::{Command, NewLeg};
+    use crate::{
+        Batch, ConversationRef, EntryEvent, Epoch, LegRef, NewEntry, OwnerId, ServerKey, Store,
+        StoreLimits, StoreSettings, StoreUnavailable,
+    };
+    use std::path::Path;
+    use std::sync::Arc;
+    use windlass_tool::id::{ClientId, ConversationId, SessionId, TenantId, UserId};
+    use windlass_tool::kind::Mode;
     use windlass_tool::sensitive::Sensitive;
+
+    fn open(folder: &Path) -> SqliteStore {
+        let settings = StoreSettings {
+            key: ServerKey::new([7; 32]),
+            owner: OwnerId("process 1".to_owned()),
+            clock: Arc::new(|| 1_000),
+            limits: StoreLimits::default(),
+        };
+        SqliteStore::open(folder, settings).unwrap()
+    }
 
     #[test]
     fn a_commit_is_flushed_before_it_returns() {
         let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(folder.path()).unwrap();
-        let synchronous: i64 = store
-            .lock()
-            .connection
+        let store = open(folder.path());
+        let writer = store.writer();
+        let synchronous: i64 = writer
             .pragma_query_value(None, "synchronous", |row| row.get(0))
             .unwrap();
         // FULL, by SQLite's numbering.
@@ -286,46 +554,58 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_that_finds_no_space_leaves_nothing_and_the_next_one_works_again() {
+    fn a_commit_that_finds_no_space_leaves_nothing_and_the_next_one_works_again() {
         let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(folder.path()).unwrap();
+        let store = open(folder.path());
         let set_pages_max = |pages: i64| {
-            let open = store.lock();
             // The pragma answers with the bound that is in force.
             let statement = format!("PRAGMA max_page_count = {pages}");
-            let found: rusqlite::Result<i64> =
-                open.connection.query_row(&statement, [], |row| row.get(0));
+            let writer = store.writer();
+            let found: rusqlite::Result<i64> = writer.query_row(&statement, [], |row| row.get(0));
             found.unwrap()
         };
-        let (conversation, user) = (ConversationId::new("c"), UserId::new("u"));
-        let append = |bodies: &[usize]| {
-            let store: &dyn Store = &store;
-            store.ask(|tables| {
-                tables.open_conversation(&conversation, &user, 1)?;
-                for length in bodies {
-                    let entry = NewEntry {
-                        key: None,
-                        body: Sensitive("x".repeat(*length)),
-                    };
-                    tables.append(&conversation, &[entry], 1)?;
-                }
-                Ok(())
-            })
+        let of = ConversationRef {
+            tenant: TenantId::default(),
+            conversation_id: ConversationId::new("talk"),
+            user_id: UserId::new("alice"),
         };
+        let attach = Command::Attach(Box::new(NewLeg {
+            leg: SessionId::new("leg"),
+            mode: Mode::Text,
+            client_id: ClientId::new("phone"),
+            resume_token: [1; 32],
+            expires_in_ms: 1_000,
+        }));
+        let append = Command::Append {
+            leg: LegRef {
+                leg: SessionId::new("leg"),
+                epoch: Epoch(1),
+            },
+            entries: vec![NewEntry {
+                leg_number: None,
+                key: None,
+                event: EntryEvent::Said(Sensitive("x".repeat(200_000))),
+            }],
+        };
+        let commit = |commands: Vec<Command>| {
+            store.commit(&[Batch {
+                conversation: of.clone(),
+                commands,
+            }])
+        };
+        let commands = vec![attach, append];
         // Less than the file has is raised to what it has.
         set_pages_max(1);
-        let full = append(&[10, 200_000]);
+        let full = commit(commands.clone());
         assert!(
             matches!(full, Err(StoreUnavailable::DiskFull { .. })),
             "{full:?}"
         );
-        let kept = || {
-            let store: &dyn Store = &store;
-            store.ask(|tables| tables.conversation(&conversation, 1))
-        };
+        let kept = || store.conversation(&of.tenant, &of.conversation_id);
         assert_eq!(kept(), Ok(None));
+        assert_eq!(store.leg(&[1; 32]), Ok(None));
         set_pages_max(1_000_000);
-        assert_eq!(append(&[10, 200_000]), Ok(()));
-        assert!(kept().is_ok_and(|found| found.is_some()));
+        assert!(commit(commands).is_ok());
+        assert!(kept().unwrap().is_some());
     }
 }

@@ -1,145 +1,207 @@
-//! The file's tables and how they came to be: one step per version, applied in order and never changed afterwards.
+//! The file's tables, and how a file stands to this program. Knows no statement but those that make tables.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 /// Marks a file as ours: "WNDL" in ASCII. See <https://sqlite.org/fileformat.html#application_id>.
 const APPLICATION_ID: i64 = 0x574E_444C;
 
-/// Step `n`, counted from 1, leads from version `n - 1` to version `n`.
-const STEPS: [&str; 6] = [
-    "
+/// Step `n`, counted from 1, leads from version `n - 1` to version `n`. A released step never changes.
+///
+/// A partial index lists only the rows that are waited for. They are few at any time, so that the index stays small and its
+/// pages stay in memory. Where rows are large, a table keeps its row id: a tree of large rows is deep.
+const STEPS: [&str; 1] = ["
     CREATE TABLE blocks (
-        user_id TEXT NOT NULL PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        user_id TEXT NOT NULL,
         until_unix_ms INTEGER NOT NULL,
-        farewell_message TEXT NOT NULL
+        farewell_message TEXT NOT NULL,
+        PRIMARY KEY (tenant, user_id)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX blocks_by_end ON blocks (until_unix_ms);
-",
-    "
-    CREATE TABLE effects (
-        effect_id TEXT NOT NULL PRIMARY KEY,
-        conversation_id TEXT NOT NULL,
-        user_id TEXT NOT NULL,
-        tool TEXT NOT NULL,
-        tool_version TEXT NOT NULL,
-        fingerprint BLOB NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('reserved', 'succeeded', 'failed', 'unknown')),
-        response TEXT,
-        is_answered INTEGER NOT NULL,
-        intent TEXT NOT NULL,
-        reserved_at_unix_ms INTEGER NOT NULL,
-        changed_at_unix_ms INTEGER NOT NULL
-    ) STRICT;
-    CREATE INDEX effects_by_conversation ON effects (conversation_id);
-    CREATE INDEX effects_by_time ON effects (reserved_at_unix_ms);
-    CREATE INDEX effects_open ON effects (conversation_id, fingerprint) WHERE state IN ('reserved', 'unknown');
-    CREATE INDEX effects_reserved ON effects (reserved_at_unix_ms) WHERE state = 'reserved';
-
-    CREATE TABLE grants (
-        token_hash BLOB NOT NULL PRIMARY KEY,
-        effect_id TEXT NOT NULL,
-        conversation_id TEXT NOT NULL,
-        user_id TEXT NOT NULL,
-        tool TEXT NOT NULL,
-        tool_version TEXT NOT NULL,
-        fingerprint BLOB NOT NULL,
-        arguments TEXT NOT NULL,
-        preview TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('open', 'declined', 'consumed')),
-        expires_at_unix_ms INTEGER NOT NULL
-    ) STRICT;
-    CREATE INDEX grants_open ON grants (conversation_id) WHERE state = 'open';
-    CREATE INDEX grants_by_end ON grants (expires_at_unix_ms);
 
     CREATE TABLE conversations (
-        conversation_id TEXT NOT NULL PRIMARY KEY,
-        user_id TEXT NOT NULL,
-        begun_at_unix_ms INTEGER NOT NULL,
-        used_at_unix_ms INTEGER NOT NULL,
-        next_sequence INTEGER NOT NULL
-    ) STRICT;
-    CREATE INDEX conversations_by_use ON conversations (used_at_unix_ms);
-
-    CREATE TABLE entries (
-        conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
-        sequence INTEGER NOT NULL,
-        key TEXT,
-        body TEXT NOT NULL,
-        PRIMARY KEY (conversation_id, sequence)
-    ) STRICT;
-    CREATE UNIQUE INDEX entries_by_key ON entries (conversation_id, key) WHERE key IS NOT NULL;
-
-    CREATE TABLE snapshots (
-        session_id TEXT NOT NULL PRIMARY KEY,
+        tenant TEXT NOT NULL,
         conversation_id TEXT NOT NULL,
         user_id TEXT NOT NULL,
-        token_hash BLOB NOT NULL UNIQUE,
-        body BLOB NOT NULL,
-        expires_at_unix_ms INTEGER NOT NULL
-    ) STRICT;
-    CREATE INDEX snapshots_by_end ON snapshots (expires_at_unix_ms);
-",
-    "
-    ALTER TABLE snapshots ADD COLUMN next_token_hash BLOB;
-    ALTER TABLE snapshots ADD COLUMN previous_token_hash BLOB;
-    CREATE UNIQUE INDEX snapshots_by_next_token ON snapshots (next_token_hash) WHERE next_token_hash IS NOT NULL;
-    CREATE UNIQUE INDEX snapshots_by_previous_token ON snapshots (previous_token_hash)
-        WHERE previous_token_hash IS NOT NULL;
-",
-    "
-    DROP INDEX grants_open;
-    CREATE INDEX grants_by_conversation ON grants (conversation_id, expires_at_unix_ms);
-",
-    // One index serves a conversation's effects and its open wishes. It does not name the state, so that an outcome leaves it
-    // alone: every page that a commit changes is written to the log and, later, to the file.
-    "
-    DROP INDEX effects_by_conversation;
-    DROP INDEX effects_open;
-    CREATE INDEX effects_by_wish ON effects (conversation_id, fingerprint);
-",
-    "
-    CREATE TABLE readings (
-        conversation_id TEXT NOT NULL PRIMARY KEY,
-        reader TEXT NOT NULL,
-        read_at_unix_ms INTEGER NOT NULL
+        has_external_content INTEGER NOT NULL,
+        last_entry INTEGER NOT NULL,
+        first_entry INTEGER NOT NULL,
+        last_question INTEGER NOT NULL,
+        begun_at_unix_ms INTEGER NOT NULL,
+        used_at_unix_ms INTEGER NOT NULL,
+        PRIMARY KEY (tenant, conversation_id)
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX readings_by_time ON readings (read_at_unix_ms);
-",
-];
+    CREATE INDEX conversations_by_use ON conversations (used_at_unix_ms);
+
+    CREATE TABLE legs (
+        tenant TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        leg TEXT NOT NULL,
+        mode TEXT NOT NULL,
+        epoch INTEGER NOT NULL,
+        owner TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('live', 'gone')),
+        client_id TEXT NOT NULL,
+        resume_token BLOB NOT NULL,
+        last_number INTEGER NOT NULL,
+        expires_at_unix_ms INTEGER NOT NULL,
+        PRIMARY KEY (tenant, conversation_id, leg)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX legs_by_token ON legs (resume_token);
+    CREATE INDEX legs_by_end ON legs (expires_at_unix_ms);
+
+    CREATE TABLE leg_bodies (
+        tenant TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        leg TEXT NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (tenant, conversation_id, leg)
+    ) STRICT;
+
+    CREATE TABLE effects (
+        tenant TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        effect_id TEXT NOT NULL,
+        key BLOB NOT NULL,
+        tool TEXT NOT NULL,
+        tool_version TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('running', 'done', 'not_done', 'unknown')),
+        attempts TEXT NOT NULL,
+        receipt TEXT,
+        parent TEXT,
+        ordinal INTEGER,
+        leg TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        onset INTEGER,
+        first_entry INTEGER NOT NULL,
+        last_entry INTEGER NOT NULL,
+        is_heard INTEGER NOT NULL,
+        lookup TEXT NOT NULL,
+        is_audited INTEGER NOT NULL,
+        intent TEXT NOT NULL,
+        begun_at_unix_ms INTEGER NOT NULL,
+        changed_at_unix_ms INTEGER NOT NULL,
+        -- Of the newest attempt.
+        owner TEXT NOT NULL,
+        lease_end_unix_ms INTEGER NOT NULL,
+        -- When the handler of an unknown effect is to be asked next.
+        lookup_at_unix_ms INTEGER,
+        PRIMARY KEY (tenant, effect_id, conversation_id)
+    ) STRICT;
+    CREATE INDEX effects_by_key ON effects (tenant, conversation_id, key);
+    CREATE INDEX effects_by_parent ON effects (tenant, conversation_id, parent, ordinal) WHERE parent IS NOT NULL;
+    CREATE INDEX effects_running ON effects (tenant, conversation_id, lease_end_unix_ms, owner) WHERE state = 'running';
+    CREATE INDEX effects_unheard ON effects (tenant, conversation_id) WHERE is_heard = 0 AND state <> 'running';
+    CREATE INDEX effects_unknown ON effects (lookup_at_unix_ms) WHERE state = 'unknown';
+    CREATE INDEX effects_unaudited ON effects (changed_at_unix_ms) WHERE is_audited = 0 AND state <> 'running';
+    CREATE INDEX effects_by_change ON effects (changed_at_unix_ms) WHERE state <> 'running';
+
+    CREATE TABLE questions (
+        tenant TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        key BLOB NOT NULL,
+        tool TEXT NOT NULL,
+        tool_version TEXT NOT NULL,
+        handler_hash TEXT,
+        arguments TEXT NOT NULL,
+        preview TEXT NOT NULL,
+        hazards TEXT NOT NULL,
+        mode TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        leg TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        onset INTEGER,
+        call INTEGER NOT NULL,
+        nonce BLOB NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('open', 'approved', 'denied', 'closed')),
+        effect_id TEXT,
+        last_entry INTEGER NOT NULL,
+        is_heard INTEGER NOT NULL,
+        asked_at_unix_ms INTEGER NOT NULL,
+        expires_at_unix_ms INTEGER NOT NULL,
+        PRIMARY KEY (tenant, conversation_id, number)
+    ) STRICT;
+    CREATE INDEX questions_by_key ON questions (tenant, conversation_id, key);
+    CREATE INDEX questions_open ON questions (tenant, conversation_id, expires_at_unix_ms) WHERE state = 'open';
+    CREATE INDEX questions_unheard ON questions (tenant, conversation_id) WHERE is_heard = 0;
+    CREATE INDEX questions_by_end ON questions (expires_at_unix_ms);
+
+    CREATE TABLE deliveries (
+        tenant TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        leg TEXT NOT NULL,
+        id TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        key BLOB NOT NULL,
+        arguments BLOB NOT NULL,
+        effect_id TEXT,
+        question INTEGER,
+        PRIMARY KEY (tenant, conversation_id, leg, id)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE entries (
+        tenant TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        at_unix_ms INTEGER NOT NULL,
+        leg TEXT,
+        leg_number INTEGER,
+        key TEXT,
+        event TEXT NOT NULL,
+        PRIMARY KEY (tenant, conversation_id, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX entries_by_leg ON entries (tenant, conversation_id, leg, leg_number) WHERE leg_number IS NOT NULL;
+    CREATE INDEX entries_by_key ON entries (tenant, conversation_id, key) WHERE key IS NOT NULL;
+
+    CREATE TABLE abandoned (
+        tenant TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        nonce BLOB NOT NULL,
+        at_unix_ms INTEGER NOT NULL,
+        PRIMARY KEY (tenant, conversation_id, nonce)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX abandoned_by_time ON abandoned (at_unix_ms);
+"];
 
 /// How a file stands to this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
     Current,
+    /// It is ours, of a format from before the first release. Nothing reads it any more.
+    Unreleased,
     Newer {
         found: i64,
         known: i64,
     },
-    /// Somebody else's database.
+    /// Another program's database.
     Foreign,
 }
 
-/// Applies the steps that a file lacks, all of them or none. Leaves alone what is not ours or newer than we are. The
-/// transaction asks for the right to write even if there is nothing to do, so that a file that cannot be written is
-/// found out here and not at the first block.
+/// Applies the steps that a file lacks, all of them or none. Changes no file that is another program's, newer or unreleased.
+/// The transaction asks for the right to write even if there is nothing to do, so that a file that cannot be written is
+/// found here and not at the first command.
 pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<Age> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let application_id: i64 =
         transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let table: Option<String> = transaction
-        .query_row("SELECT name FROM sqlite_schema LIMIT 1", [], |row| {
-            row.get(0)
-        })
-        .optional()?;
-    let found: i64 = match (application_id, table) {
-        (APPLICATION_ID, _) => transaction.query_row(
-            "SELECT coalesce(max(version), 0) FROM schema_version",
-            [],
-            |row| row.get(0),
-        )?,
-        (0, None) => {
+    let is_there = |name: &str| -> rusqlite::Result<bool> {
+        let statement = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name LIKE ?1)";
+        transaction.query_row(statement, [name], |row| row.get(0))
+    };
+    let found: i64 = match (application_id, is_there("%")?) {
+        (APPLICATION_ID, _) if is_there("meta")? => transaction
+            .query_row("SELECT value FROM meta WHERE name = 'schema'", [], |row| {
+                row.get(0)
+            })
+            .optional()?
+            .unwrap_or(0),
+        (APPLICATION_ID, _) => return Ok(Age::Unreleased),
+        (0, false) => {
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
             transaction.execute_batch(
-                "CREATE TABLE schema_version (version INTEGER NOT NULL PRIMARY KEY) STRICT",
+                "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID",
             )?;
             0
         }
@@ -153,7 +215,7 @@ pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<
         if version > found {
             transaction.execute_batch(step)?;
             transaction.execute(
-                "INSERT INTO schema_version (version) VALUES (?1)",
+                "INSERT INTO meta (name, value) VALUES ('schema', ?1) ON CONFLICT DO UPDATE SET value = excluded.value",
                 [version],
             )?;
         }

@@ -1,59 +1,14 @@
-//! One transaction over all tables: its beginning, its end, and what its errors mean to those outside. Knows no table.
+//! What all tables share: how an error reads outside, and how values are kept in columns. Knows no table.
 
-use crate::{StoreLimits, StoreUnavailable, TIME_MAX_UNIX_MS, Transaction};
-use rusqlite::{Connection, Error, ErrorCode, TransactionBehavior, ffi};
-
-/// The steps of one transaction.
-pub(super) struct Tables<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) limits: &'a StoreLimits,
-    /// The first step that failed.
-    failed: Option<StoreUnavailable>,
-}
-
-impl Tables<'_> {
-    /// Runs a step, and notes it where it fails: nothing of this transaction is kept then.
-    pub(super) fn step<T>(
-        &mut self,
-        run: impl FnOnce(&Connection, &StoreLimits) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreUnavailable> {
-        if let Some(failed) = &self.failed {
-            return Err(failed.clone());
-        }
-        run(self.connection, self.limits).map_err(|error| {
-            let unavailable = unavailable(&error);
-            self.failed = Some(unavailable.clone());
-            unavailable
-        })
-    }
-}
-
-/// Runs work in one transaction. Where it may write, it asks for the right to that at once: one that reads first and wants
-/// to write later can be refused in the middle.
-pub(super) fn transact(
-    connection: &mut Connection,
-    limits: &StoreLimits,
-    behavior: TransactionBehavior,
-    work: &mut dyn FnMut(&mut dyn Transaction),
-) -> Result<(), StoreUnavailable> {
-    let transaction = connection
-        .transaction_with_behavior(behavior)
-        .map_err(|error| unavailable(&error))?;
-    let mut tables = Tables {
-        connection: &transaction,
-        limits,
-        failed: None,
-    };
-    work(&mut tables);
-    match tables.failed {
-        // Dropping the transaction rolls it back.
-        Some(failed) => Err(failed),
-        None => transaction.commit().map_err(|error| unavailable(&error)),
-    }
-}
+use crate::{StoreUnavailable, TIME_MAX_UNIX_MS};
+use rusqlite::{Error, ErrorCode, Row, ffi};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_tool::id::ToolId;
+use windlass_tool::kind::Mode;
 
 /// What an operator can do about an error of SQLite.
-pub(super) fn unavailable(error: &Error) -> StoreUnavailable {
+pub(super) fn unavailable(error: Error) -> StoreUnavailable {
     let cause = error.to_string();
     let extended_code = error.sqlite_error().map(|error| error.extended_code);
     match error.sqlite_error_code() {
@@ -75,13 +30,27 @@ pub(super) fn unavailable(error: &Error) -> StoreUnavailable {
 }
 
 /// A time as the tables hold it.
-pub(super) fn stored(unix_ms: u64) -> i64 {
+pub(super) fn time(unix_ms: u64) -> i64 {
     unix_ms.min(TIME_MAX_UNIX_MS).cast_signed()
 }
 
-/// A time, or another number that is never negative, as it comes out of a table.
-pub(super) fn loaded(number: i64) -> u64 {
-    number.max(0).cast_unsigned()
+/// A time as it comes out of a table.
+pub(super) fn loaded_time(unix_ms: i64) -> u64 {
+    unix_ms.max(0).cast_unsigned()
+}
+
+/// The latest time that lies so long ago; `None` where that is before all time.
+pub(super) fn ago(now_unix_ms: u64, ms: u64) -> Option<i64> {
+    now_unix_ms.checked_sub(ms).map(time)
+}
+
+/// A number that a client chose. Every one comes out as it went in; the tables compare them for equality only.
+pub(super) fn number(number: u64) -> i64 {
+    number.cast_signed()
+}
+
+pub(super) fn loaded_number(number: i64) -> u64 {
+    number.cast_unsigned()
 }
 
 /// A bound of a query.
@@ -89,7 +58,38 @@ pub(super) fn bound(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A column that should hold one of our own words and does not: somebody else wrote the file.
+/// How many rows there are: the only column of a query.
+pub(super) fn count(row: &Row<'_>) -> rusqlite::Result<usize> {
+    let rows: i64 = row.get(0)?;
+    Ok(usize::try_from(rows).unwrap_or(0))
+}
+
+/// A column that should hold one of our own words and does not: another program wrote the file.
 pub(super) fn odd(column: &str) -> Error {
     Error::InvalidColumnName(column.to_owned())
+}
+
+pub(super) fn json(value: &impl Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(
+    row: &Row<'_>,
+    index: usize,
+    column: &str,
+) -> rusqlite::Result<T> {
+    let text = row.get_ref(index)?.as_str()?;
+    serde_json::from_str(text).map_err(|_| odd(column))
+}
+
+pub(super) fn tool(row: &Row<'_>, index: usize) -> rusqlite::Result<ToolId> {
+    ToolId::parse(row.get_ref(index)?.as_str()?).ok_or_else(|| odd("tool"))
+}
+
+pub(super) fn mode(row: &Row<'_>, index: usize) -> rusqlite::Result<Mode> {
+    match row.get_ref(index)?.as_str()? {
+        "text" => Ok(Mode::Text),
+        "voice" => Ok(Mode::Voice),
+        _ => Err(odd("mode")),
+    }
 }

@@ -1,81 +1,245 @@
-//! What the tests of effects and grants begin with.
+//! Both engines behind one fixture, and commands with defaults.
 
-use windlass_store::{
-    Hash, Outcome, OutcomeState, Proposal, Reserve, Store, StoreUnavailable, Transaction,
+use crate::ledger::{LEASE_MS, QUESTION_MS, new_leg, nonce, one, settings};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tempfile::TempDir;
+use windlass_store::command::{
+    Answer, AnswerVerdict, Approval, Asked, Command, Record, Reply, Request, RequestOrigin, Run,
+    ToolFacts,
 };
-use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
+use windlass_store::{
+    AttemptNumber, AttemptOutcome, ConversationRef, EntryEvent, LegNumber, LegRef, MemoryStore,
+    NewEntry, SqliteStore, Store, StoreLimits,
+};
+use windlass_tool::handler::Block;
+use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
+use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-pub(crate) const HOUR_MS: u64 = 60 * 60 * 1_000;
+pub(crate) const START_UNIX_MS: u64 = 1_700_000_000_000;
 
-/// One request in a transaction of its own.
-pub(crate) fn ask<T>(
-    store: &dyn Store,
-    request: impl FnMut(&mut dyn Transaction) -> Result<T, StoreUnavailable>,
-) -> T {
-    store.ask(request).unwrap()
+/// A store under test, its clock, and the process that has it.
+pub(crate) struct World {
+    engine: Engine,
+    pub(crate) clock: Arc<AtomicU64>,
+    limits: StoreLimits,
 }
 
-/// Stands for the SHA-256 of a text: different for different texts.
-pub(crate) fn hash(text: &str) -> Hash {
-    let mut hash = [0; 32];
-    for (byte, place) in text.bytes().zip(&mut hash) {
-        *place = byte;
+enum Engine {
+    Memory(MemoryStore),
+    /// `None` between two processes.
+    Sqlite(TempDir, Option<Box<SqliteStore>>),
+}
+
+impl World {
+    pub(crate) fn in_memory(limits: StoreLimits) -> Self {
+        let clock = Arc::new(AtomicU64::new(START_UNIX_MS));
+        Self {
+            engine: Engine::Memory(MemoryStore::new(settings(&clock, "process 1", limits))),
+            clock,
+            limits,
+        }
     }
-    hash
-}
 
-pub(crate) fn tool(id: &str) -> ToolId {
-    ToolId::parse(id).unwrap()
-}
+    pub(crate) fn in_sqlite(limits: StoreLimits) -> Self {
+        let clock = Arc::new(AtomicU64::new(START_UNIX_MS));
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path(), settings(&clock, "process 1", limits));
+        Self {
+            engine: Engine::Sqlite(folder, Some(Box::new(store.unwrap()))),
+            clock,
+            limits,
+        }
+    }
 
-/// A wish of alice's; `wish` tells it from her other ones.
-pub(crate) fn reserve(effect: &str, wish: &str, now_unix_ms: u64) -> Reserve {
-    Reserve {
-        effect_id: EffectId::new(effect),
-        conversation_id: ConversationId::new("conversation"),
-        user_id: UserId::new("alice"),
-        tool: tool("calendar_create_event"),
-        tool_version: "1.0.0".to_owned(),
-        fingerprint: hash(wish),
-        grant: None,
-        read_by_none_but: None,
-        intent: Sensitive(format!("{{\"effectId\":\"{effect}\"}}")),
-        now_unix_ms,
+    pub(crate) fn store(&self) -> &dyn Store {
+        match &self.engine {
+            Engine::Memory(store) => store,
+            Engine::Sqlite(_, store) => store.as_deref().unwrap(),
+        }
+    }
+
+    /// The process ends, and another goes on with what was kept.
+    pub(crate) fn restart(&mut self, owner: &str) {
+        let settings = settings(&self.clock, owner, self.limits);
+        match &mut self.engine {
+            Engine::Memory(store) => *store = store.for_another_process(settings),
+            Engine::Sqlite(folder, store) => {
+                drop(store.take());
+                let opened = SqliteStore::open(folder.path(), settings).unwrap();
+                *store = Some(Box::new(opened));
+            }
+        }
+    }
+
+    pub(crate) fn pass(&self, ms: u64) {
+        self.clock.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn send(&self, conversation: &ConversationRef, command: Command) -> Reply {
+        one(self.store(), conversation, command)
+    }
+
+    /// A leg begins.
+    pub(crate) fn attach(&self, conversation: &ConversationRef, leg: &str) -> LegRef {
+        attach(self.store(), conversation, leg)
+    }
+
+    /// Deletes until nothing is left to delete; gives how many rows.
+    pub(crate) fn prune(&self) -> usize {
+        let mut rows = 0;
+        loop {
+            match self.store().prune().unwrap() {
+                0 => return rows,
+                pruned => rows += pruned,
+            }
+        }
     }
 }
 
-/// The question whether a reservation may be made; it runs out 300 seconds later.
-pub(crate) fn proposal(token: &str, request: &Reserve) -> Proposal {
-    Proposal {
-        token_hash: hash(token),
-        effect_id: request.effect_id.clone(),
-        conversation_id: request.conversation_id.clone(),
-        user_id: request.user_id.clone(),
-        tool: request.tool.clone(),
-        tool_version: request.tool_version.clone(),
-        fingerprint: request.fingerprint,
-        arguments: Sensitive("{\"title\":\"Lunch\"}".to_owned()),
-        preview: Sensitive("Create Lunch".to_owned()),
-        says_unknown: false,
-        expires_at_unix_ms: request.now_unix_ms + 300_000,
-        now_unix_ms: request.now_unix_ms,
+/// Opens a folder's store as one process with the machine's clock at a time.
+pub(crate) fn open_at(folder: &Path, now_unix_ms: u64) -> SqliteStore {
+    let clock = Arc::new(AtomicU64::new(now_unix_ms));
+    let settings = settings(&clock, "process 1", StoreLimits::default());
+    SqliteStore::open(folder, settings).unwrap()
+}
+
+pub(crate) fn open(folder: &Path) -> SqliteStore {
+    open_at(folder, START_UNIX_MS)
+}
+
+pub(crate) fn attach(store: &dyn Store, conversation: &ConversationRef, leg: &str) -> LegRef {
+    let reply = one(store, conversation, Command::Attach(Box::new(new_leg(leg))));
+    let Reply::Attached { epoch } = reply else {
+        panic!("{reply:?}");
+    };
+    LegRef {
+        leg: SessionId::new(leg),
+        epoch,
     }
 }
 
-/// The same for an effect that may have happened, as the user is told.
-pub(crate) fn warned(token: &str, request: &Reserve) -> Proposal {
-    Proposal {
-        says_unknown: true,
-        ..proposal(token, request)
+pub(crate) fn tool() -> ToolFacts {
+    ToolFacts {
+        id: ToolId::parse("table_book").unwrap(),
+        version: "1.0.0".to_owned(),
+        handler_hash: None,
+        writes: true,
+        idempotent: false,
+        repeatable: false,
+        has_lookup: false,
     }
 }
 
-pub(crate) fn outcome(effect: &str, state: OutcomeState) -> Outcome {
-    Outcome {
-        effect_id: EffectId::new(effect),
-        state,
-        response: Some(Sensitive("{\"ok\":true}".to_owned())),
-        now_unix_ms: 3_000,
+/// A request for an effect of its own; the number tells it from all others.
+pub(crate) fn request(number: u64, leg: &LegRef) -> Request {
+    let arguments = format!("{{\"at\":\"{number}\"}}");
+    Request {
+        nonce: nonce(number),
+        effect_id: EffectId::new(format!("effect-{number}")),
+        leg: leg.clone(),
+        call: number,
+        tool: tool(),
+        arguments: Sensitive(arguments.clone()),
+        effect_arguments: Sensitive(arguments),
+        origin: RequestOrigin::Model {
+            delivery: format!("call_{number}"),
+            generation: 1,
+        },
+        onset: None,
+        may_run: true,
+        needs_consent: false,
+        ignores_external_content: false,
+        can_ask: true,
+        mode: Mode::Voice,
+        preview: Sensitive("Book a table".to_owned()),
+        lease_ms: LEASE_MS,
+        question_ms: QUESTION_MS,
+        intent: Sensitive("{}".to_owned()),
+    }
+}
+
+pub(crate) fn requested(number: u64, leg: &LegRef) -> Command {
+    Command::Request(Box::new(request(number, leg)))
+}
+
+/// The same, of a tool that needs consent.
+pub(crate) fn asking(number: u64, leg: &LegRef) -> Command {
+    Command::Request(Box::new(Request {
+        needs_consent: true,
+        ..request(number, leg)
+    }))
+}
+
+pub(crate) fn ran(reply: Reply) -> Run {
+    match reply {
+        Reply::Run(run) => *run,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn asked(reply: Reply) -> Asked {
+    match reply {
+        Reply::Ask(asked) => *asked,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn answered(number: u64, asked: &Asked, is_yes: bool) -> Command {
+    let approval = Approval {
+        tool: Some(tool()),
+        may_run: true,
+        lease_ms: LEASE_MS,
+        question_ms: QUESTION_MS,
+        intent: Sensitive("{}".to_owned()),
+    };
+    Command::Answer(Box::new(Answer {
+        nonce: nonce(number),
+        effect_id: EffectId::new(format!("effect-{number}")),
+        token: asked.token.clone(),
+        verdict: match is_yes {
+            true => AnswerVerdict::Approved(Box::new(approval)),
+            false => AnswerVerdict::Denied,
+        },
+    }))
+}
+
+/// The first attempt at an effect ends.
+pub(crate) fn recorded(number: u64, outcome: AttemptOutcome) -> Command {
+    Command::Record(Box::new(Record {
+        effect_id: EffectId::new(format!("effect-{number}")),
+        attempt: AttemptNumber(1),
+        outcome,
+        receipt: Some(Sensitive(format!("{{\"number\":{number}}}"))),
+        asks: None,
+    }))
+}
+
+pub(crate) fn said(number: u64, key: Option<&str>, text: &str) -> NewEntry {
+    NewEntry {
+        leg_number: Some(LegNumber(number)),
+        key: key.map(str::to_owned),
+        event: EntryEvent::Said(Sensitive(text.to_owned())),
+    }
+}
+
+pub(crate) fn appended(leg: &LegRef, entries: Vec<NewEntry>) -> Command {
+    Command::Append {
+        leg: leg.clone(),
+        entries,
+    }
+}
+
+pub(crate) fn block(user: &str, until_unix_ms: u64, farewell_message: &str) -> Block {
+    Block {
+        user_id: UserId::new(user),
+        until_unix_ms,
+        farewell_message: farewell_message.to_owned(),
     }
 }

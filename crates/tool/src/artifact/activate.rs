@@ -5,7 +5,7 @@ use crate::envelope::RESPONSE_VERSION;
 use crate::handler::Handler;
 use crate::id::ToolId;
 use crate::kind::{Category, Mode, RateLimit};
-use crate::manifest::{Manifest, nearest, rules};
+use crate::manifest::{Manifest, effects, nearest, rules};
 use crate::registry::{Registry, Tool};
 use crate::validate::Validator;
 use serde::{Deserialize, Serialize};
@@ -287,6 +287,12 @@ pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
             .confirmation
             .map(|confirmation| confirmation.preview),
         rate_limit: manifest.rate_limit,
+        effect_key: manifest
+            .effect_key
+            .iter()
+            .map(|pointer| effects::argument_of(pointer).into())
+            .collect(),
+        repeatable: manifest.repeatable,
         sensitive: manifest.sensitive,
         status: manifest.status,
         parameters: validator(manifest.parameters),

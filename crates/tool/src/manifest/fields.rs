@@ -113,9 +113,9 @@ impl<'o> Fields<'o, '_, '_> {
         choice
     }
 
-    pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
+    pub(super) fn boolean(&mut self, name: &str, presence: Presence) -> Option<bool> {
         const CURE: &str = "write true or false";
-        let value = self.get(name, Presence::Required, CURE)?;
+        let value = self.get(name, presence, CURE)?;
         if value.as_bool().is_none() {
             self.wrong(
                 name,
@@ -270,6 +270,26 @@ impl<'o> Fields<'o, '_, '_> {
             self.wrong("rateLimit", message.to_owned(), CURE);
         }
         limit
+    }
+
+    pub(super) fn effect_key(&mut self) -> Vec<String> {
+        const CURE: &str = "write JSON pointers to required arguments, such as [\"/title\"]";
+        let Some(value) = self.get("effectKey", Presence::Optional, CURE) else {
+            return Vec::new();
+        };
+        let Ok(pointers) = serde_json::from_value::<Vec<String>>(value.clone()) else {
+            let message = "`effectKey` is not a list of strings".to_owned();
+            self.wrong("effectKey", message, CURE);
+            return Vec::new();
+        };
+        if pointers.is_empty() {
+            self.wrong(
+                "effectKey",
+                "`effectKey` is empty".to_owned(),
+                "name the arguments that say which effect is meant, or leave it out, so that all of them do",
+            );
+        }
+        pointers
     }
 
     pub(super) fn sensitive(&mut self) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! A tool's `schema.json`: read into a typed manifest, with every problem it has. Knows nothing of files, guides or
 //! handlers.
 
+pub(crate) mod effects;
 mod fields;
 mod patterns;
 pub(crate) mod reference;
@@ -47,6 +48,11 @@ pub(crate) struct Manifest {
     pub(crate) confirmation: Option<Confirmation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rate_limit: Option<RateLimit>,
+    /// JSON pointers, sorted, so that writing them in another order changes nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) effect_key: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) repeatable: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) sensitive: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +71,7 @@ pub(crate) struct Confirmation {
 }
 
 /// The fields that a `schema.json` may have.
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 22] = [
     "toolId",
     "version",
     "description",
@@ -84,6 +90,8 @@ const FIELDS: [&str; 20] = [
     "responseSchema",
     "confirmation",
     "rateLimit",
+    "effectKey",
+    "repeatable",
     "sensitive",
     "status",
 ];
@@ -114,13 +122,17 @@ pub(crate) struct Readable {
     pub(crate) response_schema: Option<Value>,
     pub(crate) confirmation: Option<Confirmation>,
     pub(crate) rate_limit: Option<RateLimit>,
+    /// In the order of the file, malformed and repeated ones among them.
+    pub(crate) effect_key: Vec<String>,
+    pub(crate) repeatable: Option<bool>,
     pub(crate) sensitive: Vec<String>,
     pub(crate) status: Option<String>,
 }
 
 impl Readable {
     /// `None` where a field that has to be there could not be read.
-    pub(crate) fn whole(self) -> Option<Manifest> {
+    pub(crate) fn whole(mut self) -> Option<Manifest> {
+        self.effect_key.sort_unstable();
         let latency_budget_ms = self.latency_budget_ms?;
         Some(Manifest {
             tool_id: self.tool_id?,
@@ -141,6 +153,8 @@ impl Readable {
             reach: self.reach.unwrap_or_default(),
             confirmation: self.confirmation,
             rate_limit: self.rate_limit,
+            effect_key: self.effect_key,
+            repeatable: self.repeatable.unwrap_or_default(),
             sensitive: self.sensitive,
             status: self.status,
             parameters: self.parameters?,
@@ -219,8 +233,8 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
             Presence::Required,
             &["none", "read_only", "writes"],
         ),
-        idempotent: fields.boolean("idempotent"),
-        requires_confirmation: fields.boolean("requiresConfirmation"),
+        idempotent: fields.boolean("idempotent", Presence::Required),
+        requires_confirmation: fields.boolean("requiresConfirmation", Presence::Required),
         allowed_modes: fields.modes(),
         latency_budget_ms: fields.positive("latencyBudgetMs", Presence::Required),
         parameters: fields.parameters(),
@@ -240,6 +254,8 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
         response_schema: fields.response_schema(),
         confirmation: fields.confirmation(TEMPLATE_CHARACTERS_MAX),
         rate_limit: fields.rate_limit(),
+        effect_key: fields.effect_key(),
+        repeatable: fields.boolean("repeatable", Presence::Optional),
         sensitive: fields.sensitive(),
         status: fields.text("status", Presence::Optional, TEMPLATE_CHARACTERS_MAX),
     }

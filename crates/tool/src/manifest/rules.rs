@@ -1,6 +1,6 @@
 //! The rules of a manifest that span several fields. Knows nothing of how the fields were read.
 
-use super::{Readable, brief, pointer, reference, schema};
+use super::{Readable, brief, effects, pointer, reference, schema};
 use crate::kind::{Behavior, Category, OnInterrupt, SideEffects};
 use crate::problem::{Report, Severity};
 use crate::registry::EXEMPT_FROM_EXTERNAL_CONTENT_RULE;
@@ -47,6 +47,7 @@ pub(super) fn check(
             "write true, unless the user would expect it to just happen",
         );
     }
+    effects::check(manifest, object, is_built_in, report);
     if let Some(parameters) = &manifest.parameters {
         check_parameters(manifest, parameters, report);
     }

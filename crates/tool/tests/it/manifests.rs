@@ -68,7 +68,7 @@ fn unknown_fields_name_the_nearest_known_one() {
         expect![[r#"
             tools/some-tool/schema.json:7:3: error: there is no field `catgory` (did you mean `category`?)
             tools/some-tool/schema.json:10:3: error: there is no field `latencyBudget` (did you mean `latencyBudgetMs`?)
-            tools/some-tool/schema.json:36:3: error: there is no field `zzz` (remove it; the fields are toolId, version, description, category, sideEffects, idempotent, requiresConfirmation, allowedModes, latencyBudgetMs, parameters, timeoutMs, behavior, scheduling, onInterrupt, reach, responseSchema, confirmation, rateLimit, sensitive, status)"#]],
+            tools/some-tool/schema.json:36:3: error: there is no field `zzz` (remove it; the fields are toolId, version, description, category, sideEffects, idempotent, requiresConfirmation, allowedModes, latencyBudgetMs, parameters, timeoutMs, behavior, scheduling, onInterrupt, reach, responseSchema, confirmation, rateLimit, effectKey, repeatable, sensitive, status)"#]],
     );
 }
 
@@ -88,13 +88,13 @@ fn optional_fields_are_taken_when_they_are_right() {
 #[test]
 fn fields_agree_with_each_other() {
     check(
-        json!({"/category": "retrieval", "/idempotent": false, "/sideEffects": "writes"}),
+        json!({"/category": "retrieval", "/idempotent": false, "/sideEffects": "writes", "/repeatable": false}),
         expect![[r#"
             tools/some-tool/schema.json:8:3: error: a retrieval tool has to be idempotent (write true, or choose another category)
-            tools/some-tool/schema.json:31:3: error: a retrieval tool cannot write (write "none" or "read_only", or choose another category)"#]],
+            tools/some-tool/schema.json:32:3: error: a retrieval tool cannot write (write "none" or "read_only", or choose another category)"#]],
     );
     check(
-        json!({"/sideEffects": "writes", "/onInterrupt": "cancel"}),
+        json!({"/sideEffects": "writes", "/onInterrupt": "cancel", "/repeatable": false}),
         expect![[
             r#"tools/some-tool/schema.json:10:3: error: a tool that writes cannot be cancelled half-way (write "finish", or leave it out)"#
         ]],
@@ -106,9 +106,9 @@ fn fields_agree_with_each_other() {
         ]],
     );
     check(
-        json!({"/sideEffects": "writes", "/category": "action"}),
+        json!({"/sideEffects": "writes", "/category": "action", "/repeatable": false}),
         expect![
-            "tools/some-tool/schema.json:30:3: warning: this action writes without asking the user (write true, unless the user would expect it to just happen)"
+            "tools/some-tool/schema.json:31:3: warning: this action writes without asking the user (write true, unless the user would expect it to just happen)"
         ],
     );
 }

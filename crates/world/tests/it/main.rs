@@ -1,9 +1,6 @@
 //! Worlds of faults, as many as fit into a test; `cargo xtask soak` runs more of them.
 #![allow(clippy::unwrap_used)]
 
-#[cfg(feature = "planted-bugs")]
-mod planted;
-
 use windlass_world::{Counts, Plan, run};
 
 #[test]

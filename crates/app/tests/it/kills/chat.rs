@@ -2,7 +2,7 @@
 
 use super::process::{PLAIN, Process};
 use super::shop::{Patience, Shop};
-use crate::chat::{user, words};
+use crate::chat::{question, user, words};
 use crate::chat_lasting::until_chunk;
 use crate::support::http::{Answer, post};
 use crate::support::model_server::{ModelServer, Says};
@@ -13,15 +13,7 @@ const NOTICE: &str = "order was called earlier in this conversation";
 
 fn ask(process: &Process, message: Value) -> Answer {
     let body = json!({"id": "c", "userId": "ada", "messages": [message]});
-    let answer = post(&process.address, "/api/chat", body.to_string().as_bytes());
-    // What was to be written before this is on the disk.
-    let nobody = json!({"conversationId": "nobody", "token": "none", "approved": true});
-    let nobody = nobody.to_string();
-    assert_eq!(
-        post(&process.address, "/api/confirm", nobody.as_bytes()).status,
-        410
-    );
-    answer
+    post(&process.address, "/api/chat", body.to_string().as_bytes())
 }
 
 /// What the model was asked with last.
@@ -103,9 +95,10 @@ fn a_wish_that_is_repeated_after_a_kill_is_not_carried_out_twice() {
     );
     assert!(told(&model).contains("receipt"));
     assert_eq!(shop.orders("tea"), 1);
-    // By now the model has said what came of it: this is another order.
-    ask(&process, user("d", "And once more."));
-    assert_eq!(shop.orders("tea"), 2);
+    // By now the model has said what came of it: this may be another order, and the user is asked.
+    let asked = question(&ask(&process, user("d", "And once more.")));
+    assert_eq!(shop.orders("tea"), 1);
+    assert!(asked["warning"].is_string(), "{asked}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

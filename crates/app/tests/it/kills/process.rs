@@ -2,6 +2,7 @@
 
 use super::shop;
 use crate::support::config;
+use crate::support::held_store::database;
 use crate::support::program::{command, run};
 use serde_json::{Value, json};
 use std::fs;
@@ -9,16 +10,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use windlass_app::server::{Setup, start};
-use windlass_runtime::audit::{Audit, AuditedArguments};
-use windlass_runtime::store_thread::{StoreSettings, StoreThread, Surroundings};
-use windlass_store::{EffectState, SqliteStore, Store};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, Placement, Success,
 };
-use windlass_tool::id::{ConversationId, ToolId};
+use windlass_tool::id::ToolId;
 
 /// The header in which a proxy would say who has signed in.
 pub(super) const USER_HEADER: &str = "X-Test-User";
@@ -30,6 +28,9 @@ const SHOP: &str = "WINDLASS_TEST_KILLED_SHOP";
 const TEXT_MODEL: &str = "WINDLASS_TEST_KILLED_TEXT_MODEL";
 /// How long it waits for the store, in milliseconds, where that is what is tested.
 const STORE_PATIENCE: &str = "WINDLASS_TEST_KILLED_STORE_PATIENCE";
+
+/// How long the sweep may take; only a broken server takes that long.
+const AUDITED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The tools that order: one that just does, one for which the user is asked, and one whose orders can be looked up.
 pub(super) const PLAIN: &str = "order";
@@ -51,6 +52,12 @@ impl Process {
     /// The same of one that chats.
     pub(super) fn start_to_chat(folder: &Path, text_model: &str, shop: &str) -> Self {
         Self::start_with(folder, &[(TEXT_MODEL, text_model), (SHOP, shop)])
+    }
+
+    /// The same of one that talks and chats.
+    pub(super) fn start_for_both(folder: &Path, model: &str, text_model: &str, shop: &str) -> Self {
+        let told = [(MODEL, model), (TEXT_MODEL, text_model), (SHOP, shop)];
+        Self::start_with(folder, &told)
     }
 
     /// The same of one that talks and chats, and waits for the store no longer than a moment.
@@ -107,33 +114,45 @@ impl Drop for Process {
 }
 
 /// How the ledger has a conversation's one change; `None` where it has none.
-pub(super) fn standing(folder: &Path, conversation: &str) -> Option<EffectState> {
-    let store = SqliteStore::open(&folder.join("data")).unwrap();
-    let (store, conversation): (&dyn Store, _) = (&store, ConversationId::new(conversation));
-    let effects = store.read(|tables| tables.effects_of(&conversation, 0));
-    let effects = effects.unwrap();
-    assert!(effects.len() <= 1, "{effects:?}");
-    effects.first().map(|effect| effect.state)
+pub(super) fn standing(folder: &Path, conversation: &str) -> Option<String> {
+    let database = database(&folder.join("data"));
+    let mut effects = database
+        .prepare("SELECT state FROM effects WHERE conversation_id = ?1")
+        .unwrap();
+    let states = effects.query_map([conversation], |row| row.get(0)).unwrap();
+    let states: Vec<String> = states.map(Result::unwrap).collect();
+    assert!(states.len() <= 1, "{states:?}");
+    states.into_iter().next()
 }
 
-/// Whoever looks after the ledger an hour later writes down what nobody will ever know.
-pub(super) fn abandon(folder: &Path) {
-    fn in_an_hour() -> u64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        (now + Duration::from_secs(3_600)).as_millis() as u64
-    }
-    let data = folder.join("data");
-    let path = data.join("audit.jsonl");
-    let audit = Arc::new(Audit::open(&path, AuditedArguments::Hash).unwrap());
-    let store = Arc::new(SqliteStore::open(&data).unwrap());
-    let surroundings = Surroundings::with_audit(in_an_hour, Some(audit.clone()));
-    StoreThread::start(store, StoreSettings::default(), surroundings)
-        .unwrap()
-        .close();
-    audit.close();
+/// Waits until the audit says of every order how it ended, or that nobody knows: the server's sweep writes what is missing.
+pub(super) async fn until_audited(folder: &Path, orders: &[String]) {
+    let audited = async {
+        loop {
+            let lines = lines(folder);
+            let is_told = |effect: &String| {
+                let mut of_it = lines.iter().filter(|line| line["effectId"] == **effect);
+                of_it.any(|line| verdict(line).is_some())
+            };
+            if orders.iter().all(is_told) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let audited = tokio::time::timeout(AUDITED_WITHIN, audited).await;
+    audited.expect("the audit never has a line of every order");
 }
 
-/// The audit of all servers together is one unbroken chain, and says of every order how it ended, once, or that nobody knows.
+/// The audit's lines that are whole.
+fn lines(folder: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(folder.join("data").join("audit.jsonl")).unwrap();
+    let lines = text.lines().map(serde_json::from_str);
+    lines.map_while(Result::ok).collect()
+}
+
+/// The audit of all servers together is one unbroken chain, and says of every order how it ended, the same each time, or that
+/// nobody knows. A server that is killed once a line is written, and before the ledger knows of it, has the next one write it again.
 /// Returns how many ends a later server had to write down.
 pub(super) fn verify_audit(folder: &Path, orders: &[String]) -> usize {
     let audit = folder.join("data").join("audit.jsonl");
@@ -143,23 +162,15 @@ pub(super) fn verify_audit(folder: &Path, orders: &[String]) -> usize {
         "{} {:?}",
         verified.output, verified.problems
     );
-    let text = fs::read_to_string(audit).unwrap();
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines = lines(folder);
     for effect in orders {
         let of_it = lines.iter().filter(|line| line["effectId"] == **effect);
-        let (mut ends, mut unknown) = (0, 0);
-        for line in of_it.clone() {
-            match verdict(line) {
-                Some("unknown") => unknown += 1,
-                Some(_) => ends += 1,
-                None => {}
-            }
-        }
+        let mut verdicts: Vec<_> = of_it.clone().filter_map(verdict).collect();
+        let told = verdicts.len();
+        verdicts.retain(|verdict| *verdict != "unknown");
+        verdicts.dedup();
         assert!(
-            ends == 1 || (ends == 0 && unknown > 0),
+            told > 0 && verdicts.len() <= 1,
             "{effect}: {:?}",
             of_it.collect::<Vec<_>>()
         );
@@ -272,7 +283,9 @@ async fn server_that_is_killed() {
         ("server.user_header", USER_HEADER),
         ("voice.limits.record_timeout_ms", patience.as_str()),
         ("text.limits.record_timeout_ms", patience.as_str()),
-        ("voice.limits.reserve_timeout_ms", "60000"),
+        ("voice.limits.reserve_timeout_ms", patience.as_str()),
+        // The shop has taken an order, or never will, once its server is dead.
+        ("store.landing_ms", "0"),
     ];
     if let Some(model) = &model {
         keys.extend([("provider.kind", "gemini-live"), ("provider.url", model)]);

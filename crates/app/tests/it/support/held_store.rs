@@ -1,37 +1,31 @@
-//! A store in a server's folder that another process holds, so that the server cannot write. Knows no rule that is tested.
+//! A server's store as others see it: a file that they read, and may hold so that the server cannot write. Knows no rule that is
+//! tested.
 
+use rusqlite::Connection;
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread::{JoinHandle, spawn};
-use windlass_store::{SqliteStore, Store, Transaction};
+use windlass_store::DATABASE_FILE;
 
-/// Nobody else writes for as long as this is held.
-pub(crate) struct HeldStore {
-    let_go: mpsc::Sender<()>,
-    holder: JoinHandle<()>,
+/// The store of a data folder, beside the server that owns it.
+pub(crate) fn database(data: &Path) -> Connection {
+    let connection = Connection::open(data.join(DATABASE_FILE)).unwrap();
+    connection
+        .busy_timeout(std::time::Duration::from_secs(60))
+        .unwrap();
+    connection
 }
 
+/// Nobody else writes for as long as this is held.
+pub(crate) struct HeldStore(Connection);
+
 impl HeldStore {
-    /// Takes the store as another process does: by a transaction that takes its time.
-    pub(crate) fn take(folder: &Path) -> Self {
-        let store = SqliteStore::open(&folder.join("data")).unwrap();
-        let (begun, has_begun) = mpsc::channel();
-        let (let_go, is_let_go) = mpsc::channel();
-        let holder = spawn(move || {
-            let mut hold = |_: &mut dyn Transaction| {
-                begun.send(()).unwrap();
-                // A test that fails lets go, too.
-                let _ = is_let_go.recv();
-            };
-            // The server may be writing itself just now.
-            while store.transact(&mut hold).is_err() {}
-        });
-        has_begun.recv().unwrap();
-        Self { let_go, holder }
+    /// Takes the store of a data folder as another program does: by a transaction that takes its time.
+    pub(crate) fn take(data: &Path) -> Self {
+        let connection = database(data);
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        Self(connection)
     }
 
     pub(crate) fn let_go(self) {
-        self.let_go.send(()).unwrap();
-        self.holder.join().unwrap();
+        self.0.execute_batch("ROLLBACK").unwrap();
     }
 }

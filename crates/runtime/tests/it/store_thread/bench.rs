@@ -1,40 +1,133 @@
-//! A store's thread over a store whose disk can be full, and the requests that tests bring it.
+//! A store's thread over a store whose disk can be full.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use windlass_runtime::store_thread::{StoreHandle, StoreSettings, StoreThread, Surroundings};
+use crate::support::ledger::{attach, batch, record, request};
+use crate::support::store_settings;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use windlass_driver::Committed;
+use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
+use windlass_store::command::{Asked, Reply};
 use windlass_store::{
-    EffectState, MemoryStore, Outcome, OutcomeState, Reserve, Store, StoreUnavailable, Transaction,
+    AttemptOutcome, Batch, Conversation, ConversationRef, Due, Effect, EffectState, Entry,
+    EntryNumber, Hash, Leg, MemoryStore, OwnerId, Question, QuestionNumber, Store,
+    StoreUnavailable, Token,
 };
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{ConversationId, EffectId, ToolId, UserId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
 
 /// A store that counts its transactions, and whose disk can be full.
-#[derive(Default)]
 pub(super) struct Disk {
     pub(super) store: MemoryStore,
     pub(super) transactions: AtomicUsize,
-    /// It does not even answer.
     pub(super) is_full: AtomicBool,
-    /// It is read, and takes no change.
-    pub(super) takes_no_change: AtomicBool,
+    /// It takes nothing of this conversation.
+    pub(super) refused: Mutex<Option<&'static str>>,
+    /// Whoever holds it holds every transaction up.
+    gate: Mutex<()>,
+    begun: AtomicUsize,
 }
 
 impl Store for Disk {
-    fn transact(&self, work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
+    fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        drop(self.gate.lock().unwrap());
         if self.is_full.load(Ordering::SeqCst) {
             return Err(full());
         }
-        if self.takes_no_change.load(Ordering::SeqCst) {
-            return unchanged(work);
+        let refused = *self.refused.lock().unwrap();
+        let is_refused =
+            |batch: &Batch| Some(batch.conversation.conversation_id.as_str()) == refused;
+        if batches.iter().any(is_refused) {
+            return Err(full());
         }
         self.transactions.fetch_add(1, Ordering::SeqCst);
-        self.store.transact(work)
+        let breaks = |batch: &Batch| batch.conversation.conversation_id.as_str() == "broken";
+        assert!(!batches.iter().any(breaks), "a test");
+        self.store.commit(batches)
     }
 
-    fn prune(&self, now_unix_ms: u64) -> Result<usize, StoreUnavailable> {
-        self.store.prune(now_unix_ms)
+    fn conversation(
+        &self,
+        tenant: &TenantId,
+        conversation_id: &ConversationId,
+    ) -> Result<Option<Conversation>, StoreUnavailable> {
+        self.store.conversation(tenant, conversation_id)
+    }
+
+    fn entries(
+        &self,
+        of: &ConversationRef,
+        after: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        self.store.entries(of, after, entries_max)
+    }
+
+    fn entry_of_key(
+        &self,
+        of: &ConversationRef,
+        key: &str,
+    ) -> Result<Option<Entry>, StoreUnavailable> {
+        self.store.entry_of_key(of, key)
+    }
+
+    fn question(
+        &self,
+        of: &ConversationRef,
+        token: &Token,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        self.store.question(of, token)
+    }
+
+    fn open_questions(&self, of: &ConversationRef) -> Result<Vec<Asked>, StoreUnavailable> {
+        self.store.open_questions(of)
+    }
+
+    fn question_of_number(
+        &self,
+        of: &ConversationRef,
+        number: QuestionNumber,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        self.store.question_of_number(of, number)
+    }
+
+    fn effect(
+        &self,
+        tenant: &TenantId,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.effect(tenant, effect_id)
+    }
+
+    fn unheard(&self, of: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
+        self.store.unheard(of)
+    }
+
+    fn leg(&self, token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {
+        self.store.leg(token)
+    }
+
+    fn due(&self) -> Result<Due, StoreUnavailable> {
+        self.store.due()
+    }
+
+    fn unaudited(
+        &self,
+        effects_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.store.unaudited(effects_max)
+    }
+
+    fn prune(&self) -> Result<usize, StoreUnavailable> {
+        self.store.prune()
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.store.now_unix_ms()
+    }
+
+    fn owner(&self) -> &OwnerId {
+        self.store.owner()
     }
 }
 
@@ -48,101 +141,85 @@ impl Blocks for Disk {
     }
 }
 
-/// Runs work on a store of its own in which one effect is reserved, and fails where that one changes.
-fn unchanged(work: &mut dyn FnMut(&mut dyn Transaction)) -> Result<(), StoreUnavailable> {
-    let copy = MemoryStore::new();
-    copy.transact(&mut |tables| {
-        tables.reserve(&reserve("a")).unwrap();
-    })?;
-    let before = format!("{copy:?}");
-    copy.transact(work)?;
-    match format!("{copy:?}") == before {
-        true => Ok(()),
-        false => Err(full()),
-    }
-}
-
 pub(super) fn full() -> StoreUnavailable {
     StoreUnavailable::DiskFull {
         cause: "a test".to_owned(),
     }
 }
 
-pub(super) fn reserve(effect: &str) -> Reserve {
-    Reserve {
-        effect_id: EffectId::new(effect),
-        conversation_id: ConversationId::new("conversation"),
-        user_id: UserId::new("alice"),
-        tool: ToolId::parse("send").unwrap(),
-        tool_version: "1.0.0".to_owned(),
-        fingerprint: [effect.as_bytes()[0]; 32],
-        grant: None,
-        read_by_none_but: None,
-        intent: Sensitive("{}".to_owned()),
-        now_unix_ms: 1_000,
-    }
-}
-
-pub(super) fn succeeded(effect: &str) -> Outcome {
-    Outcome {
-        effect_id: EffectId::new(effect),
-        state: OutcomeState::Succeeded,
-        response: None,
-        now_unix_ms: 2_000,
-    }
-}
-
 pub(super) struct Bench {
     pub(super) disk: Arc<Disk>,
     pub(super) thread: StoreThread,
-    pub(super) abandoned: Arc<Mutex<Vec<String>>>,
-    pub(super) now_unix_ms: Arc<AtomicU64>,
-    pub(super) refuses_effects: Arc<AtomicBool>,
+    pub(super) refuses_changes: Arc<AtomicBool>,
 }
 
-pub(super) fn start(settings: StoreSettings) -> Bench {
-    let disk = Arc::new(Disk::default());
-    let abandoned = Arc::new(Mutex::new(Vec::new()));
-    let now_unix_ms = Arc::new(AtomicU64::new(1_000));
-    let (told, clock) = (abandoned.clone(), now_unix_ms.clone());
-    let refuses_effects = Arc::new(AtomicBool::new(false));
-    let refuses = refuses_effects.clone();
+pub(super) fn start(settings: ThreadSettings) -> Bench {
+    let disk = Arc::new(Disk {
+        store: MemoryStore::new(store_settings(1)),
+        transactions: AtomicUsize::new(0),
+        is_full: AtomicBool::new(false),
+        refused: Mutex::new(None),
+        gate: Mutex::new(()),
+        begun: AtomicUsize::new(0),
+    });
+    let refuses_changes = Arc::new(AtomicBool::new(false));
+    let refuses = refuses_changes.clone();
     let surroundings = Surroundings {
-        now_unix_ms: Box::new(move || clock.load(Ordering::SeqCst)),
-        abandoned: Box::new(move |effect| told.lock().unwrap().push(effect.effect_id.to_string())),
-        admits_effects: Arc::new(move || match refuses.load(Ordering::SeqCst) {
+        admits_changes: Arc::new(move || match refuses.load(Ordering::SeqCst) {
             true => Err(full()),
             false => Ok(()),
         }),
     };
     let thread = StoreThread::start(disk.clone(), settings, surroundings).unwrap();
-    // The first upkeep is over when the first request is answered.
-    thread.handle().ask(|_| Ok(())).wait().unwrap();
-    Bench {
+    let bench = Bench {
         disk,
         thread,
-        abandoned,
-        now_unix_ms,
-        refuses_effects,
+        refuses_changes,
+    };
+    for conversation in ["c", "d"] {
+        bench.apply(attach(conversation)).unwrap();
     }
+    bench
 }
 
-/// Keeps the thread at work until the sender is dropped.
-pub(super) fn occupy(handle: &StoreHandle) -> mpsc::Sender<()> {
-    let (release, released) = mpsc::channel::<()>();
-    let (begin, begun) = mpsc::channel();
-    // Nobody waits for the answer; the request is carried out all the same.
-    drop(handle.ask(move |_| {
-        begin.send(()).unwrap();
-        let _ = released.recv();
-        Ok(())
-    }));
-    begun.recv().unwrap();
-    release
-}
+impl Bench {
+    pub(super) fn apply(&self, batch: Batch) -> Committed {
+        self.thread.handle().apply_and_wait(batch)
+    }
 
-pub(super) fn state(bench: &Bench, effect: &str) -> Option<EffectState> {
-    let store: &dyn Store = &bench.disk.store;
-    let found = store.ask(|tables| tables.effect(&EffectId::new(effect)));
-    found.unwrap().map(|effect| effect.state)
+    /// Whether an effect may begin, in a conversation.
+    pub(super) fn begins(
+        &self,
+        conversation: &str,
+        effect: &str,
+    ) -> Result<bool, StoreUnavailable> {
+        let replies = self.apply(batch(conversation, request(effect)))?;
+        Ok(matches!(replies[..], [Reply::Run(_)]))
+    }
+
+    /// Whether it is stored that an effect was done.
+    pub(super) fn ends(&self, conversation: &str, effect: &str) -> Result<bool, StoreUnavailable> {
+        let replies = self.apply(batch(
+            conversation,
+            record(effect, 1, AttemptOutcome::Succeeded),
+        ))?;
+        Ok(matches!(replies[..], [Reply::Recorded(_)]))
+    }
+
+    pub(super) fn state(&self, effect: &str) -> Option<EffectState> {
+        crate::support::ledger::state(&self.disk.store, effect)
+    }
+
+    /// Keeps the thread at work until what this gives is dropped.
+    pub(super) fn occupy(&self) -> MutexGuard<'_, ()> {
+        let held = self.disk.gate.lock().unwrap();
+        let before = self.disk.begun.load(Ordering::SeqCst);
+        let handle = self.thread.handle();
+        // It is carried out although nobody waits for it.
+        drop(windlass_driver::Ledger::apply(&handle, attach("occupied")));
+        while self.disk.begun.load(Ordering::SeqCst) == before {
+            std::thread::yield_now();
+        }
+        held
+    }
 }

@@ -1,23 +1,26 @@
 //! What all tests here share: a world, tools, sessions, and the two peers of a voice session.
 
+pub(crate) mod ledger;
 pub(crate) mod peers;
 pub(crate) mod text_server;
 pub(crate) mod tools;
 
 use std::sync::{Arc, Mutex};
+use windlass_driver::{DirectLedger, Ledger};
 use windlass_runtime::call_driver::Shared;
-use windlass_runtime::effects::{DirectStore, EffectStore};
 use windlass_runtime::rate::MemoryRateLimiter;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_session::session::SessionConfig;
-use windlass_store::MemoryStore;
+use windlass_store::{
+    ConversationRef, Epoch, MemoryStore, OwnerId, ServerKey, Store, StoreLimits, StoreSettings,
+};
 use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, CapabilityFuture, Facets, GetRequest, Knowledge,
     KnowledgeError, Record, SearchAnswer, SearchRequest, World,
 };
-use windlass_tool::id::{ConversationId, SessionId, UserId};
+use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
 
@@ -86,17 +89,35 @@ impl Subscriber for Recorder {
     }
 }
 
+/// What the store of one process is opened with, of those that share a store. Its time is that of the test.
+pub(crate) fn store_settings(process: u32) -> StoreSettings {
+    let begun = tokio::time::Instant::now();
+    StoreSettings {
+        key: ServerKey::new([7; 32]),
+        owner: OwnerId(format!("p-{process}")),
+        clock: Arc::new(move || NOW_UNIX_MS + u64::try_from(begun.elapsed().as_millis()).unwrap()),
+        limits: StoreLimits::default(),
+    }
+}
+
+pub(crate) fn memory_store() -> MemoryStore {
+    MemoryStore::new(store_settings(1))
+}
+
+pub(crate) fn ledger_over(store: impl Store + 'static) -> Arc<dyn Ledger> {
+    Arc::new(DirectLedger::new(Arc::new(store)))
+}
+
 pub(crate) fn shared(subscribers: Vec<Arc<dyn Subscriber>>) -> Shared {
-    let store = Arc::new(DirectStore::new(Arc::new(MemoryStore::new())));
-    shared_over(store, subscribers)
+    shared_over(ledger_over(memory_store()), subscribers)
 }
 
 pub(crate) fn shared_over(
-    store: Arc<dyn EffectStore>,
+    ledger: Arc<dyn Ledger>,
     subscribers: Vec<Arc<dyn Subscriber>>,
 ) -> Shared {
     Shared {
-        store,
+        ledger,
         rate_limiter: Arc::new(MemoryRateLimiter::default()),
         subscribers: subscribers.into(),
         journal: None,
@@ -106,6 +127,8 @@ pub(crate) fn shared_over(
 pub(crate) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConfig {
     SessionConfig {
         session_id: SessionId::new("s-1"),
+        epoch: Epoch(1),
+        tenant: TenantId::default(),
         user_id: UserId::new("ada"),
         conversation_id: ConversationId::new("c-1"),
         mode,
@@ -114,6 +137,17 @@ pub(crate) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
         profile: Arc::new(tools::profile()),
         started_unix_ms: NOW_UNIX_MS,
         history: Vec::new(),
+        last_call: CallNumber(0),
+        can_ask: true,
         pending_request: None,
+    }
+}
+
+/// The conversation of such a session, as the ledger has it.
+pub(crate) fn conversation_of(session: &SessionConfig) -> ConversationRef {
+    ConversationRef {
+        tenant: session.tenant.clone(),
+        conversation_id: session.conversation_id.clone(),
+        user_id: session.user_id.clone(),
     }
 }

@@ -1,6 +1,6 @@
 //! The client and the provider of one voice session, both as a test speaks them.
 
-use super::{Recorder, StillWorld, session_config, shared, shared_over, tools};
+use super::{Recorder, StillWorld, conversation_of, session_config, shared, shared_over, tools};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,23 +8,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Message, protocol};
+use windlass_driver::Ledger;
 use windlass_provider::gemini_live::{DeclaredTools, SpeechDetection};
 use windlass_provider::openai_realtime;
 use windlass_runtime::caller::{Acquaintance, Caller};
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::codec::{LiveProvider, OpenRequest, Opening};
-use windlass_runtime::effects::EffectStore;
 use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings};
 use windlass_runtime::openai_realtime::{OpenaiRealtime, OpenaiRealtimeSettings};
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::transport::websocket::{
     ConnectError, MessageLimits, Role, Socket, SocketLimits, Target,
 };
-use windlass_runtime::voice::{Admission, Connection, Host, Refusal, VoiceService, VoiceSettings};
-use windlass_session::model::HistoryEntry;
+use windlass_runtime::voice::{
+    Admission, Connection, Host, Party, Refusal, VoiceService, VoiceSettings,
+};
+use windlass_store::{ConversationRef, LegRef};
 use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
@@ -200,27 +202,47 @@ struct OneSession {
     number: AtomicU32,
     user: Option<&'static str>,
     conversation: Option<&'static str>,
-    account: Vec<HistoryEntry>,
     lease: Mutex<Option<Arc<()>>>,
 }
 
 impl Host for OneSession {
-    fn start(&self, _: &Caller, start: Start) -> Result<Admission, Refusal> {
+    fn admit(&self, caller: &Caller, start: &Start) -> Result<Party, Refusal> {
         if let Some(refusal) = &self.start_refusal {
             return Err(refusal.clone());
         }
         let mut session = session_config(Mode::Voice, self.registry.clone());
-        let number = self.number.fetch_add(1, Ordering::SeqCst);
-        session.session_id = SessionId::new(format!("s-{number}"));
-        if let Some(user) = self.user {
-            session.user_id = UserId::new(user);
-        }
-        if let Some(conversation) = self.conversation {
+        session.user_id = UserId::new(start.user_id.as_deref().or(self.user).unwrap_or("ada"));
+        if let Some(conversation) = start.conversation_id.as_deref().or(self.conversation) {
             session.conversation_id = ConversationId::new(conversation);
         }
-        session.history = match self.account.is_empty() {
-            true => start.history.into_iter().collect::<Vec<HistoryEntry>>(),
-            false => self.account.clone(),
+        Ok(Party {
+            caller: caller.clone(),
+            conversation: conversation_of(&session),
+            user_id: session.user_id,
+            is_new: false,
+        })
+    }
+
+    fn start(
+        &self,
+        party: &Party,
+        start: Start,
+        leg: Option<&LegRef>,
+    ) -> Result<Admission, Refusal> {
+        let mut session = session_config(Mode::Voice, self.registry.clone());
+        session.user_id = party.user_id.clone();
+        session.conversation_id = party.conversation.conversation_id.clone();
+        let number = match leg {
+            None => {
+                let number = self.number.fetch_add(1, Ordering::SeqCst);
+                session.session_id = SessionId::new(format!("s-{number}"));
+                number
+            }
+            Some(leg) => {
+                session.session_id = leg.leg.clone();
+                session.epoch = leg.epoch;
+                0
+            }
         };
         session.pending_request = start.pending_request.map(Sensitive::into_inner);
         if self.live == Live::Openai {
@@ -243,6 +265,19 @@ impl Host for OneSession {
             lease: Box::new(self.lease.lock().unwrap().take()),
         })
     }
+
+    fn ledger_user(
+        &self,
+        _: &Caller,
+        conversation: &ConversationRef,
+        named: Option<&str>,
+    ) -> UserId {
+        named.map_or_else(|| conversation.user_id.clone(), UserId::new)
+    }
+
+    fn user_of(&self, conversation: &ConversationRef) -> UserId {
+        conversation.user_id.clone()
+    }
 }
 
 /// How a session's surroundings differ from the ordinary.
@@ -254,15 +289,13 @@ pub(crate) struct Setting {
     pub(crate) host_refuses: Option<Refusal>,
     pub(crate) live: Live,
     pub(crate) watched_by: Option<Arc<dyn Subscriber>>,
-    /// Where effects are kept; else in memory.
-    pub(crate) store: Option<Arc<dyn EffectStore>>,
+    /// Where everything is kept; else in memory.
+    pub(crate) ledger: Option<Arc<dyn Ledger>>,
     /// Which process this is, of those that follow each other; its sessions and tokens are numbered from there.
     pub(crate) number: u32,
     /// Another user than Ada, and another conversation than c-1.
     pub(crate) user: Option<&'static str>,
     pub(crate) conversation: Option<&'static str>,
-    /// What the host knows of the conversation, which counts for more than what clients say of it.
-    pub(crate) account: Vec<HistoryEntry>,
 }
 
 /// A voice service with one client that has connected.
@@ -273,6 +306,7 @@ pub(crate) struct Stage {
     pub(crate) events: Arc<Recorder>,
     /// Gone once the session's lease is.
     pub(crate) lease: std::sync::Weak<()>,
+    tasks: Mutex<Vec<AbortHandle>>,
     connections: mpsc::UnboundedReceiver<DuplexStream>,
 }
 
@@ -293,14 +327,13 @@ impl Stage {
             number: AtomicU32::new(setting.number.max(1)),
             user: setting.user,
             conversation: setting.conversation,
-            account: setting.account,
             lease: Mutex::new(Some(lease)),
         };
         let service = VoiceService::new(
             setting.settings,
             Arc::new(host),
-            match setting.store {
-                Some(store) => shared_over(store, subscribers),
+            match setting.ledger {
+                Some(ledger) => shared_over(ledger, subscribers),
                 None => shared(subscribers),
             },
         );
@@ -313,6 +346,7 @@ impl Stage {
         };
         let served = tokio::spawn(service.clone().serve(connection));
         Self {
+            tasks: Mutex::new(vec![served.abort_handle()]),
             service,
             client: Peer::over(theirs, protocol::Role::Client).await,
             served,
@@ -336,15 +370,6 @@ impl Stage {
         self.connected(Caller {
             client_id: ClientId::new("client-passing"),
             acquaintance: Acquaintance::Passing,
-        })
-        .await
-    }
-
-    /// A browser that has shown nothing, and will show the id that it was given.
-    pub(crate) async fn browser_given(&self, id: &str) -> Peer {
-        self.connected(Caller {
-            client_id: ClientId::new(id),
-            acquaintance: Acquaintance::Kept,
         })
         .await
     }
@@ -378,7 +403,18 @@ impl Stage {
             lease,
         };
         let served = tokio::spawn(self.service.clone().serve(connection));
+        self.tasks.lock().unwrap().push(served.abort_handle());
         (Peer::over(theirs, protocol::Role::Client).await, served)
+    }
+
+    /// The process ends: nothing more is heard of its sessions, and what they held is let go.
+    pub(crate) async fn kill(self) {
+        for task in self.tasks.lock().unwrap().iter() {
+            task.abort();
+        }
+        while Arc::strong_count(&self.service) > 1 {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The client's connection breaks; a stranger takes its place here.

@@ -1,16 +1,15 @@
 //! A model's server over HTTP that answers from a list, and a text session that asks it.
 
-use crate::support::{StillWorld, session_config, shared, shared_over, tools};
+use crate::support::{StillWorld, conversation_of, session_config, shared, shared_over, tools};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use windlass_driver::Ledger;
 use windlass_provider::{gemini_text, openai_chat};
 use windlass_runtime::call_driver::Shared;
-use windlass_runtime::effects::EffectStore;
-use windlass_runtime::ids::token_hash;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
 use windlass_runtime::text::{
@@ -314,9 +313,9 @@ impl Chat {
         Self::begin(settings, tools, shared(subscribers))
     }
 
-    /// One that shares a store with others.
+    /// One that shares a ledger with others.
     pub(crate) fn over(
-        store: Arc<dyn EffectStore>,
+        ledger: Arc<dyn Ledger>,
         models: Vec<Arc<TextModel>>,
         tools: Vec<Tool>,
     ) -> Self {
@@ -325,22 +324,24 @@ impl Chat {
             summary_model: None,
             limits: limits(),
         };
-        Self::begin(settings, tools, shared_over(store, Vec::new()))
+        Self::begin(settings, tools, shared_over(ledger, Vec::new()))
     }
 
-    /// The second session of the same conversation, which takes up what the first one left.
+    /// The next session of the same conversation, which knows what the log says.
     pub(crate) fn going_on(
-        store: Arc<dyn EffectStore>,
+        ledger: Arc<dyn Ledger>,
         models: Vec<Arc<TextModel>>,
         tools: Vec<Tool>,
-        past: Past,
     ) -> Self {
         let settings = TextSettings {
             models,
             summary_model: None,
             limits: limits(),
         };
-        let place = Place::usual(shared_over(store, Vec::new()));
+        let place = Place::usual(shared_over(ledger.clone(), Vec::new()));
+        let conversation =
+            conversation_of(&session_config(Mode::Text, tools::registry(Vec::new())));
+        let past = Past::read(&*ledger, &conversation).unwrap();
         Self::begin_as("s-2", settings, tools, past, place)
     }
 
@@ -351,12 +352,12 @@ impl Chat {
             summary_model: None,
             limits: limits(),
         };
-        Self::begin_as("s-1", settings, tools, Past::Unknown, place)
+        Self::begin_as("s-1", settings, tools, Past::none(), place)
     }
 
-    fn begin(settings: TextSettings, tools: Vec<Tool>, shared: Shared) -> Self {
+    pub(crate) fn begin(settings: TextSettings, tools: Vec<Tool>, shared: Shared) -> Self {
         let place = Place::usual(shared);
-        Self::begin_as("s-1", settings, tools, Past::Unknown, place)
+        Self::begin_as("s-1", settings, tools, Past::none(), place)
     }
 
     fn begin_as(
@@ -373,13 +374,16 @@ impl Chat {
         } = place;
         let registry = tools::registry(tools);
         let declared = Arc::new(TextTools::new(registry.declared(Mode::Text), "test"));
+        let session = SessionConfig {
+            session_id: SessionId::new(id),
+            profile: settings.models[0].profile.clone(),
+            limits: Arc::new(limits),
+            ..session_config(Mode::Text, registry)
+        };
+        let conversation = conversation_of(&session);
         let session = TextSession::begin(TextRequest {
-            session: SessionConfig {
-                session_id: SessionId::new(id),
-                profile: settings.models[0].profile.clone(),
-                limits: Arc::new(limits),
-                ..session_config(Mode::Text, registry)
-            },
+            session,
+            conversation,
             client_id: ClientId::new("client"),
             world,
             shared,
@@ -409,7 +413,12 @@ impl Chat {
 
     /// The user says yes to a question.
     pub(crate) async fn approve(&mut self, token: &str) -> Written {
-        let input = TurnInput::Confirm(vec![yes(token)]);
+        self.answer(yes(token)).await
+    }
+
+    /// The user answers a question.
+    pub(crate) async fn answer(&mut self, consent: Consent) -> Written {
+        let input = TurnInput::Confirm(vec![consent]);
         let mut never = std::pin::pin!(std::future::pending());
         self.turn_until(input, never.as_mut()).await
     }
@@ -438,9 +447,8 @@ impl Chat {
 /// The user's yes to the question of a token.
 pub(crate) fn yes(token: &str) -> Consent {
     Consent {
-        token_hash: token_hash(token),
+        token: Sensitive(token.to_owned()),
         approved: true,
-        is_left_behind: false,
     }
 }
 

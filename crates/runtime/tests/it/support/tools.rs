@@ -64,6 +64,8 @@ pub(crate) fn tool_at(
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        effect_key: Arc::default(),
+        repeatable: false,
         sensitive: vec!["/pin".to_owned()],
         status: None,
         parameters: Validator::compile(&parameters).unwrap(),

@@ -1,67 +1,57 @@
-//! A session under a script. A line that starts with `>` is an input; every other line is an output that it must cause.
+//! Sessions of one conversation under a script, with the real ledger in memory. A line that starts with `>` is an input; every
+//! other line is an output that it must cause. The first session has no name; lines of another begin with its name and a colon.
 
-mod books;
+mod ledger;
+mod leg;
+mod names;
 mod parse;
 mod render;
 mod tools;
 
-use books::Books;
 use expect_test::Expect;
-use parse::{parse, parse_finding, parse_found};
-use render::render_all;
+use ledger::{Answer, Asked, Ledger, Purpose, Recording, Takes};
+use leg::Leg;
+use names::Names;
+use parse::{parse, parse_finding};
+use render::{render_all, render_entry};
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tools::{changed_registry, profile, registry};
-use windlass_session::io::{
-    FoundQuestion, Input, Output, Proposed, RateDecision, Remembered, Reservation,
-    ReservationError, ReservationRefusal,
-};
+use windlass_session::event::EndReason;
+use windlass_session::io::{Input, Output, RateCharge, RateDecision};
+use windlass_session::journal::texts_of;
 use windlass_session::limits::Limits;
+use windlass_session::said::{self, Said};
+use windlass_session::saved::{Began, Saved, brings_words, is_worth_saving};
 use windlass_session::session::{Session, SessionConfig};
-use windlass_session::snapshot::{Snapshot, brings_words, is_worth_saving};
 use windlass_session::time::Timestamp;
-use windlass_tool::handler::Finding;
-use windlass_tool::id::{ConversationId, EffectId, SessionId, UserId};
+use windlass_store::command::{Command, NewLeg, Reply};
+use windlass_store::{Entry, EntryNumber, Epoch, LegRef, Presented, Store, Token};
+use windlass_tool::id::{CallNumber, ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
+use windlass_tool::sensitive::Sensitive;
 
-/// What the store does with outcomes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Recording {
-    Works,
-    Fails,
-    Hangs,
-}
+const STARTED_UNIX_MS: u64 = 1_795_000_000_000;
+const HOUR_MS: u64 = 3_600_000;
+
+/// When, the input as JSON, and what came out.
+pub(crate) type Step = (Timestamp, String, Vec<String>);
 
 pub(crate) struct Bench {
-    pub(crate) session: Session,
+    legs: Vec<Leg>,
+    ledger: Ledger,
+    names: Names,
     now: Timestamp,
-    effects: u64,
-    tokens: u8,
-    store_is_down: bool,
-    /// It reserves nothing for as long as anybody waits.
-    store_is_slow: bool,
-    recording: Recording,
-    finding: Option<Finding>,
-    /// What another session has reserved of the next wish.
-    begun_elsewhere: Option<EffectId>,
-    /// What the ledger has when it is read again.
-    changed_elsewhere: Remembered,
-    /// The model of another session has read what others wrote.
-    is_read_elsewhere: bool,
-    /// How often the store was told that the model has.
-    readings: u32,
-    /// What the store has of a question that another session asked.
-    approval: Option<FoundQuestion>,
-    finding_hangs: bool,
     rate: Option<Duration>,
-    books: Books,
-    /// The newest snapshot, as text; the disk takes no more of them where it is full.
-    saved: String,
-    is_disk_full: bool,
-    /// The turn and the tool of each call that was started.
+    /// Entries that the script has seen.
+    shown: EntryNumber,
+    /// The turn and the tool of each call that the first session started without an approval.
     pub(crate) starts: Vec<(u64, String)>,
+    /// Every step of the first session, for a run of the same, where somebody wants that.
+    pub(crate) journal: Option<Vec<Step>>,
 }
 
 impl Bench {
@@ -70,310 +60,490 @@ impl Bench {
     }
 
     pub(crate) fn with(mode: Mode, change: impl FnOnce(&mut SessionConfig)) -> (Self, String) {
-        let (mut bench, mut text) = Self::unread(mode, change);
-        text.push_str(&bench.step(Input::Ledger(Ok(Remembered::default()))));
+        let mut bench = Self {
+            legs: Vec::new(),
+            ledger: Ledger::new(STARTED_UNIX_MS),
+            names: Names::default(),
+            now: Timestamp(0),
+            rate: None,
+            shown: EntryNumber(0),
+            starts: Vec::new(),
+            journal: None,
+        };
+        let text = bench.open("", mode, change);
         (bench, text)
     }
 
-    /// A session to which the store has not said yet what was done before.
-    pub(crate) fn unread(mode: Mode, change: impl FnOnce(&mut SessionConfig)) -> (Self, String) {
+    /// A session of the conversation begins.
+    fn open(&mut self, name: &str, mode: Mode, change: impl FnOnce(&mut SessionConfig)) -> String {
         let mut config = SessionConfig {
-            session_id: SessionId::new("s-1"),
-            user_id: UserId::new("u-1"),
-            conversation_id: ConversationId::new("c-1"),
+            session_id: SessionId::new(if name.is_empty() { "s-1" } else { name }),
+            epoch: Epoch(1),
+            tenant: self.ledger.of.tenant.clone(),
+            user_id: self.ledger.of.user_id.clone(),
+            conversation_id: self.ledger.of.conversation_id.clone(),
             mode,
             registry: Arc::new(registry()),
             limits: Arc::new(Limits::of(mode)),
             profile: Arc::new(profile()),
-            started_unix_ms: 1_795_000_000_000,
+            started_unix_ms: STARTED_UNIX_MS + self.now.as_millis(),
             history: Vec::new(),
+            last_call: CallNumber(0),
+            can_ask: true,
             pending_request: None,
         };
         change(&mut config);
-        let mut outputs = Vec::new();
-        let session = Session::new(config, &mut outputs);
-        let saved = saved(&session);
-        let bench = Self {
-            session,
-            now: Timestamp(0),
-            effects: 0,
-            tokens: 0,
-            store_is_down: false,
-            store_is_slow: false,
-            recording: Recording::Works,
-            finding: Some(Finding::Unknown),
-            begun_elsewhere: None,
-            changed_elsewhere: Remembered::default(),
-            is_read_elsewhere: false,
-            readings: 0,
-            approval: None,
-            finding_hangs: false,
-            rate: None,
-            books: Books::default(),
-            saved,
-            is_disk_full: false,
-            starts: Vec::new(),
-        };
-        (bench, render_all(&outputs))
+        let began = self.found(&config);
+        let log = self
+            .ledger
+            .store
+            .entries(&self.ledger.of, EntryNumber(0), 1_000);
+        config.last_call = last_call(&log.unwrap());
+        let leg = config.leg();
+        self.ledger.commit(Command::Open);
+        self.ledger.commit(Command::Attach(Box::new(NewLeg {
+            leg: leg.leg.clone(),
+            mode,
+            client_id: ClientId::new("client-1"),
+            resume_token: resume_token(&leg.leg),
+            expires_in_ms: HOUR_MS,
+        })));
+        let text = self.begin(name, config, leg, began);
+        if name.is_empty() {
+            return text;
+        }
+        let connected = self.step(self.legs.len() - 1, parse("connected 1"));
+        let ready = self.step(self.legs.len() - 1, parse("ready"));
+        text + &connected + &ready
     }
 
-    /// Runs one input line and returns the lines that it causes. Questions of the core to store and limiter are answered
-    /// at once, as the driver does.
+    /// What a session that begins is given.
+    fn found(&mut self, config: &SessionConfig) -> Began {
+        let store = &self.ledger.store;
+        let mut live = self.legs.iter().filter(|known| !known.session.is_over());
+        let live: Vec<&SessionId> = live.by_ref().map(|known| &known.leg.leg).collect();
+        let is_nobodys = |leg: &SessionId| !live.contains(&leg);
+        let mut asked = Vec::new();
+        if config.mode == Mode::Text {
+            asked = store.open_questions(&self.ledger.of).unwrap();
+            asked.retain(|asked| asked.question.mode == Mode::Text);
+        }
+        let mut unheard = store.unheard(&self.ledger.of).unwrap();
+        unheard.retain(|effect| is_nobodys(&effect.leg));
+        Began {
+            saved: None,
+            questions: asked.into_iter().map(|asked| asked.question).collect(),
+            unheard,
+            unheard_questions: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, name: &str, config: SessionConfig, leg: LegRef, began: Began) -> String {
+        let mut outputs = Vec::new();
+        let session = Session::new(config, &mut outputs);
+        let mut text = String::new();
+        render_all(name, &outputs, &mut self.names, &mut text);
+        let entries = self
+            .ledger
+            .store
+            .conversation(&self.ledger.of.tenant, &self.ledger.of.conversation_id);
+        let last = entries.unwrap().unwrap().last_entry;
+        // What it begins with is what a next process goes on with.
+        self.ledger.commit(Command::Save {
+            leg: leg.clone(),
+            body: Sensitive(serde_json::to_vec(&session.saved()).unwrap()),
+            expires_in_ms: HOUR_MS,
+        });
+        self.legs.push(Leg::new(name, session, self.now, leg, last));
+        let Began {
+            saved,
+            questions,
+            unheard,
+            unheard_questions,
+        } = &began;
+        let is_empty = saved.is_none()
+            && questions.is_empty()
+            && unheard.is_empty()
+            && unheard_questions.is_empty();
+        if !is_empty {
+            // As a journal would give it back.
+            let input = serde_json::to_string(&Input::Began(Box::new(began))).unwrap();
+            text += &self.step(self.legs.len() - 1, serde_json::from_str(&input).unwrap());
+        }
+        text
+    }
+
+    /// Runs one input line and returns the lines that it causes.
     pub(crate) fn line(&mut self, line: &str) -> String {
-        if let Some(how) = line.strip_prefix("store ").filter(|how| !how.contains(' ')) {
-            self.store_is_down = how == "down";
-            self.store_is_slow = how == "slow";
-            assert!(
-                ["down", "slow", "up"].contains(&how),
-                "a store is not {how}"
-            );
-            return String::new();
-        }
-        if let Some(how) = line.strip_prefix("recording ") {
-            self.recording = match how {
-                "works" => Recording::Works,
-                "fails" => Recording::Fails,
-                "hangs" => Recording::Hangs,
-                other => panic!("recording does not {other}"),
-            };
-            return String::new();
-        }
-        if let Some(effect) = line.strip_prefix("begun elsewhere ") {
-            self.begun_elsewhere = Some(EffectId::new(effect));
-            return String::new();
-        }
-        if let Some(change) = line.strip_prefix("changed elsewhere ") {
-            return self.change_elsewhere(change);
-        }
-        if line == "read elsewhere" {
-            self.is_read_elsewhere = true;
-            return String::new();
-        }
-        if line == "readings" {
-            return format!("readings noted: {}\n", self.readings);
-        }
-        if let Some(known) = line.strip_prefix("store has ") {
-            self.approval = Some(parse_found(known));
-            return String::new();
-        }
-        if line == "finding hangs" {
-            self.finding_hangs = true;
-            return String::new();
-        }
-        if let Some(what) = line.strip_prefix("lookup finds ") {
-            self.finding = parse_finding(what);
-            return String::new();
-        }
-        if let Some(wait) = line.strip_prefix("rate ") {
-            self.rate = wait.parse().ok().map(Duration::from_millis);
-            return String::new();
+        let (leg, line) = match line.split_once(": ") {
+            Some((name, line)) if self.leg_of(name).is_some() => (self.leg_of(name).unwrap(), line),
+            Some(_) | None => (0, line),
+        };
+        if let Some(text) = self.switch(line) {
+            return text;
         }
         if let Some(millis) = line.strip_prefix("wait ") {
             self.now = self.now + Duration::from_millis(millis.parse().unwrap());
-            return self.step(Input::Tick);
+            self.ledger.set_time(self.now_unix_ms());
+            let mut text = String::new();
+            for leg in 0..self.legs.len() {
+                if !self.legs[leg].is_asleep {
+                    text += &self.step(leg, Input::Tick);
+                }
+            }
+            return text;
         }
-        if line == "disk full" {
-            self.is_disk_full = true;
+        // Its process is stopped: no time passes for it.
+        if line == "sleeps" {
+            self.legs[leg].is_asleep = true;
             return String::new();
         }
-        if line == "killed" {
-            return self.restart(self.session.config().registry.clone());
+        let answer = line.strip_prefix("confirm ").map(|token| (token, true));
+        let answer = answer.or(line.strip_prefix("decline ").map(|token| (token, false)));
+        if let Some((token, approved)) = answer {
+            return self.answer(leg, token, approved);
         }
-        // The next process has other versions of all tools.
-        if line == "killed, tools changed" {
-            return self.restart(Arc::new(changed_registry()));
-        }
-        let input = parse(line);
-        self.step(input)
+        self.step(leg, parse(line))
     }
 
-    /// Another session of the conversation has changed something, so many milliseconds ago: `MS STATE EFFECT TOOL ARGUMENTS`.
-    fn change_elsewhere(&mut self, change: &str) -> String {
-        let (ago_ms, entry) = change.split_once(' ').unwrap();
-        let Input::Ledger(Ok(mut ledger)) = parse(&format!("ledger {entry}")) else {
-            panic!("no change: {change}");
-        };
-        for effect in &mut ledger.effects {
-            effect.reserved_at_unix_ms = self.now_unix_ms() - ago_ms.parse::<u64>().unwrap();
-        }
-        self.changed_elsewhere = ledger;
-        self.step(Input::ChangedElsewhere)
+    fn leg_of(&self, name: &str) -> Option<usize> {
+        self.legs.iter().position(|leg| leg.name == name)
     }
 
-    /// The process ends, and another session goes on with what was saved, at the same time.
-    fn restart(&mut self, registry: Arc<Registry>) -> String {
-        let snapshot: Snapshot = serde_json::from_str(&self.saved).unwrap();
-        assert!(snapshot.is_current());
-        let now_unix_ms = self.now_unix_ms();
-        let mut config = self.session.config().clone();
-        config.registry = registry;
-        config.session_id = SessionId::new("s-2");
-        config.started_unix_ms = now_unix_ms;
-        config.history.clone_from(&snapshot.history);
-        config.pending_request = snapshot.pending_request.clone().map(|request| request.0);
-        let restored = self.books.restored(snapshot, now_unix_ms);
-        let mut outputs = Vec::new();
-        self.session = Session::new(config, &mut outputs);
-        self.now = Timestamp(0);
-        let mut text = render_all(&outputs);
-        // As a journal would give it back.
-        let input = serde_json::to_string(&Input::Restored(Box::new(restored))).unwrap();
-        text.push_str(&self.step(serde_json::from_str(&input).unwrap()));
+    /// Lines that no session is given.
+    fn switch(&mut self, line: &str) -> Option<String> {
+        if let Some(name) = line.strip_prefix("opens ") {
+            let (name, mode) = name.split_once(" by ").unwrap();
+            let mode = match mode {
+                "voice" => Mode::Voice,
+                "text" => Mode::Text,
+                other => panic!("nobody speaks by {other}"),
+            };
+            return Some(self.open(name, mode, |_| {}));
+        }
+        if let Some(what) = line.strip_prefix("lookup finds ") {
+            self.ledger.finding = parse_finding(what);
+            return Some(String::new());
+        }
+        if let Some(what) = line.strip_prefix("lookup brings ") {
+            let finding = parse_finding(what).unwrap();
+            let mut text = String::new();
+            let answers = self
+                .ledger
+                .finish_lookup(finding, &mut self.names, &mut text);
+            let inputs = self.inputs_of(answers);
+            self.run(inputs, &mut text);
+            return Some(text);
+        }
+        if let Some(wait) = line.strip_prefix("rate ") {
+            self.rate = wait.parse().ok().map(Duration::from_millis);
+            return Some(String::new());
+        }
+        match line {
+            "store down" => self.ledger.takes = Takes::Nothing,
+            "store slow" => self.ledger.takes = Takes::Slow,
+            "store up" => self.ledger.takes = Takes::Everything,
+            "recording works" => self.ledger.recording = Recording::Works,
+            "recording fails" => self.ledger.recording = Recording::Fails,
+            "recording hangs" => self.ledger.recording = Recording::Hangs,
+            "disk full" => self.ledger.is_disk_full = true,
+            "sweep" => self.ledger.sweep(),
+            "log" => return Some(self.show_log()),
+            "killed" => {
+                let registry = self.legs[0].session.config().registry.clone();
+                return Some(self.restart(registry));
+            }
+            // The next process has other versions of all tools.
+            "killed, tools changed" => return Some(self.restart(Arc::new(changed_registry()))),
+            _ => return None,
+        }
+        let mut text = String::new();
+        let answers = self.ledger.run(&mut self.names, &mut text);
+        let inputs = self.inputs_of(answers);
+        self.run(inputs, &mut text);
+        Some(text)
+    }
+
+    /// Entries of the log since it was shown last.
+    fn show_log(&mut self) -> String {
+        let entries = self
+            .ledger
+            .store
+            .entries(&self.ledger.of, self.shown, 1_000);
+        let mut text = String::new();
+        for entry in entries.unwrap() {
+            self.shown = entry.number;
+            writeln!(text, "{}", render_entry(&entry, &mut self.names)).unwrap();
+        }
         text
+    }
+
+    /// A client answers a question, as the driver takes it.
+    fn answer(&mut self, leg: usize, token: &str, approved: bool) -> String {
+        let number = token
+            .strip_prefix("token-")
+            .and_then(|token| token.parse().ok());
+        let known: Option<Token> = number.and_then(|number| self.ledger.token(number));
+        let question = known.and_then(|token| {
+            let found = self.ledger.store.question(&self.ledger.of, &token);
+            found.unwrap().map(Box::new)
+        });
+        self.step(leg, Input::Answered { question, approved })
+    }
+
+    /// The process ends, and another goes on with the first session, at the same time.
+    fn restart(&mut self, registry: Arc<Registry>) -> String {
+        self.ledger.restart();
+        let before = std::mem::take(&mut self.legs);
+        let leg = &before[0].leg.leg;
+        let reply = self.ledger.commit(Command::Resume(Presented {
+            resume_token: resume_token(leg),
+            client_id: ClientId::new("client-1"),
+            user_id: self.ledger.of.user_id.clone(),
+        }));
+        let Reply::Resumed(resumed) = reply else {
+            panic!("the session cannot be resumed: {reply:?}");
+        };
+        let saved: Saved = serde_json::from_slice(resumed.leg.body.expose()).unwrap();
+        assert!(saved.is_current());
+        let mut config = before[0].session.config().clone();
+        config.registry = registry;
+        config.epoch = resumed.leg.epoch;
+        config.started_unix_ms = self.now_unix_ms();
+        config.history = said::history(
+            &resumed.log,
+            Some((leg, saved.open_from())),
+            config.limits.transcript_characters_max,
+        );
+        config.pending_request = saved.pending_request.clone().map(Sensitive::into_inner);
+        config.last_call = last_call(&resumed.log).max(saved.last_call);
+        let mut asked = resumed.questions;
+        asked.retain(|asked| asked.question.leg == *leg);
+        for asked in &asked {
+            self.ledger.remember(asked.token.clone());
+        }
+        let began = Began {
+            saved: Some(saved),
+            questions: asked.into_iter().map(|asked| asked.question).collect(),
+            unheard: resumed.unheard,
+            unheard_questions: resumed.unheard_questions,
+        };
+        let leg = config.leg();
+        self.begin("", config, leg, began)
     }
 
     fn now_unix_ms(&self) -> u64 {
-        self.session.config().started_unix_ms + self.now.as_millis()
+        STARTED_UNIX_MS + self.now.as_millis()
     }
 
-    pub(crate) fn step(&mut self, input: Input) -> String {
+    fn step(&mut self, leg: usize, input: Input) -> String {
         let mut text = String::new();
-        let mut inputs = vec![input];
-        while !inputs.is_empty() {
-            let mut outputs = Vec::new();
-            let input = inputs.remove(0);
-            let is_typed = brings_words(&input);
-            self.books.hear(&input);
-            self.session.handle(self.now, input, &mut outputs);
-            text.push_str(&render_all(&outputs));
-            let is_news = is_typed || outputs.iter().any(is_worth_saving);
-            if is_news && !self.is_disk_full {
-                self.saved = saved(&self.session);
-            }
-            for output in &outputs {
-                // What the store has not heard of is not in its books.
-                let is_unheard = matches!(output, Output::DeclineConfirmation { .. })
-                    && self.recording != Recording::Works;
-                if !is_unheard {
-                    self.books.write(output);
-                }
-                inputs.extend(self.answer(output));
-            }
-        }
+        self.run(vec![(leg, input)], &mut text);
         text
     }
 
-    /// What a driver says to an output that asks.
-    fn answer(&mut self, output: &Output) -> Option<Input> {
-        match output {
-            Output::StartCall(call) => {
-                let start = (call.turn(), call.tool().id.to_string());
-                self.starts.push(start);
-                None
+    /// Gives the sessions these inputs, and all that follow from them at once.
+    fn run(&mut self, inputs: Vec<(usize, Input)>, text: &mut String) {
+        let mut inputs = VecDeque::from(inputs);
+        loop {
+            while let Some((leg, input)) = inputs.pop_front() {
+                let answered = self.handle(leg, input, text);
+                inputs.extend(answered);
             }
-            Output::ReadLedger if self.store_is_slow => None,
-            Output::ReadLedger => Some(Input::Ledger(match self.store_is_down {
-                true => Err(disk_full()),
-                false => Ok(self.changed_elsewhere.clone()),
-            })),
-            Output::NoteReading => {
-                self.readings += 1;
-                None
-            }
-            Output::Reserve(request) if request.minds_reading && self.is_read_elsewhere => {
-                Some(Input::Reserved(Reservation {
-                    call: request.call,
-                    outcome: Err(ReservationRefusal::Read),
-                }))
-            }
-            Output::Reserve(request) if self.begun_elsewhere.is_some() => {
-                let begun = self.begun_elsewhere.take()?;
-                Some(Input::Reserved(Reservation {
-                    call: request.call,
-                    outcome: Err(ReservationRefusal::Open(begun)),
-                }))
-            }
-            Output::Reserve(_) if self.store_is_slow => None,
-            Output::Reserve(request) => {
-                let outcome = self.mint(request.effect_id.as_ref());
-                let outcome = outcome.map(|effect_id| self.books.reserved(&effect_id));
-                Some(Input::Reserved(Reservation {
-                    call: request.call,
-                    outcome: outcome.map_err(ReservationRefusal::Unavailable),
-                }))
-            }
-            Output::RequestConfirmation(request) if self.begun_elsewhere.is_some() => {
-                let begun = self.begun_elsewhere.take()?;
-                Some(Input::Proposed {
-                    call: request.call,
-                    outcome: Err(ReservationRefusal::Open(begun)),
-                })
-            }
-            Output::RequestConfirmation(_) if self.store_is_slow => None,
-            Output::RequestConfirmation(request) => {
-                self.tokens += 1;
-                let outcome = self.mint(request.effect_id.as_ref());
-                let valid_ms = u64::try_from(request.valid_for.as_millis()).unwrap();
-                let expires_at_unix_ms = self.now_unix_ms() + valid_ms;
-                if let Ok(effect_id) = &outcome {
-                    let token = [self.tokens; 32];
-                    self.books
-                        .proposed(request.call, effect_id, token, expires_at_unix_ms);
+            if self.ledger.takes != Takes::Nothing {
+                for (place, leg) in self.legs.iter_mut().enumerate() {
+                    let news = leg.read(&self.ledger);
+                    if !news.is_empty() {
+                        inputs.push_back((place, Input::News(news)));
+                    }
                 }
-                Some(Input::Proposed {
-                    call: request.call,
-                    outcome: outcome
-                        .map(|effect_id| Proposed {
-                            effect_id,
-                            token_hash: [self.tokens; 32],
-                            expires_at_unix_ms,
-                        })
-                        .map_err(ReservationRefusal::Unavailable),
-                })
             }
-            Output::RecordOutcome(record) => {
-                (self.recording != Recording::Hangs).then(|| Input::Recorded {
-                    effect_id: record.effect_id.clone(),
-                    state: record.state,
-                    stored: self.recording == Recording::Works,
-                })
+            if inputs.is_empty() {
+                return;
             }
-            Output::DeclineConfirmation { token_hash } => (self.recording != Recording::Hangs)
-                .then(|| Input::Declined {
-                    token_hash: *token_hash,
-                    stored: self.recording == Recording::Works,
-                }),
-            Output::Lookup(lookup) => self.finding.clone().map(|finding| Input::LookedUp {
-                call: lookup.call(),
-                finding,
-            }),
-            Output::FindApproval { token_hash } => {
-                let known = self.approval.clone();
-                let known = known.filter(|known| {
-                    *token_hash
-                        == match known {
-                            FoundQuestion::Open(question) => question.token_hash,
-                            FoundQuestion::Approved(question)
-                            | FoundQuestion::Declined(question) => question.token_hash,
-                        }
-                });
-                let found = match self.store_is_down {
-                    true => Err(disk_full()),
-                    false => Ok(known.map(Box::new)),
-                };
-                let token_hash = *token_hash;
-                (!self.finding_hangs).then_some(Input::ApprovalFound { token_hash, found })
-            }
-            Output::CheckRate { call, .. } => Some(Input::RateChecked {
-                call: *call,
-                decision: match self.rate {
-                    None => RateDecision::Allowed,
-                    Some(retry_after) => RateDecision::Refused { retry_after },
-                },
-            }),
-            _ => None,
         }
     }
 
-    fn mint(&mut self, kept: Option<&EffectId>) -> Result<EffectId, ReservationError> {
-        if self.store_is_down {
-            return Err(disk_full());
+    fn handle(&mut self, leg: usize, input: Input, text: &mut String) -> Vec<(usize, Input)> {
+        let mut outputs = Vec::new();
+        let is_typed = brings_words(&input);
+        let of = &mut self.legs[leg];
+        let at = Timestamp(self.now.0 - of.zero.0);
+        let recorded = self.journal.as_ref().filter(|_| leg == 0);
+        let recorded = recorded.map(|_| serde_json::to_string(&input).unwrap());
+        of.session.handle(at, input, &mut outputs);
+        if let (Some(journal), Some(input)) = (&mut self.journal, recorded) {
+            journal.push((at, input, texts_of(&outputs)));
         }
-        if kept.is_none() {
-            self.effects += 1;
+        let name = of.name.clone();
+        let is_news = is_typed || outputs.iter().any(is_worth_saving);
+        let saved = is_news.then(|| serde_json::to_vec(&of.session.saved()).unwrap());
+        let mut inputs = Vec::new();
+        for output in outputs {
+            render_all(&name, std::slice::from_ref(&output), &mut self.names, text);
+            inputs.extend(self.perform(leg, output));
         }
-        let minted = EffectId::new(format!("effect-{}", self.effects));
-        Ok(kept.cloned().unwrap_or(minted))
+        if let Some(saved) = saved.filter(|_| !self.ledger.is_disk_full) {
+            let command = Command::Save {
+                leg: self.legs[leg].leg.clone(),
+                body: Sensitive(saved),
+                expires_in_ms: HOUR_MS,
+            };
+            self.tell(leg, command);
+        }
+        let answers = self.ledger.run(&mut self.names, text);
+        inputs.extend(self.inputs_of(answers));
+        inputs
+    }
+
+    /// What a driver does about an output.
+    fn perform(&mut self, leg: usize, output: Output) -> Option<(usize, Input)> {
+        let leg_ref = self.legs[leg].leg.clone();
+        match output {
+            Output::Append(entries) => self.tell(
+                leg,
+                Command::Append {
+                    leg: leg_ref,
+                    entries,
+                },
+            ),
+            Output::Taint => self.tell(leg, Command::Taint),
+            Output::Request { call, request } => self.ledger.ask(Asked {
+                leg,
+                purpose: Purpose::Decision(call),
+                nonce: Some(request.nonce),
+                command: Command::Request(request),
+            }),
+            Output::Answer {
+                call,
+                question,
+                answer,
+            } => {
+                let token = self.ledger.token(question.0).unwrap();
+                self.ledger.ask(Asked {
+                    leg,
+                    purpose: Purpose::Decision(call),
+                    nonce: Some(answer.nonce),
+                    command: Command::Answer(Box::new(answer.with_token(token))),
+                });
+            }
+            Output::Retry {
+                call,
+                effect_id,
+                attempt,
+                nonce,
+                lease,
+            } => self.ledger.ask(Asked {
+                leg,
+                purpose: Purpose::Decision(call),
+                nonce: Some(nonce),
+                command: Command::Retry {
+                    effect_id,
+                    attempt,
+                    nonce,
+                    lease_ms: u64::try_from(lease.as_millis()).unwrap(),
+                },
+            }),
+            Output::Abandon { nonce, effect_id } => self.ledger.ask(Asked {
+                leg,
+                purpose: Purpose::Abandon(effect_id.clone()),
+                nonce: None,
+                command: Command::Abandon { nonce, effect_id },
+            }),
+            Output::Record { call, record } => {
+                self.legs[leg].records(&record.effect_id, record.attempt);
+                self.ledger.ask(Asked {
+                    leg,
+                    purpose: Purpose::Record(call, record.effect_id.clone()),
+                    nonce: None,
+                    command: Command::Record(record),
+                });
+            }
+            Output::Withdraw(questions) => self.tell(
+                leg,
+                Command::Withdraw {
+                    leg: leg_ref,
+                    questions,
+                },
+            ),
+            Output::Heard { effects, questions } => {
+                self.tell(leg, Command::Heard { effects, questions });
+            }
+            Output::CheckRate {
+                charge: RateCharge::Note,
+                ..
+            } => {}
+            Output::CheckRate { call, .. } => {
+                let decision = match self.rate {
+                    None => RateDecision::Allowed,
+                    Some(retry_after) => RateDecision::Refused { retry_after },
+                };
+                return Some((leg, Input::RateChecked { call, decision }));
+            }
+            Output::StartCall(call) => {
+                let start = (call.turn(), call.tool().id.to_string());
+                let question = call.run().and_then(|run| run.question);
+                if leg == 0 && question.is_none() && start.1 != "peek" {
+                    self.starts.push(start);
+                }
+            }
+            Output::Close(reason) if reason != EndReason::Shutdown => {
+                self.tell(leg, Command::Leave(leg_ref));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn tell(&mut self, leg: usize, command: Command) {
+        self.ledger.ask(Asked {
+            leg,
+            purpose: Purpose::Nothing,
+            nonce: None,
+            command,
+        });
+    }
+
+    /// What the ledger's answers are to the sessions.
+    fn inputs_of(&mut self, answers: Vec<Answer>) -> Vec<(usize, Input)> {
+        let mut inputs = Vec::new();
+        for Answer {
+            leg,
+            purpose,
+            reply,
+        } in answers
+        {
+            let Some(of) = self.legs.get_mut(leg) else {
+                continue;
+            };
+            match purpose {
+                Purpose::Decision(call) => {
+                    if let Ok(reply) = &reply {
+                        of.granted(reply, false);
+                    }
+                    let reply = reply.map(Box::new);
+                    inputs.push((leg, Input::Decided { call, reply }));
+                }
+                Purpose::Record(call, effect_id) => {
+                    of.recorded(&effect_id, reply.as_ref().ok());
+                    let reply = reply.map(Box::new);
+                    inputs.push((leg, Input::Recorded { call, reply }));
+                }
+                Purpose::Abandon(effect_id) => of.recorded(&effect_id, reply.as_ref().ok()),
+                Purpose::Abandoned => {
+                    if let Ok(reply) = &reply {
+                        of.granted(reply, true);
+                    }
+                }
+                Purpose::Nothing => {}
+            }
+        }
+        inputs
+    }
+
+    /// The first session.
+    pub(crate) fn session(&self) -> &Session {
+        &self.legs[0].session
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -381,13 +551,20 @@ impl Bench {
     }
 }
 
-fn disk_full() -> ReservationError {
-    let problem = "disk full".to_owned();
-    ReservationError { problem }
+fn last_call(log: &[Entry]) -> CallNumber {
+    let calls = log.iter().filter_map(|entry| match Said::of(entry) {
+        Some(Said::Call { call, .. }) => Some(call),
+        _ => None,
+    });
+    calls.max().unwrap_or(CallNumber(0))
 }
 
-fn saved(session: &Session) -> String {
-    serde_json::to_string(&session.snapshot()).unwrap()
+fn resume_token(leg: &SessionId) -> [u8; 32] {
+    let mut token = [0; 32];
+    for (place, byte) in token.iter_mut().zip(leg.as_str().bytes()) {
+        *place = byte;
+    }
+    token
 }
 
 /// Runs a script against a fresh session that is connected already, and compares all that it says with what the script
@@ -400,16 +577,7 @@ pub(crate) fn check_with(mode: Mode, change: impl FnOnce(&mut SessionConfig), sc
     let (mut bench, _) = Bench::with(mode, change);
     bench.line("connected 1");
     bench.line("ready");
-    run(&mut bench, &script);
-}
-
-/// The same for a session of which the script tells the beginning.
-pub(crate) fn check_from_the_beginning(mode: Mode, script: Expect) {
-    let (mut bench, _) = Bench::unread(mode, |_| {});
-    run(&mut bench, &script);
-}
-
-fn run(bench: &mut Bench, script: &Expect) {
+    bench.line("log");
     let mut actual = String::new();
     for line in script.data().lines() {
         if let Some(input) = line.trim().strip_prefix("> ") {

@@ -1,58 +1,123 @@
 //! Writes outputs as the lines that scripts expect.
 
+use super::names::Names;
+use std::fmt::Write;
 use windlass_session::client::{ClientUpdate, Image};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Output, RateCharge};
 use windlass_session::model::ModelCommand;
+use windlass_session::said::Said;
+use windlass_store::command::AnswerVerdict;
+use windlass_store::{Entry, EntryEvent, QuestionNumber};
 use windlass_tool::envelope::{Outcome, Projection, ProjectionBody};
+use windlass_tool::id::EffectId;
 
-pub(crate) fn render_all(outputs: &[Output]) -> String {
-    outputs
-        .iter()
-        .filter_map(render)
-        .map(|line| line + "\n")
-        .collect()
+/// The outputs of the session of this name.
+pub(crate) fn render_all(name: &str, outputs: &[Output], names: &mut Names, text: &mut String) {
+    for output in outputs {
+        if let Some(line) = render(output, names) {
+            match name {
+                "" => writeln!(text, "{line}").unwrap(),
+                name => writeln!(text, "{name}: {line}").unwrap(),
+            }
+        }
+    }
 }
 
-fn render(output: &Output) -> Option<String> {
+/// An entry of the log, without its number, which says nothing.
+pub(crate) fn render_entry(entry: &Entry, names: &mut Names) -> String {
+    let leg = entry.leg.as_ref().map(ToString::to_string);
+    let leg = leg.unwrap_or_default();
+    let what = match &entry.event {
+        EntryEvent::Onset => "the user begins".to_owned(),
+        EntryEvent::Said(_) => match Said::of(entry).unwrap() {
+            Said::Words { role, text, .. } => format!("{role:?} said {:?}", text.expose()),
+            Said::Call {
+                call,
+                tool,
+                arguments,
+                result,
+                ..
+            } => {
+                let arguments = arguments.map(|arguments| arguments.expose().to_string());
+                let arguments = arguments.unwrap_or_else(|| "unread".to_owned());
+                format!("{call} {tool} {arguments} brought {}", result.expose())
+            }
+            Said::Notice { text } => format!("notice {:?}", text.expose()),
+            other => format!("{other:?}"),
+        },
+        EntryEvent::Effect(change) => format!(
+            "{} of {} {:?}, attempt {}",
+            names.of(&change.effect_id),
+            change.tool,
+            change.state,
+            change.attempt.0
+        ),
+        EntryEvent::Question(change) => {
+            format!(
+                "question-{} about {} {:?}",
+                change.number.0, change.tool, change.state
+            )
+        }
+        EntryEvent::Replayed(effect_id) => format!("{} told again", names.of(effect_id)),
+        EntryEvent::Asked(request) => format!("asked of {}: {:?}", request.leg, request.intents),
+        EntryEvent::Attached(mode) => format!("begins by {}", mode.as_str()),
+        EntryEvent::Gone => "is over".to_owned(),
+    };
+    format!("{leg}: {what}")
+}
+
+fn list(effects: &[EffectId], questions: &[QuestionNumber], names: &mut Names) -> String {
+    let mut all: Vec<String> = effects.iter().map(|id| names.of(id)).collect();
+    all.extend(
+        questions
+            .iter()
+            .map(|number| format!("question-{}", number.0)),
+    );
+    all.join(", ")
+}
+
+fn render(output: &Output, names: &mut Names) -> Option<String> {
     Some(match output {
-        Output::ReadLedger => "read ledger".to_owned(),
-        // Said once in every script of a search; those that care ask for it.
-        Output::NoteReading => return None,
-        Output::Reserve(request) => {
-            let kept = request.effect_id.as_ref();
-            let kept = kept.map(|id| format!(" as {id}")).unwrap_or_default();
-            let grant = request.grant.map(|hash| format!(" with token-{}", hash[0]));
-            let grant = grant.unwrap_or_default();
-            format!("reserve {} {}{kept}{grant}", request.call, request.tool)
+        // Said in every script; those that care ask for the log.
+        Output::Append(_) | Output::Taint => return None,
+        Output::Request { call, request } => format!("request {call} {}", request.tool.id),
+        Output::Answer {
+            call,
+            question,
+            answer,
+        } => match &answer.verdict {
+            AnswerVerdict::Approved(_) => format!("answer question-{} yes as {call}", question.0),
+            AnswerVerdict::Denied => format!("answer question-{} no", question.0),
+        },
+        Output::Retry {
+            call, effect_id, ..
+        } => format!("retry {call} {}", names.of(effect_id)),
+        Output::Abandon { .. } => "abandon".to_owned(),
+        Output::Record { record, .. } => {
+            format!(
+                "record {} {:?}",
+                names.of(&record.effect_id),
+                record.outcome
+            )
         }
-        Output::RequestConfirmation(request) => {
-            let old = request
-                .replaces
-                .map(|hash| format!(" in place of token-{}", hash[0]));
-            let old = old.unwrap_or_default();
-            format!("propose {} {}{old}", request.call, request.tool)
+        Output::Withdraw(questions) => format!("withdraw {}", list(&[], questions, names)),
+        Output::Heard { effects, questions } => {
+            format!("heard {}", list(effects, questions, names))
         }
-        Output::DeclineConfirmation { token_hash } => format!("declined token-{}", token_hash[0]),
-        Output::WithdrawConfirmation { token_hash } => format!("withdraw token-{}", token_hash[0]),
-        Output::RecordOutcome(record) => format!("record {} {:?}", record.effect_id, record.state),
-        Output::Lookup(lookup) => format!("look up {} of {}", lookup.effect_id(), lookup.tool().id),
-        Output::AwaitEffect { call, effect_id } => format!("await {effect_id} for {call}"),
-        Output::FindApproval { token_hash } => format!("find token-{}", token_hash[0]),
         Output::CheckRate {
             call, tool, charge, ..
         } => match charge {
             RateCharge::Charge => format!("check rate {call} {tool}"),
             RateCharge::Peek => format!("check rate {call} {tool} (free)"),
+            RateCharge::Note => format!("check rate {call} {tool} (noted)"),
         },
-        // What every script of a change would repeat without saying more.
-        Output::MarkAnswered { effect_id } => format!("answered {effect_id}"),
         Output::StartCall(call) => format!(
             "start {} {}{} {}",
             call.call().call,
             call.tool().id,
             call.effect_id()
-                .map(|id| format!(" ({id})"))
+                .map(|id| format!(" ({})", names.of(id)))
                 .unwrap_or_default(),
             serde_json::to_string(call.arguments()).unwrap()
         ),
@@ -85,7 +150,7 @@ fn render(output: &Output) -> Option<String> {
         Output::AcceptAudio => "accept audio".to_owned(),
         Output::SuppressAudio(value) => format!("suppress audio {value}"),
         Output::HoldMicrophone(value) => format!("hold microphone {value}"),
-        Output::Event(event) => return render_event(event),
+        Output::Event(event) => return render_event(event, names),
         Output::Close(reason) => format!("close {reason:?}"),
     })
 }
@@ -135,9 +200,13 @@ fn render_command(command: &ModelCommand) -> String {
 
 fn render_projection(projection: &Projection) -> String {
     match &projection.body {
-        ProjectionBody::Success { data, quoted, .. } => {
+        ProjectionBody::Success {
+            data, quoted, cut, ..
+        } => {
             let data = data.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("ok{} {data}", if *quoted { " quoted" } else { "" })
+            let note = cut.as_ref().map(|note| format!(" ({note})"));
+            let note = note.unwrap_or_default();
+            format!("ok{} {data}{note}", if *quoted { " quoted" } else { "" })
         }
         ProjectionBody::Failure {
             error_type,
@@ -192,9 +261,13 @@ fn render_update(update: &ClientUpdate) -> String {
             format!("client: end voice session: {reason}")
         }
         ClientUpdate::ConfirmationRequest(question) => format!(
-            "client: confirm {} {:?}{}",
+            "client: confirm {} token-{} {}{}",
             question.call,
-            question.preview.expose(),
+            question.question.0,
+            match &question.preview {
+                Some(preview) => format!("{:?}", preview.expose()),
+                None => serde_json::to_string(question.arguments.expose()).unwrap(),
+            },
             question
                 .warning
                 .as_ref()
@@ -220,7 +293,7 @@ fn render_update(update: &ClientUpdate) -> String {
     }
 }
 
-fn render_event(event: &SessionEvent) -> Option<String> {
+fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
     Some(match event {
         SessionEvent::TurnStarted { turn } => format!("turn {turn} started"),
         SessionEvent::TurnEnded { turn, summary } => format!(
@@ -245,14 +318,16 @@ fn render_event(event: &SessionEvent) -> Option<String> {
             effect_id,
             succeeded,
             ..
-        } => format!("{call} settled {effect_id}: {succeeded}"),
+        } => format!("{call} settled {}: {succeeded}", names.of(effect_id)),
         SessionEvent::CallRetried {
             call,
             attempt,
             delay_ms,
             ..
         } => format!("{call} attempt {attempt} in {delay_ms} ms"),
-        SessionEvent::OutcomeUnrecorded { effect_id, .. } => format!("{effect_id} not recorded"),
+        SessionEvent::OutcomeUnrecorded { effect_id, .. } => {
+            format!("{} not recorded", names.of(effect_id))
+        }
         SessionEvent::OutcomesRecorded => "all outcomes recorded".to_owned(),
         SessionEvent::CallRejected(record) => {
             format!(
@@ -263,13 +338,7 @@ fn render_event(event: &SessionEvent) -> Option<String> {
         }
         SessionEvent::CallFinished(record) => match record.error_type() {
             None => format!("{} finished", record.call()),
-            Some(error_type) => {
-                let again = match record.is_in_vain_again {
-                    true => " again",
-                    false => "",
-                };
-                format!("{} finished {error_type:?}{again}", record.call())
-            }
+            Some(error_type) => format!("{} finished {error_type:?}", record.call()),
         },
         SessionEvent::CallCancelled(record) => format!("{} cancelled", record.call()),
         SessionEvent::CallDeduplicated { call, rule, .. } => {

@@ -13,11 +13,18 @@ use windlass_tool::kind::{
 use windlass_tool::registry::{Declarations, Registry, Tool};
 use windlass_tool::validate::Validator;
 
-struct Unused;
+/// A handler that is never called; whether it says that it can be asked what became of an effect.
+struct Unused {
+    has_lookup: bool,
+}
 
 impl Handler for Unused {
     fn execute(&self, _: Invocation) -> Execution {
         unreachable!("the core starts no handler itself")
+    }
+
+    fn has_lookup(&self) -> bool {
+        self.has_lookup
     }
 }
 
@@ -46,6 +53,8 @@ pub(crate) fn tool(
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
+        effect_key: Arc::default(),
+        repeatable: false,
         sensitive: Vec::new(),
         status: None,
         parameters: Validator::compile(&parameters).unwrap(),
@@ -58,7 +67,7 @@ pub(crate) fn tool(
         },
         summary: String::new(),
         documentation: String::new(),
-        handler: Arc::new(Unused),
+        handler: Arc::new(Unused { has_lookup: false }),
     }
 }
 
@@ -91,6 +100,12 @@ fn tools() -> Vec<Tool> {
             "top_k": { "type": "integer", "minimum": 1, "maximum": 10, "default": 5 },
         }
     });
+    let booking = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["about"],
+        "properties": { "about": { "type": "string" }, "text": { "type": "string" } }
+    });
     let make = |id, category, side_effects| tool(id, category, side_effects, any.clone());
     vec![
         Tool {
@@ -103,6 +118,23 @@ fn tools() -> Vec<Tool> {
         Tool {
             idempotent: true,
             ..make("upsert", Category::Action, SideEffects::Writes)
+        },
+        // What it is about, and in which words.
+        Tool {
+            effect_key: [Arc::from("about")].into(),
+            ..tool("book", Category::Action, SideEffects::Writes, booking)
+        },
+        Tool {
+            repeatable: true,
+            ..make("louder", Category::Action, SideEffects::Writes)
+        },
+        Tool {
+            handler: Arc::new(Unused { has_lookup: true }),
+            ..make("send", Category::Action, SideEffects::Writes)
+        },
+        Tool {
+            requires_confirmation: true,
+            ..make("peek", Category::Utility, SideEffects::None)
         },
         make("post", Category::Action, SideEffects::Writes),
         make("ignore_user", Category::Action, SideEffects::Writes),

@@ -1,249 +1,244 @@
-//! Rules of conversations and of snapshots.
+//! Conversations: whose they are, how long they are known, and what time it is in them.
 
 use super::{check, check_with};
-use crate::support::{HOUR_MS, ask, hash};
+use crate::ledger::{HOUR_MS, conversation, nonce};
+use crate::support::{START_UNIX_MS, World, appended, request, requested, said};
+use std::sync::atomic::Ordering;
+use windlass_store::command::{Command, Refusal, Reply};
 use windlass_store::{
-    Appended, Entry, NewEntry, Opened, ResumeTokens, Saved, Snapshot, Store, StoreLimits,
+    Batch, Conversation, ConversationRef, EntryNumber, QuestionNumber, StoreLimits,
 };
-use windlass_tool::id::{ConversationId, SessionId, UserId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_tool::id::{EffectId, TenantId, UserId};
 
-fn id() -> ConversationId {
-    ConversationId::new("conversation")
-}
-
-fn open(store: &dyn Store, user: &str, now_unix_ms: u64) -> &'static str {
-    let user = UserId::new(user);
-    let opened = ask(store, |tables| {
-        tables.open_conversation(&id(), &user, now_unix_ms)
-    });
-    match opened {
-        Opened::Begun => "begun",
-        Opened::Continued(_) => "continued",
-        Opened::Foreign => "foreign",
-    }
-}
-
-fn append(store: &dyn Store, entries: &[(Option<&str>, &str)], now_unix_ms: u64) -> Appended {
-    let entries: Vec<NewEntry> = entries
-        .iter()
-        .map(|(key, body)| NewEntry {
-            key: key.map(str::to_owned),
-            body: Sensitive((*body).to_owned()),
-        })
-        .collect();
-    ask(store, |tables| tables.append(&id(), &entries, now_unix_ms))
-}
-
-fn entries(store: &dyn Store, entries_max: usize) -> Vec<(u64, String)> {
-    let found = ask(store, |tables| tables.entries(&id(), entries_max));
-    let pairs = found
-        .into_iter()
-        .map(|entry| (entry.sequence, entry.body.0));
-    pairs.collect()
-}
-
-fn pairs(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
-    let pairs = expected
-        .iter()
-        .map(|(number, text)| (*number, (*text).to_owned()));
-    pairs.collect()
+fn find(world: &World, of: &ConversationRef) -> Option<Conversation> {
+    let found = world.store().conversation(&of.tenant, &of.conversation_id);
+    found.unwrap()
 }
 
 #[test]
-fn the_conversations_that_rest_longest_go_where_there_are_too_many() {
-    let limits = StoreLimits {
-        conversations_max: 2,
-        ..StoreLimits::default()
-    };
-    check_with(limits, |store| {
-        let user = UserId::new("alice");
-        let ids: Vec<ConversationId> = (0..4)
-            .map(|number| ConversationId::new(format!("conversation-{number}")))
-            .collect();
-        for (at, id) in (1_000..).zip(&ids) {
-            ask(store, |tables| tables.open_conversation(id, &user, at));
+fn a_conversation_begins_when_it_is_opened_and_goes_on_when_it_is_opened_again() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        assert_eq!(find(world, &talk), None);
+        let begun = Conversation {
+            tenant: TenantId::default(),
+            conversation_id: talk.conversation_id.clone(),
+            user_id: talk.user_id.clone(),
+            has_external_content: false,
+            last_entry: EntryNumber(0),
+            first_entry: EntryNumber(1),
+            last_question: QuestionNumber(0),
+            begun_at_unix_ms: START_UNIX_MS,
+            used_at_unix_ms: START_UNIX_MS,
+        };
+        let reply = world.send(&talk, Command::Open);
+        assert_eq!(reply, Reply::Opened(Box::new(begun.clone())));
+        assert_eq!(find(world, &talk), Some(begun.clone()));
+        world.pass(1_000);
+        world.restart("process 2");
+        let used = Conversation {
+            used_at_unix_ms: START_UNIX_MS + 1_000,
+            ..begun
+        };
+        let reply = world.send(&talk, Command::Open);
+        assert_eq!(reply, Reply::Opened(Box::new(used.clone())));
+        assert_eq!(find(world, &talk), Some(used));
+    });
+}
+
+#[test]
+fn another_user_changes_nothing_of_a_conversation_and_reads_nothing() {
+    check(|world| {
+        let (alice, eve) = (conversation("talk", "alice"), conversation("talk", "eve"));
+        let leg = world.attach(&alice, "leg");
+        world.send(&alice, appended(&leg, vec![said(1, Some("key"), "secret")]));
+        world.send(&alice, requested(1, &leg));
+        let before = find(world, &alice);
+        for command in [
+            Command::Open,
+            Command::Taint,
+            Command::Settle,
+            Command::Leave(leg.clone()),
+            appended(&leg, vec![said(2, None, "I am alice")]),
+            requested(2, &leg),
+        ] {
+            assert_eq!(world.send(&eve, command), Reply::Foreign);
         }
-        ask(store, |tables| {
-            tables.open_conversation(&ids[0], &user, 2_000)
+        assert_eq!(find(world, &alice), before);
+        let store = world.store();
+        assert_eq!(store.entries(&eve, EntryNumber(0), 10), Ok(Vec::new()));
+        assert_eq!(store.entry_of_key(&eve, "key"), Ok(None));
+        assert_eq!(store.unheard(&eve), Ok(Vec::new()));
+        assert_eq!(store.open_questions(&eve), Ok(Vec::new()));
+    });
+}
+
+#[test]
+fn two_tenants_have_a_conversation_of_one_name_each() {
+    check(|world| {
+        let one = conversation("talk", "alice");
+        let other = ConversationRef {
+            tenant: TenantId::new("other"),
+            user_id: UserId::new("bob"),
+            ..one.clone()
+        };
+        for of in [&one, &other] {
+            let leg = world.attach(of, "leg");
+            let reply = world.send(of, requested(1, &leg));
+            assert!(matches!(reply, Reply::Run(_)), "{reply:?}");
+        }
+        let effect_id = EffectId::new("effect-1");
+        for of in [&one, &other] {
+            let found = world.store().effect(&of.tenant, &effect_id).unwrap();
+            assert_eq!(found.map(|(whose, _)| whose), Some(of.clone()));
+        }
+        let third = world.store().effect(&TenantId::new("third"), &effect_id);
+        assert_eq!(third, Ok(None));
+    });
+}
+
+#[test]
+fn nothing_of_a_conversation_is_known_once_it_was_idle_for_too_long() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        world.send(&talk, appended(&leg, vec![said(1, Some("key"), "hello")]));
+        world.send(&talk, Command::Taint);
+        world.pass(24 * HOUR_MS - 1);
+        assert!(find(world, &talk).is_some());
+        world.pass(1);
+        assert_eq!(find(world, &talk), None);
+        assert_eq!(world.store().entry_of_key(&talk, "key"), Ok(None));
+        // The next user of that name begins anew.
+        let bob = conversation("talk", "bob");
+        let reply = world.send(&bob, Command::Open);
+        let Reply::Opened(opened) = reply else {
+            panic!("{reply:?}");
+        };
+        assert_eq!(opened.last_entry, EntryNumber(0));
+        assert!(!opened.has_external_content);
+        let entries = world.store().entries(&bob, EntryNumber(0), 10);
+        assert_eq!(entries, Ok(Vec::new()));
+        assert_eq!(world.send(&bob, Command::Leave(leg)), Reply::Gone);
+    });
+}
+
+#[test]
+fn a_conversation_with_a_running_effect_is_known_however_long_it_was_idle() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        world.send(&talk, requested(1, &leg));
+        world.pass(100 * HOUR_MS);
+        assert!(find(world, &talk).is_some());
+        let reply = world.send(&talk, Command::Settle);
+        assert!(matches!(reply, Reply::Settled(effects) if effects.len() == 1));
+    });
+}
+
+#[test]
+fn what_others_wrote_is_remembered_of_a_conversation() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        world.send(&talk, Command::Open);
+        assert_eq!(world.send(&talk, Command::Taint), Reply::Done);
+        world.restart("process 2");
+        assert!(find(world, &talk).unwrap().has_external_content);
+    });
+}
+
+#[test]
+fn the_time_of_a_conversation_never_runs_backwards() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        world.pass(HOUR_MS);
+        world.send(&talk, appended(&leg, vec![said(1, None, "now")]));
+        world.clock.fetch_sub(HOUR_MS, Ordering::Relaxed);
+        world.send(&talk, appended(&leg, vec![said(2, None, "then")]));
+        let entries = world.store().entries(&talk, EntryNumber(0), 10).unwrap();
+        assert!(entries.is_sorted_by_key(|entry| entry.at_unix_ms));
+        let used_at_unix_ms = find(world, &talk).unwrap().used_at_unix_ms;
+        assert_eq!(used_at_unix_ms, START_UNIX_MS + HOUR_MS);
+    });
+}
+
+#[test]
+fn batches_of_many_conversations_are_answered_in_their_order() {
+    check(|world| {
+        let batches = (0..5).map(|number| {
+            let talk = conversation(&format!("talk-{number}"), "alice");
+            let leg = world.attach(&talk, "leg");
+            Batch {
+                conversation: talk,
+                commands: vec![
+                    appended(&leg, vec![said(1, None, "hello"), said(2, None, "again")]),
+                    requested(number, &leg),
+                ],
+            }
         });
-        assert_eq!(store.prune(3_000), Ok(2));
-        let kept: Vec<bool> = ids
-            .iter()
-            .map(|id| ask(store, |tables| tables.conversation(id, 3_000)).is_some())
-            .collect();
-        assert_eq!(kept, [true, false, false, true]);
-        assert_eq!(store.prune(3_000), Ok(0));
+        let batches: Vec<Batch> = batches.collect();
+        let replies = world.store().commit(&batches).unwrap();
+        for (number, replies) in replies.iter().enumerate() {
+            let numbers = vec![EntryNumber(2), EntryNumber(3)];
+            assert_eq!(replies[0], Reply::Appended(numbers));
+            let Reply::Run(run) = &replies[1] else {
+                panic!("{:?}", replies[1]);
+            };
+            let effect_id = EffectId::new(format!("effect-{number}"));
+            assert_eq!(run.effect_id, Some(effect_id));
+        }
+        assert_eq!(replies.len(), 5);
+        assert_eq!(world.store().commit(&[]), Ok(Vec::new()));
     });
 }
 
 #[test]
-fn a_conversation_belongs_to_its_user_and_ends_when_it_is_idle() {
-    check(|store| {
-        let day_ms = 24 * HOUR_MS;
-        assert_eq!(open(store, "alice", 1_000), "begun");
-        assert_eq!(open(store, "mallory", 2_000), "foreign");
-        assert_eq!(open(store, "alice", 3_000), "continued");
-        append(store, &[(None, "hello")], 4_000);
-        let found = |now| ask(store, |tables| tables.conversation(&id(), now));
-        assert_eq!(found(5_000).unwrap().begun_at_unix_ms, 1_000);
-        assert_eq!(found(4_000 + day_ms - 1).unwrap().used_at_unix_ms, 4_000);
-        assert_eq!(found(4_000 + day_ms), None);
-        assert_eq!(open(store, "mallory", 4_000 + day_ms), "begun");
-        assert_eq!(entries(store, 10), [], "the earlier user's words are gone");
-    });
-}
-
-#[test]
-fn entries_keep_their_order_and_an_earlier_key_keeps_its_entry() {
-    check(|store| {
-        assert_eq!(append(store, &[(None, "lost")], 1_000), Appended::Missing);
-        open(store, "alice", 1_000);
-        let first = append(store, &[(Some("m1"), "one"), (None, "two")], 1_000);
-        assert_eq!(first, Appended::Stored(vec![1, 2]));
-        let second = append(
-            store,
-            &[(Some("m1"), "again"), (Some("m2"), "three")],
-            1_000,
-        );
-        assert_eq!(second, Appended::Stored(vec![1, 3]));
-        assert_eq!(
-            entries(store, 10),
-            pairs(&[(1, "one"), (2, "two"), (3, "three")])
-        );
-        assert_eq!(entries(store, 2), pairs(&[(2, "two"), (3, "three")]));
-        assert_eq!(entries(store, 0), []);
-        let known = ask(store, |tables| tables.entry(&id(), "m2"));
-        let expected = Entry {
-            sequence: 3,
-            key: Some("m2".to_owned()),
-            body: Sensitive("three".to_owned()),
-        };
-        assert_eq!(known, Some(expected));
-        assert_eq!(ask(store, |tables| tables.entry(&id(), "m3")), None);
-    });
-}
-
-#[test]
-fn the_oldest_entries_make_room_and_long_ones_are_refused() {
+fn a_refusal_spoils_nothing_for_the_others() {
     let limits = StoreLimits {
-        entries_max: 2,
-        entry_bytes_max: 5,
+        entry_bytes_max: 10,
+        effects_max: 1,
         ..StoreLimits::default()
     };
-    check_with(limits, |store| {
-        open(store, "alice", 1_000);
-        append(
-            store,
-            &[(None, "one"), (None, "two"), (None, "three")],
-            1_000,
-        );
-        assert_eq!(entries(store, 10), pairs(&[(2, "two"), (3, "three")]));
-        let refused = append(store, &[(None, "four"), (None, "longer")], 1_000);
-        assert_eq!(refused, Appended::TooLong);
-        let key = "k".repeat(257);
-        assert_eq!(append(store, &[(Some(&key), "")], 1_000), Appended::TooLong);
-        assert_eq!(
-            append(store, &[(None, "five")], 1_000),
-            Appended::Stored(vec![4])
-        );
-        assert_eq!(entries(store, 10), pairs(&[(3, "three"), (4, "five")]));
-    });
-}
-
-#[test]
-fn idle_conversations_are_pruned_with_their_entries() {
-    check(|store| {
-        open(store, "alice", 1_000);
-        append(store, &[(Some("m1"), "one")], 2_000);
-        assert_eq!(store.prune(24 * HOUR_MS + 1_999), Ok(0));
-        assert_eq!(store.prune(24 * HOUR_MS + 2_000), Ok(1));
-        assert_eq!(entries(store, 10), []);
-    });
-}
-
-fn snapshot(session: &str, token: &str, body: &str) -> Snapshot {
-    Snapshot {
-        session_id: SessionId::new(session),
-        conversation_id: id(),
-        user_id: UserId::new("alice"),
-        tokens: ResumeTokens::only(hash(token)),
-        body: Sensitive(body.as_bytes().to_vec()),
-        expires_at_unix_ms: 10_000,
-    }
-}
-
-#[test]
-fn a_session_has_one_snapshot_and_its_newest_token_counts() {
-    check(|store| {
-        let save = |snapshot: &Snapshot| ask(store, |tables| tables.save_snapshot(snapshot));
-        let find = |token: &str, now| ask(store, |tables| tables.snapshot(&hash(token), now));
-        let (first, second) = (snapshot("s1", "a", "first"), snapshot("s1", "b", "second"));
-        assert_eq!(save(&first), Saved::Stored);
-        assert_eq!(find("a", 9_999), Some(first));
-        assert_eq!(find("a", 10_000), None);
-        assert_eq!(save(&second), Saved::Stored);
-        assert_eq!((find("a", 0), find("b", 0)), (None, Some(second.clone())));
-        assert_eq!(save(&snapshot("s2", "b", "")), Saved::TokenTaken);
-        assert_eq!(find("b", 0), Some(second));
-        assert!(ask(store, |tables| tables
-            .forget_snapshot(&SessionId::new("s1"))));
-        assert!(!ask(store, |tables| tables
-            .forget_snapshot(&SessionId::new("s1"))));
-        assert_eq!(find("b", 0), None);
-    });
-}
-
-#[test]
-fn each_token_of_a_session_leads_to_it_until_a_save_leaves_it_out() {
-    check(|store| {
-        let save = |snapshot: &Snapshot| ask(store, |tables| tables.save_snapshot(snapshot));
-        let find = |token: &str| ask(store, |tables| tables.snapshot(&hash(token), 0));
-        let with = |previous: Option<&str>, current: &str, next: Option<&str>| Snapshot {
-            tokens: ResumeTokens {
-                current: hash(current),
-                next: next.map(hash),
-                previous: previous.map(hash),
-            },
-            ..snapshot("s1", "", "state")
+    check_with(limits, |world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let batch = Batch {
+            conversation: talk.clone(),
+            commands: vec![
+                requested(1, &leg),
+                requested(2, &leg),
+                appended(&leg, vec![said(1, None, "far too long for it")]),
+                appended(&leg, vec![said(1, None, "short")]),
+            ],
         };
-        let first = with(None, "a", Some("b"));
-        assert_eq!(save(&first), Saved::Stored);
-        assert_eq!((find("a"), find("b")), (Some(first.clone()), Some(first)));
-        let second = with(Some("a"), "b", Some("c"));
-        assert_eq!(save(&second), Saved::Stored);
-        for token in ["a", "b", "c"] {
-            assert_eq!(find(token), Some(second.clone()), "{token}");
-            assert_eq!(
-                save(&snapshot("s2", token, "")),
-                Saved::TokenTaken,
-                "{token}"
-            );
-        }
-        let third = with(Some("b"), "c", None);
-        assert_eq!(save(&third), Saved::Stored);
-        assert_eq!((find("a"), find("b")), (None, Some(third)));
-        assert_eq!(save(&snapshot("s2", "a", "")), Saved::Stored);
-        assert_eq!(save(&with(Some("a"), "c", None)), Saved::TokenTaken);
+        let replies = world.store().commit(&[batch]).unwrap().remove(0);
+        assert!(matches!(replies[0], Reply::Run(_)));
+        assert_eq!(replies[1], Reply::Refused(Refusal::Full));
+        assert_eq!(replies[2], Reply::EntryTooLong);
+        assert!(matches!(replies[3], Reply::Appended(_)));
     });
 }
 
 #[test]
-fn snapshots_are_bounded_and_pruned() {
-    let limits = StoreLimits {
-        snapshot_bytes_max: 5,
-        ..StoreLimits::default()
-    };
-    check_with(limits, |store| {
-        for (body, expected) in [("12345", Saved::Stored), ("123456", Saved::TooLong)] {
-            let saved = ask(store, |tables| {
-                tables.save_snapshot(&snapshot("s1", "a", body))
-            });
-            assert_eq!(saved, expected);
-        }
-        let kept = ask(store, |tables| tables.snapshot(&hash("a"), 0)).unwrap();
-        assert_eq!(kept.body.expose(), b"12345");
-        assert_eq!(store.prune(9_999), Ok(0));
-        assert_eq!(store.prune(10_000), Ok(1));
+fn what_was_given_up_is_refused_when_it_comes_later() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let late = request(1, &leg);
+        let give_up = Command::Abandon {
+            nonce: nonce(1),
+            effect_id: late.effect_id.clone(),
+        };
+        assert_eq!(world.send(&talk, give_up.clone()), Reply::Done);
+        assert_eq!(world.send(&talk, give_up), Reply::Done);
+        world.restart("process 2");
+        let reply = world.send(&talk, Command::Request(Box::new(late)));
+        assert_eq!(reply, Reply::Refused(Refusal::Abandoned));
+        // Another conversation knows nothing of that nonce.
+        let other = conversation("other", "alice");
+        let leg = world.attach(&other, "leg");
+        let reply = world.send(&other, requested(1, &leg));
+        assert!(matches!(reply, Reply::Run(_)), "{reply:?}");
     });
 }

@@ -1,0 +1,262 @@
+//! What the log of a conversation has of messages that were answered: the form of those entries, how they are written, and how
+//! they are found when a message comes again. Knows no turn.
+
+use super::conversation::{Conversation, Message};
+use super::record::TurnRecord;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_runtime::text::ui_stream;
+use windlass_session::said::Said;
+use windlass_store::{
+    ConversationRef, Entry, EntryNumber, NewEntry, QuestionNumber, Store, StoreUnavailable,
+};
+use windlass_tool::json::hex;
+
+/// Bytes of one answer that are kept.
+const KEPT_BYTES_MAX: usize = 192 * 1024;
+/// Answers to one message that are kept: to its first form, to those that it was edited to, and others that were wanted.
+const ANSWERS_MAX: u32 = 32;
+
+/// An answer of which the log has an entry.
+struct Kept {
+    number: EntryNumber,
+    content: Option<[u8; 32]>,
+    stream: String,
+}
+
+/// Takes into memory what the log has of a message that memory does not know.
+pub(super) fn recall(
+    conversation: &Conversation,
+    store: &dyn Store,
+    message: &Message,
+) -> Result<(), StoreUnavailable> {
+    if conversation.knows(message) {
+        return Ok(());
+    }
+    let reference = &conversation.reference;
+    let mut newest: Option<Kept> = None;
+    for answer in 1..=ANSWERS_MAX {
+        let key = message_key(&message.id, answer);
+        let Some(entry) = store.entry_of_key(reference, &key)? else {
+            break;
+        };
+        let kept = kept_of(&entry);
+        if kept.as_ref().map(|kept| kept.number) > newest.as_ref().map(|kept| kept.number) {
+            newest = kept;
+        }
+    }
+    if let Some(kept) = newest {
+        let message = Message {
+            id: message.id.clone(),
+            content: kept.content,
+        };
+        conversation.recall(message, record_of(kept.stream), false);
+    }
+    Ok(())
+}
+
+/// The same for a message that is known by an idempotency key: the answer that the key was given.
+pub(super) fn recall_key(
+    conversation: &Conversation,
+    store: &dyn Store,
+    key: &Message,
+) -> Result<KnownKey, StoreUnavailable> {
+    if conversation.knows(key) {
+        return Ok(KnownKey::Same);
+    }
+    let reference = &conversation.reference;
+    let Some(begun) = store.entry_of_key(reference, &key.id)? else {
+        return Ok(KnownKey::New);
+    };
+    let content = answered_body(&begun).and_then(|body| content_of(&body));
+    if content != key.content {
+        return Ok(KnownKey::Conflict);
+    }
+    let Some(answered) = store.entry_of_key(reference, &answer_key(key))? else {
+        return Ok(KnownKey::Same);
+    };
+    let of = answered_body(&answered).and_then(|body| text_of(&body, "of"));
+    let answer = of
+        .map(|of| store.entry_of_key(reference, &of))
+        .transpose()?;
+    if let Some(kept) = answer.flatten().as_ref().and_then(kept_of) {
+        conversation.recall(key.clone(), record_of(kept.stream), true);
+    }
+    Ok(KnownKey::Same)
+}
+
+/// What is known of an idempotency key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KnownKey {
+    New,
+    /// It came with the same before; the answer is in memory where there is one.
+    Same,
+    /// It came with something else.
+    Conflict,
+}
+
+/// Says that a key is used for this, before anything is done for it.
+pub(super) fn key_entry(key: &Message) -> NewEntry {
+    entry(key.id.clone(), &key.id, content_body(key))
+}
+
+/// What keeps the answer of a turn that is over, under all names of its message. None where nobody can ask for it again.
+pub(super) fn answer_entries(
+    reference: &ConversationRef,
+    store: &dyn Store,
+    (message, keys): (Option<Message>, Vec<Message>),
+    record: &TurnRecord,
+    entry_bytes_max: usize,
+) -> Result<Vec<NewEntry>, StoreUnavailable> {
+    // Without an id of its own a message is known by its key alone.
+    let Some(message) = message.or_else(|| keys.first().cloned()) else {
+        return Ok(Vec::new());
+    };
+    let Some(text) = record.text(KEPT_BYTES_MAX) else {
+        return Ok(Vec::new());
+    };
+    let mut key = None;
+    for answer in 1..=ANSWERS_MAX {
+        let free = message_key(&message.id, answer);
+        if store.entry_of_key(reference, &free)?.is_none() {
+            key = Some(free);
+            break;
+        }
+    }
+    let Some(key) = key else {
+        return Ok(Vec::new());
+    };
+    let mut body = content_body(&message);
+    body["stream"] = ui_stream::without_questions(&text).into();
+    let answer = entry(key.clone(), &message.id, body);
+    if bytes_of(&answer) > entry_bytes_max {
+        return Ok(Vec::new());
+    }
+    let pointer = |known: &Message| entry(answer_key(known), &known.id, json!({ "of": key }));
+    let pointers: Vec<NewEntry> = keys.iter().map(pointer).collect();
+    Ok([answer].into_iter().chain(pointers).collect())
+}
+
+/// The name of the message in which these questions are answered, whoever brings it again.
+pub(super) fn approval_of(questions: &[QuestionNumber]) -> Message {
+    let numbers = questions.iter().map(|number| number.0.to_string());
+    Message {
+        id: format!("approval {}", numbers.collect::<Vec<_>>().join(" ")),
+        content: None,
+    }
+}
+
+/// What keeps an answer to a question that was given without a stream, for whoever gives it again. The ledger has what became of
+/// an effect, and nothing of a tool that changes nothing.
+pub(super) fn confirmation_entry(
+    question: QuestionNumber,
+    approved: bool,
+    response: &Value,
+    entry_bytes_max: usize,
+) -> Option<NewEntry> {
+    let key = confirmation_key(question, approved);
+    let kept = entry(key.clone(), &key, json!({ "response": response }));
+    (bytes_of(&kept) <= entry_bytes_max).then_some(kept)
+}
+
+/// The recorded answer, as JSON.
+pub(super) fn confirmation(
+    reference: &ConversationRef,
+    store: &dyn Store,
+    question: QuestionNumber,
+    approved: bool,
+) -> Result<Option<Value>, StoreUnavailable> {
+    let known = store.entry_of_key(reference, &confirmation_key(question, approved))?;
+    let body = known.as_ref().and_then(answered_body);
+    Ok(body.and_then(|mut body| body.get_mut("response").map(Value::take)))
+}
+
+fn confirmation_key(question: QuestionNumber, approved: bool) -> String {
+    format!("confirmed:{}:{approved}", question.0)
+}
+
+fn message_key(id: &str, answer: u32) -> String {
+    match answer {
+        1 => format!("message:{id}"),
+        _ => format!("message:{id}#{answer}"),
+    }
+}
+
+fn answer_key(key: &Message) -> String {
+    format!("{}:answer", key.id)
+}
+
+fn entry(key: String, message: &str, body: Value) -> NewEntry {
+    let said = Said::Answered {
+        message: message.to_owned(),
+        body,
+    };
+    NewEntry {
+        leg_number: None,
+        key: Some(key),
+        event: said.event(),
+    }
+}
+
+fn bytes_of(entry: &NewEntry) -> usize {
+    match &entry.event {
+        windlass_store::EntryEvent::Said(text) => text.expose().len(),
+        _ => 0,
+    }
+}
+
+fn answered_body(entry: &Entry) -> Option<Value> {
+    match Said::of(entry)? {
+        Said::Answered { body, .. } => Some(body),
+        _ => None,
+    }
+}
+
+fn kept_of(entry: &Entry) -> Option<Kept> {
+    let body = answered_body(entry)?;
+    Some(Kept {
+        number: entry.number,
+        content: content_of(&body),
+        stream: text_of(&body, "stream")?,
+    })
+}
+
+fn record_of(stream: String) -> Arc<TurnRecord> {
+    TurnRecord::of(stream.into_bytes())
+}
+
+fn content_body(message: &Message) -> Value {
+    json!({ "content": message.content.map(|content| hex(&content)) })
+}
+
+fn content_of(body: &Value) -> Option<[u8; 32]> {
+    let text = body.get("content")?.as_str()?;
+    let mut content = [0; 32];
+    for (index, byte) in content.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(content)
+}
+
+fn text_of(body: &Value, name: &str) -> Option<String> {
+    Some(body.get(name)?.as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_message_said_is_read_back() {
+        for content in [None, Some([7; 32]), Some([0xAB; 32])] {
+            let message = Message {
+                id: "m-1".to_owned(),
+                content,
+            };
+            assert_eq!(content_of(&content_body(&message)), content);
+        }
+        for odd in [json!({}), json!({"content": "0g"}), json!({"content": 1})] {
+            assert_eq!(content_of(&odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Answers to questions that come without a stream: given in the conversation's session by text where that rests, and in a session
+//! of their own otherwise. Of many equal ones at once one is given, and all hear what came of it. Knows no HTTP.
+
+use super::answers::{KnownKey, confirmation, confirmation_entry, key_entry, recall_key};
+use super::conversation::{AnswerClaim, Confirmation, Conversation, Delivery, Message};
+use super::delivery::question_of;
+use super::held::{SessionMaker, SessionRequest};
+use super::whose::Whose;
+use super::{ChatHost, ChatRefusal, approval_of, broken, refuse_blocked, unavailable};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use windlass_runtime::caller::Caller;
+use windlass_runtime::text::{
+    Confirmed, Consent, Past, TextSettings, TurnEnd, TurnInput, TurnSink,
+};
+use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
+use windlass_session::event::SessionEvent;
+use windlass_store::{NewEntry, Question, QuestionNumber};
+use windlass_tool::envelope::{ToolResponse, rfc3339};
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::{CallNumber, ConversationId};
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+
+/// The user's answer to a question, and by what it is known when it comes again.
+pub(crate) struct GivenAnswer {
+    pub(crate) conversation: ConversationId,
+    pub(crate) token: Sensitive<String>,
+    pub(crate) approved: bool,
+    /// The client's idempotency key.
+    pub(crate) key: Option<Message>,
+}
+
+impl ChatHost {
+    /// What comes of an answer to a question. The model goes on with it in its own time.
+    pub(crate) async fn confirm(
+        self: &Arc<Self>,
+        caller: &Caller,
+        given: GivenAnswer,
+    ) -> Result<Confirmation, ChatRefusal> {
+        let store = self.conversations.store();
+        let id = &given.conversation;
+        // Whoever shows a token that is not theirs to show learns nothing, not even who is blocked.
+        let known = self.conversations.known(id).map_err(unavailable)?;
+        let known = known.ok_or(ChatRefusal::Unknown)?;
+        let whose = Whose::of(&known.user_id);
+        let reference = whose.reference(self.conversations.tenant(), id);
+        let question = question_of(&reference, &whose, store, caller, None, &given.token);
+        let question = question.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
+        let (own, world) = self.world.of_user(&caller.client_id, None);
+        refuse_blocked(&own, world.as_ref())?;
+        let client_id = whose.owner.as_ref().unwrap_or(&caller.client_id).clone();
+        let maker = self.maker(client_id, &whose)?;
+        let conversation = match self.conversations.get(id) {
+            Some(held) => held,
+            None => self.conversations.hold(id, whose, Vec::new()),
+        };
+        if let Some(key) = &given.key {
+            let known = recall_key(&conversation, store, key).map_err(unavailable)?;
+            if known == KnownKey::Conflict || !conversation.note_key(key) {
+                return Err(ChatRefusal::KeyReused);
+            }
+        }
+        let recorded = confirmation(
+            &conversation.reference,
+            store,
+            question.number,
+            given.approved,
+        );
+        let recorded = recorded.map_err(unavailable)?;
+        if let Some(response) =
+            recorded.and_then(|recorded| serde_json::from_value::<ToolResponse>(recorded).ok())
+        {
+            return Ok(Confirmation::recorded(response));
+        }
+        let mut outcome = match conversation.claim_answer(question.number, given.approved) {
+            AnswerClaim::Joined(outcome) => outcome,
+            AnswerClaim::First(teller) => {
+                let outcome = teller.subscribe();
+                let host = self.clone();
+                // It is given to its end, whoever has left.
+                tokio::spawn(async move {
+                    let confirmation = host.give(conversation, maker, question, given).await;
+                    if let Some(confirmation) = confirmation {
+                        teller.send_replace(Some(confirmation));
+                    }
+                });
+                outcome
+            }
+        };
+        let known = outcome.wait_for(Option::is_some).await;
+        let known = known.map_err(|_| ChatRefusal::Busy)?;
+        known.clone().ok_or(ChatRefusal::Busy)
+    }
+
+    /// What is said of a token that does not count.
+    pub(crate) fn nothing_confirmed(&self) -> Confirmation {
+        Confirmation {
+            response: self.not_valid(),
+            asked_anew: None,
+            is_final: false,
+        }
+    }
+
+    /// `None` where nothing came of it.
+    async fn give(
+        self: &Arc<Self>,
+        conversation: Arc<Conversation>,
+        maker: SessionMaker,
+        question: Question,
+        given: GivenAnswer,
+    ) -> Option<Confirmation> {
+        let consent = Consent {
+            token: given.token,
+            approved: given.approved,
+        };
+        if question.mode == Mode::Text && conversation.has_idle_session() {
+            let delivery = Delivery {
+                message: Some(approval_of(&[question.number])),
+                key: given.key,
+                again: false,
+                waits: true,
+            };
+            let (teller, answered) = oneshot::channel();
+            let input = TurnInput::Confirm(vec![consent]);
+            let begun = self.begin_turn(conversation, maker, delivery, input, Some(teller));
+            begun.ok()?;
+            return answered.await.ok();
+        }
+        let apart = Apart {
+            question,
+            consent,
+            key: given.key,
+        };
+        match self.give_apart(&conversation, maker, apart).await {
+            Ok(confirmation) => confirmation,
+            Err(refusal) => {
+                tracing::error!(?refusal, "an answer to a question could not be taken");
+                None
+            }
+        }
+    }
+
+    /// Gives an answer in a session of its own, which does nothing else. The session that asked hears of it by the log.
+    async fn give_apart(
+        self: &Arc<Self>,
+        conversation: &Conversation,
+        maker: SessionMaker,
+        apart: Apart,
+    ) -> Result<Option<Confirmation>, ChatRefusal> {
+        let counted = self.completing.begin();
+        let id = &conversation.reference.conversation_id;
+        let known = self.conversations.known(id).map_err(unavailable)?;
+        let read_to = known.map(|known| known.last_entry).unwrap_or_default();
+        let mode = apart.question.mode;
+        let toolbox = self.toolbox.load_full();
+        let request = SessionRequest {
+            maker,
+            reference: conversation.reference.clone(),
+            mode,
+            limits: match mode {
+                Mode::Text => self.limits.clone(),
+                Mode::Voice => self.voice_limits.clone(),
+            },
+            settings: Arc::new(TextSettings {
+                models: Vec::new(),
+                summary_model: None,
+                limits: self.settings.limits,
+            }),
+            history: Vec::new(),
+            past: Past::of_answer(CallNumber(apart.question.call), read_to),
+            can_ask: true,
+        };
+        let begun = self.held_session(request, toolbox.clone(), toolbox.of(mode));
+        let mut session = begun.map_err(|error| broken(&error))?;
+        let mut sink = AnswerSink {
+            mode,
+            confirmation: None,
+            asked_anew: None,
+            has_effect: false,
+        };
+        let approved = apart.consent.approved;
+        let mut never = std::pin::pin!(std::future::pending());
+        let input = TurnInput::Confirm(vec![apart.consent]);
+        session.turn(input, "", &mut sink, never.as_mut()).await;
+        let mut entries: Vec<NewEntry> = apart.key.iter().map(key_entry).collect();
+        if let Some(confirmation) = &sink.confirmation {
+            let question = apart.question.number;
+            // What came of an effect, the ledger knows.
+            let kept = confirmation.entry(question, approved, self.entry_bytes_max);
+            entries.extend(kept.filter(|_| !sink.has_effect));
+        }
+        if !entries.is_empty() {
+            session.append(entries);
+            // Whoever gives the same answer again finds it.
+            self.keep(conversation).await;
+        }
+        tokio::spawn(async move {
+            session.end().await;
+            drop(counted);
+        });
+        Ok(sink.confirmation)
+    }
+}
+
+struct Apart {
+    question: Question,
+    consent: Consent,
+    key: Option<Message>,
+}
+
+impl Confirmation {
+    /// What a turn says of an answer, with the question that it put in place of the one that was answered.
+    pub(super) fn of(confirmed: &Confirmed<'_>, asked_anew: Option<Value>) -> Self {
+        let response = confirmed.response;
+        let is_settled =
+            response.is_ok() || response.error_type() == Some(ErrorType::ConfirmationDeclined);
+        Self {
+            is_final: is_settled && !confirmed.is_open && response.meta.recorded != Some(false),
+            response: response.clone(),
+            asked_anew,
+        }
+    }
+
+    fn recorded(response: ToolResponse) -> Self {
+        Self {
+            response: Arc::new(response),
+            asked_anew: None,
+            is_final: true,
+        }
+    }
+
+    /// What keeps it for whoever gives the same answer again, where it stays what it is.
+    pub(super) fn entry(
+        &self,
+        question: QuestionNumber,
+        approved: bool,
+        entry_bytes_max: usize,
+    ) -> Option<NewEntry> {
+        let is_kept = self.is_final && self.response.is_ok();
+        let response = serde_json::to_value(&*self.response).ok();
+        let response = response.filter(|_| is_kept)?;
+        confirmation_entry(question, approved, &response, entry_bytes_max)
+    }
+}
+
+/// Hears what comes of one answer.
+struct AnswerSink {
+    mode: Mode,
+    confirmation: Option<Confirmation>,
+    asked_anew: Option<Value>,
+    /// The ledger knows what was done.
+    has_effect: bool,
+}
+
+impl TurnSink for AnswerSink {
+    fn step(&mut self) {}
+    fn client(&mut self, _update: &ClientUpdate) {}
+
+    fn confirmed(&mut self, confirmed: &Confirmed<'_>) {
+        self.confirmation = Some(Confirmation::of(confirmed, self.asked_anew.take()));
+    }
+
+    fn event(&mut self, event: &SessionEvent) {
+        if let SessionEvent::CallFinished(record) = event {
+            self.has_effect |= record.effect_id.is_some();
+        }
+    }
+
+    fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
+        self.asked_anew = Some(asked_json(question, token, self.mode));
+    }
+
+    fn failed(&mut self, _code: ErrorCode, _message: &str) {}
+    fn finished(&mut self, _end: &TurnEnd) {}
+    fn flush(&mut self) {}
+}
+
+/// A question as clients are told of it outside a stream.
+pub(super) fn asked_json(
+    question: &ConfirmationQuestion,
+    token: &Sensitive<String>,
+    mode: Mode,
+) -> Value {
+    let mut asked = json!({
+        "callId": question.call.to_string(),
+        "token": token.expose(),
+        "tool": question.tool.as_str(),
+        "args": question.arguments.expose().to_value(),
+        "preview": question.preview.as_ref().map(Sensitive::expose),
+        "expiresAt": rfc3339(question.expires_at_unix_ms),
+        "mode": mode.as_str(),
+    });
+    if let Some(warning) = &question.warning {
+        asked["warning"] = warning.as_str().into();
+    }
+    asked
+}

@@ -1,0 +1,189 @@
+//! What must not be lost and the store did not take, until it does; and how batches are committed behind it. Pure but for the
+//! store that it is given.
+
+use crate::ledger::must_not_be_lost;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use windlass_store::command::{Command, Reply};
+use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
+
+/// Conversations that fail alone, one after the other, before the rest is left to the next try.
+const FAILURES_MAX: usize = 16;
+
+/// Batches that wait for a store that takes them, oldest first.
+pub struct Backlog {
+    kept: VecDeque<Batch>,
+    kept_max: usize,
+    lost: usize,
+}
+
+/// What became of a batch.
+pub type Committed = Result<Vec<Reply>, StoreUnavailable>;
+
+impl Backlog {
+    pub fn new(kept_max: usize) -> Self {
+        Self {
+            kept: VecDeque::new(),
+            kept_max: kept_max.max(1),
+            lost: 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// How many were lost since this was asked last, because there were too many of them.
+    pub fn take_lost(&mut self) -> usize {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Commits batches behind what waits of their conversations. Where one transaction for all fails for a reason that may be
+    /// one batch's own, each gets its own. `told` hears of every batch that was committed, those that had waited too.
+    pub fn commit(
+        &mut self,
+        store: &dyn Store,
+        batches: Vec<Batch>,
+        told: &mut dyn FnMut(&Batch, &[Reply]),
+    ) -> Vec<Committed> {
+        if batches.is_empty() && self.kept.is_empty() {
+            return Vec::new();
+        }
+        let waited = self.kept.len();
+        let mut all: Vec<Batch> = std::mem::take(&mut self.kept).into();
+        all.extend(batches);
+        let error = match try_commit(store, &all) {
+            Ok(replies) => {
+                for (batch, replies) in all.iter().zip(&replies) {
+                    told(batch, replies);
+                }
+                return replies.into_iter().skip(waited).map(Ok).collect();
+            }
+            Err(error) => error,
+        };
+        let batches = all.split_off(waited);
+        self.kept = all.into();
+        if may_be_ones_own(&error) && (batches.len() > 1 || waited > 0) {
+            let committed = batches
+                .into_iter()
+                .map(|batch| self.commit_alone(store, batch, told))
+                .collect();
+            self.retry_each(store, told);
+            return committed;
+        }
+        batches
+            .into_iter()
+            .map(|batch| {
+                self.keep(batch);
+                Err(error.clone())
+            })
+            .collect()
+    }
+
+    /// Commits a batch, and before it what waits of its conversation.
+    fn commit_alone(
+        &mut self,
+        store: &dyn Store,
+        batch: Batch,
+        told: &mut dyn FnMut(&Batch, &[Reply]),
+    ) -> Committed {
+        let mut all = self.waiting_of(&batch.conversation);
+        all.push(batch);
+        match try_commit(store, &all) {
+            Ok(mut replies) => {
+                for (batch, replies) in all.iter().zip(&replies) {
+                    told(batch, replies);
+                }
+                if let Some(batch) = all.last() {
+                    self.kept
+                        .retain(|kept| kept.conversation != batch.conversation);
+                }
+                Ok(replies.pop().unwrap_or_default())
+            }
+            Err(error) => {
+                if let Some(batch) = all.pop() {
+                    self.keep(batch);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Tries what waits, one conversation after the other, so that one that the store never takes holds up no other.
+    fn retry_each(&mut self, store: &dyn Store, told: &mut dyn FnMut(&Batch, &[Reply])) {
+        let mut tried: Vec<ConversationRef> = Vec::new();
+        while tried.len() < FAILURES_MAX {
+            let next = self
+                .kept
+                .iter()
+                .find(|batch| !tried.contains(&batch.conversation));
+            let Some(conversation) = next.map(|batch| batch.conversation.clone()) else {
+                return;
+            };
+            let all = self.waiting_of(&conversation);
+            self.kept.retain(|kept| kept.conversation != conversation);
+            match try_commit(store, &all) {
+                Ok(replies) => {
+                    for (batch, replies) in all.iter().zip(&replies) {
+                        told(batch, replies);
+                    }
+                }
+                Err(_) => {
+                    // Others are tried before it the next time.
+                    self.kept.extend(all);
+                    tried.push(conversation);
+                }
+            }
+        }
+    }
+
+    fn waiting_of(&self, conversation: &ConversationRef) -> Vec<Batch> {
+        let waiting = self.kept.iter();
+        waiting
+            .filter(|kept| kept.conversation == *conversation)
+            .cloned()
+            .collect()
+    }
+
+    /// Keeps what must not be lost. Past the limit the oldest goes that is no outcome, and then the oldest outcome: its effect
+    /// counts as unknown.
+    fn keep(&mut self, batch: Batch) {
+        if !batch.commands.iter().all(must_not_be_lost) {
+            return;
+        }
+        if self.kept.len() >= self.kept_max {
+            let is_outcome = |batch: &Batch| {
+                let mut commands = batch.commands.iter();
+                commands
+                    .any(|command| matches!(command, Command::Record(_) | Command::Abandon { .. }))
+            };
+            let place = self.kept.iter().position(|kept| !is_outcome(kept));
+            self.kept.remove(place.unwrap_or(0));
+            self.lost += 1;
+        }
+        self.kept.push_back(batch);
+    }
+}
+
+fn try_commit(store: &dyn Store, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
+    let committed = catch_unwind(AssertUnwindSafe(|| store.commit(batches)));
+    committed.unwrap_or_else(|_| {
+        Err(StoreUnavailable::Failed {
+            cause: "a command broke".to_owned(),
+        })
+    })
+}
+
+/// Whether a transaction may have failed for the sake of one of its batches, so that others may fare better without it.
+fn may_be_ones_own(error: &StoreUnavailable) -> bool {
+    match error {
+        StoreUnavailable::DiskFull { .. } | StoreUnavailable::Failed { .. } => true,
+        StoreUnavailable::Locked { .. }
+        | StoreUnavailable::Moved { .. }
+        | StoreUnavailable::Overloaded => false,
+    }
+}

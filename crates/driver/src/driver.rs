@@ -1,0 +1,641 @@
+//! One session's calls and its part of the ledger: performs the core's outputs about them, and turns what comes of that into
+//! inputs. Knows no client and no provider; outputs that concern those are given back.
+
+use crate::effects::{found, lookup_of};
+use crate::executor::{Executor, Report};
+use crate::ledger::{Ledger, PendingReplies};
+use crate::log_reader::LogReader;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use windlass_session::io::{AdmittedCall, AnswerRequest, Input, Output, StoreProblem};
+use windlass_store::command::{Asked, Command, NewLeg, Reply, Request, Run};
+use windlass_store::{
+    AttemptNumber, Batch, ConversationRef, Effect, Entry, EntryNumber, LegRef, NewEntry, Nonce,
+    QuestionNumber, StoreUnavailable, Token,
+};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::registry::Registry;
+use windlass_tool::sensitive::Sensitive;
+
+/// Tokens that are known; those of the oldest questions make room. A conversation has fewer open questions than this.
+const TOKENS_MAX: usize = 64;
+/// How often one request has a handler asked before it is told that nothing is known.
+const LOOKUPS_MAX: u32 = 3;
+/// Problems that wait for the log.
+const PROBLEMS_MAX: usize = 16;
+
+/// Whose driver it is.
+pub struct DriverConfig {
+    pub conversation: ConversationRef,
+    pub leg: LegRef,
+    /// Pinned for the session's life.
+    pub registry: Arc<Registry>,
+    /// The last entry of the log that the session knows of.
+    pub after: EntryNumber,
+}
+
+/// Performs outputs of one session.
+pub struct Driver<E> {
+    pub executor: E,
+    ledger: Arc<dyn Ledger>,
+    conversation: ConversationRef,
+    leg: LegRef,
+    registry: Arc<Registry>,
+    pending: VecDeque<Pending>,
+    ready: VecDeque<Input>,
+    tokens: BTreeMap<QuestionNumber, Token>,
+    /// Attempts that are this session's and have not started; each starts once.
+    granted: Vec<(EffectId, AttemptNumber)>,
+    log: LogReader,
+    problems: VecDeque<String>,
+}
+
+/// What the ledger was asked and has not answered.
+struct Pending {
+    /// Answers of one call come in the order in which they were asked for.
+    call: Option<CallNumber>,
+    purpose: Purpose,
+    stage: Stage,
+}
+
+enum Purpose {
+    Request {
+        nonce: Nonce,
+        request: Box<Request>,
+        lookups: u32,
+    },
+    Answer(Nonce),
+    Retry(Nonce),
+    Record(EffectId),
+    /// What was given up must not start, whatever the reply was.
+    Abandon(EffectId),
+    /// A request, an answer or a retry that was given up.
+    Abandoned,
+    /// Nobody waits for the reply; a problem is for the log.
+    Told,
+    Save,
+}
+
+impl Purpose {
+    fn nonce(&self) -> Option<Nonce> {
+        match self {
+            Self::Request { nonce, .. } | Self::Answer(nonce) | Self::Retry(nonce) => Some(*nonce),
+            Self::Record(_) | Self::Abandon(_) | Self::Abandoned | Self::Told | Self::Save => None,
+        }
+    }
+}
+
+enum Stage {
+    Asked(PendingReplies),
+    /// The handler is asked about an effect first.
+    LookingUp {
+        effect: Box<Effect>,
+        began_unix_ms: u64,
+    },
+}
+
+impl<E: Executor> Driver<E> {
+    pub fn new(config: DriverConfig, ledger: Arc<dyn Ledger>, executor: E) -> Self {
+        let log = LogReader::new(&*ledger, &config.conversation, &config.leg, config.after);
+        Self {
+            executor,
+            ledger,
+            conversation: config.conversation,
+            leg: config.leg,
+            registry: config.registry,
+            pending: VecDeque::new(),
+            ready: VecDeque::new(),
+            tokens: BTreeMap::new(),
+            granted: Vec::new(),
+            log,
+            problems: VecDeque::new(),
+        }
+    }
+
+    /// Nobody wants to know what other legs say.
+    pub fn forget_heard(&mut self) {
+        self.log.forget_heard();
+    }
+
+    /// Open questions that the session's client may be shown.
+    pub fn know(&mut self, asked: &[Asked]) {
+        for asked in asked {
+            self.remember(asked.token.clone());
+        }
+    }
+
+    pub fn conversation(&self) -> &ConversationRef {
+        &self.conversation
+    }
+
+    pub fn leg(&self) -> &LegRef {
+        &self.leg
+    }
+
+    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.ledger
+    }
+
+    /// Begins the conversation where there is none, and the leg. For a leg that is not resumed, before any output is performed.
+    pub fn attach(&mut self, leg: NewLeg) {
+        self.tell([Command::Open, Command::Attach(Box::new(leg))]);
+    }
+
+    /// Has what the leg needs to go on elsewhere written down.
+    pub fn save(&mut self, body: Sensitive<Vec<u8>>, expires_in_ms: u64) {
+        let save = Command::Save {
+            leg: self.leg.clone(),
+            body,
+            expires_in_ms,
+        };
+        self.ask(None, Purpose::Save, vec![save]);
+    }
+
+    /// Whether the ledger has not answered an earlier save yet.
+    pub fn is_saving(&self) -> bool {
+        let mut pending = self.pending.iter();
+        pending.any(|pending| matches!(pending.purpose, Purpose::Save))
+    }
+
+    /// The leg is over, and not merely at rest.
+    pub fn leave(&mut self) {
+        self.tell([Command::Leave(self.leg.clone())]);
+    }
+
+    /// Writes entries into the log that are no output of the core.
+    pub fn append(&mut self, entries: Vec<NewEntry>) {
+        let leg = self.leg.clone();
+        self.tell([Command::Append { leg, entries }]);
+    }
+
+    /// Performs an output, if it is about calls or the ledger, and queues the inputs that this causes at once. Gives back every
+    /// other output: what concerns the client, the model, audio, the user's limits, and events.
+    pub fn perform(&mut self, output: Output, inputs: &mut VecDeque<Input>) -> Option<Output> {
+        match output {
+            Output::Append(entries) => self.append(entries),
+            Output::Taint => self.tell([Command::Taint]),
+            Output::Request { call, request } => {
+                let purpose = Purpose::Request {
+                    nonce: request.nonce,
+                    request: request.clone(),
+                    lookups: 0,
+                };
+                self.ask(Some(call), purpose, vec![Command::Request(request)]);
+            }
+            Output::Answer {
+                call,
+                question,
+                answer,
+            } => self.send_answer(call, question, *answer, inputs),
+            Output::Retry {
+                call,
+                effect_id,
+                attempt,
+                nonce,
+                lease,
+            } => {
+                let retry = Command::Retry {
+                    effect_id,
+                    attempt,
+                    nonce,
+                    lease_ms: millis(lease),
+                };
+                self.ask(Some(call), Purpose::Retry(nonce), vec![retry]);
+            }
+            Output::Abandon { nonce, effect_id } => self.abandon(nonce, effect_id),
+            Output::Record { call, record } => {
+                let effect_id = record.effect_id.clone();
+                self.log.recording(&effect_id, record.attempt);
+                let purpose = Purpose::Record(effect_id);
+                self.ask(Some(call), purpose, vec![Command::Record(record)]);
+            }
+            Output::Withdraw(questions) => {
+                let leg = self.leg.clone();
+                self.tell([Command::Withdraw { leg, questions }]);
+            }
+            Output::Heard { effects, questions } => {
+                self.tell([Command::Heard { effects, questions }]);
+            }
+            Output::StartCall(call) => self.start(&call, inputs),
+            Output::AbortCall { call, drop } => self.executor.abort(call, drop),
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// What a client shows as a question's token, and whether it approves. The core is told which question that is. Where the
+    /// store cannot be read, nothing is said, and the client is to be told that its answer was not stored.
+    pub fn answer(
+        &mut self,
+        token: &str,
+        approved: bool,
+        inputs: &mut VecDeque<Input>,
+    ) -> Result<(), StoreUnavailable> {
+        let token = Token::parse(token);
+        let question = match &token {
+            Some(token) => self.ledger.store().question(&self.conversation, token)?,
+            None => None,
+        };
+        if let (Some(token), Some(_)) = (token, &question) {
+            self.remember(token);
+        }
+        inputs.push_back(Input::Answered {
+            question: question.map(Box::new),
+            approved,
+        });
+        Ok(())
+    }
+
+    /// The text with which the client answers a question that was put to it.
+    pub fn token(&self, question: QuestionNumber) -> Option<Sensitive<String>> {
+        self.tokens.get(&question).map(Token::text)
+    }
+
+    /// Whether nothing is to come to the core that it waits for: no call runs, and the ledger owes no answer.
+    pub fn is_idle(&self) -> bool {
+        let is_awaited = |pending: &Pending| pending.call.is_some();
+        !self.pending.iter().any(is_awaited) && self.ready.is_empty() && self.executor.is_idle()
+    }
+
+    /// What other legs have said since this was asked last, oldest first, as far as it is kept.
+    pub fn take_heard(&mut self) -> Vec<Entry> {
+        self.log.take_heard()
+    }
+
+    /// What did not go as it should, for the log.
+    pub fn take_problems(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.problems).into()
+    }
+
+    /// The last entry of the log that was read.
+    pub fn last_read(&self) -> EntryNumber {
+        self.log.last_read()
+    }
+
+    /// Reads what was committed up to now, for a session that nobody polls while it rests; what that says to the core.
+    pub fn catch_up(&mut self) -> Option<Input> {
+        self.read();
+        self.ready.pop_front()
+    }
+
+    /// The next input that the ledger, a handler or another leg brings.
+    pub fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+        loop {
+            if let Some(input) = self.ready.pop_front() {
+                return Poll::Ready(input);
+            }
+            if let Poll::Ready(input) = self.poll_pending(context) {
+                return Poll::Ready(input);
+            }
+            match self.executor.poll_report(context) {
+                Poll::Ready(Report::Message(call, message)) => {
+                    return Poll::Ready(Input::HandlerMessage { call, message });
+                }
+                Poll::Ready(Report::Finished(call, result)) => {
+                    return Poll::Ready(Input::CallFinished { call, result });
+                }
+                Poll::Ready(Report::LookedUp(effect_id, finding)) => {
+                    self.looked_up(&effect_id, &finding);
+                    continue;
+                }
+                Poll::Pending => {}
+            }
+            if self.log.poll_behind(context) {
+                self.read();
+            }
+            if self.ready.is_empty() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Asks the ledger for something of which nobody waits for the answer.
+    pub fn tell(&mut self, commands: impl Into<Vec<Command>>) {
+        self.ask(None, Purpose::Told, commands.into());
+    }
+
+    fn ask(&mut self, call: Option<CallNumber>, purpose: Purpose, commands: Vec<Command>) {
+        let stage = Stage::Asked(self.apply(commands));
+        self.pending.push_back(Pending {
+            call,
+            purpose,
+            stage,
+        });
+    }
+
+    fn apply(&self, commands: Vec<Command>) -> PendingReplies {
+        self.ledger.apply(Batch {
+            conversation: self.conversation.clone(),
+            commands,
+        })
+    }
+
+    fn send_answer(
+        &mut self,
+        call: CallNumber,
+        question: QuestionNumber,
+        answer: AnswerRequest,
+        inputs: &mut VecDeque<Input>,
+    ) {
+        let Some(token) = self.tokens.get(&question).cloned() else {
+            let reply = Ok(Box::new(Reply::Expired));
+            return inputs.push_back(Input::Decided { call, reply });
+        };
+        let purpose = Purpose::Answer(answer.nonce);
+        let answer = Command::Answer(Box::new(answer.with_token(token)));
+        self.ask(Some(call), purpose, vec![answer]);
+    }
+
+    fn abandon(&mut self, nonce: Nonce, effect_id: EffectId) {
+        for pending in &mut self.pending {
+            if pending.purpose.nonce() == Some(nonce) {
+                pending.purpose = Purpose::Abandoned;
+            }
+        }
+        // A request whose handler is being asked about its effect is not given to the ledger again.
+        self.pending.retain(|pending| {
+            !matches!(
+                (&pending.purpose, &pending.stage),
+                (Purpose::Abandoned, Stage::LookingUp { .. })
+            )
+        });
+        let purpose = Purpose::Abandon(effect_id.clone());
+        self.ask(None, purpose, vec![Command::Abandon { nonce, effect_id }]);
+    }
+
+    /// Starts an attempt that the ledger has granted, once, and not beyond its lease.
+    fn start(&mut self, call: &AdmittedCall, inputs: &mut VecDeque<Input>) {
+        let mut time = call.timeout();
+        if let Some(run) = call.run() {
+            let attempt = (run.effect_id.clone(), run.attempt);
+            let Some(place) = self.granted.iter().position(|one| *one == attempt) else {
+                let problem = "an attempt was to start that the ledger has not granted".to_owned();
+                let failure = Failure {
+                    cause: Cause::Broken(problem),
+                    intents: Vec::new(),
+                };
+                return inputs.push_back(finished(call.call(), failure));
+            };
+            self.granted.swap_remove(place);
+            let now_unix_ms = self.ledger.store().now_unix_ms();
+            let left_ms = run.lease_end_unix_ms.saturating_sub(now_unix_ms);
+            if left_ms == 0 {
+                let mut report = FailureReport::new(
+                    FailureKind::Transient,
+                    "its time was over before it could begin",
+                );
+                report.partial_side_effects = Some(false);
+                return inputs.push_back(finished(call.call(), report.into()));
+            }
+            time = time.min(Duration::from_millis(left_ms));
+        }
+        let ended = self.executor.start(call, time);
+        if let Some((call, result)) = ended {
+            while let Some((call, message)) = self.executor.take_message() {
+                inputs.push_back(Input::HandlerMessage { call, message });
+            }
+            inputs.push_back(Input::CallFinished { call, result });
+        }
+    }
+
+    fn remember(&mut self, token: Token) {
+        self.tokens.insert(token.question, token);
+        if self.tokens.len() > TOKENS_MAX {
+            self.tokens.pop_first();
+        }
+    }
+
+    /// The next answer that may be given: the first of its call.
+    fn poll_pending(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+        let mut place = 0;
+        while place < self.pending.len() {
+            let call = self.pending[place].call;
+            let is_overtaking = call.is_some()
+                && self
+                    .pending
+                    .iter()
+                    .take(place)
+                    .any(|earlier| earlier.call == call);
+            if is_overtaking {
+                place += 1;
+                continue;
+            }
+            match self.poll_stage(place, context) {
+                Poll::Pending => place += 1,
+                Poll::Ready(Next::Again) => {}
+                Poll::Ready(Next::Answered(answer)) => {
+                    let Some(pending) = self.pending.remove(place) else {
+                        break;
+                    };
+                    if let Some(input) = self.input_of(pending, answer) {
+                        return Poll::Ready(input);
+                    }
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    fn poll_stage(&mut self, place: usize, context: &mut Context<'_>) -> Poll<Next> {
+        let Stage::Asked(replies) = &mut self.pending[place].stage else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(replies) = replies.as_mut().poll(context) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(match replies.map(|mut replies| replies.pop()) {
+            Err(error) => Next::Answered(Err(problem(&error))),
+            Ok(Some(Reply::LookUp {
+                effect,
+                now_unix_ms,
+            })) => self.look_up(place, effect, now_unix_ms),
+            Ok(Some(reply)) => Next::Answered(Ok(Box::new(reply))),
+            Ok(None) => Next::Answered(Err(StoreProblem {
+                problem: "it gave no reply".to_owned(),
+            })),
+        })
+    }
+
+    /// Has the handler asked, before the same request is judged again.
+    fn look_up(&mut self, place: usize, effect: Box<Effect>, began_unix_ms: u64) -> Next {
+        let pending = &mut self.pending[place];
+        let Purpose::Request { lookups, .. } = &mut pending.purpose else {
+            return Next::Answered(Ok(Box::new(Reply::Unknown(effect))));
+        };
+        *lookups += 1;
+        if *lookups > LOOKUPS_MAX {
+            return Next::Answered(Ok(Box::new(Reply::Unknown(effect))));
+        }
+        let finding = match lookup_of(&effect, &self.registry) {
+            Some(lookup) => self.executor.look_up(&lookup),
+            None => Some(Finding::Unknown),
+        };
+        match finding {
+            Some(finding) => {
+                let found = found(&effect, &self.registry, began_unix_ms, &finding);
+                self.ask_again(place, found);
+            }
+            None => {
+                self.pending[place].stage = Stage::LookingUp {
+                    effect,
+                    began_unix_ms,
+                };
+            }
+        }
+        Next::Again
+    }
+
+    /// A handler has found something out, for whoever still waits for it.
+    fn looked_up(&mut self, effect_id: &EffectId, finding: &Finding) {
+        for place in 0..self.pending.len() {
+            let Stage::LookingUp {
+                effect,
+                began_unix_ms,
+            } = &self.pending[place].stage
+            else {
+                continue;
+            };
+            if effect.effect_id == *effect_id {
+                let found = found(effect, &self.registry, *began_unix_ms, finding);
+                self.ask_again(place, found);
+            }
+        }
+    }
+
+    /// Stores what was found, and in the same step asks for the same as before.
+    fn ask_again(&mut self, place: usize, found: Command) {
+        let mut commands = vec![found];
+        if let Purpose::Request { request, .. } = &self.pending[place].purpose {
+            commands.push(Command::Request(request.clone()));
+        }
+        self.pending[place].stage = Stage::Asked(self.apply(commands));
+    }
+
+    fn input_of(
+        &mut self,
+        pending: Pending,
+        answer: Result<Box<Reply>, StoreProblem>,
+    ) -> Option<Input> {
+        let reply = answer.as_deref().ok();
+        match pending.purpose {
+            Purpose::Request { .. } | Purpose::Answer(_) | Purpose::Retry(_) => {
+                match reply {
+                    Some(Reply::Run(run)) => self.grant(run, true),
+                    Some(Reply::Ask(asked)) => self.remember(asked.token.clone()),
+                    _ => {}
+                }
+                let call = pending.call?;
+                Some(Input::Decided {
+                    call,
+                    reply: answer,
+                })
+            }
+            Purpose::Abandoned => {
+                if let Some(Reply::Run(run)) = reply {
+                    self.grant(run, false);
+                }
+                None
+            }
+            Purpose::Record(effect_id) => {
+                self.recorded(&effect_id, reply);
+                let call = pending.call?;
+                Some(Input::Recorded {
+                    call,
+                    reply: answer,
+                })
+            }
+            Purpose::Abandon(effect_id) => {
+                self.recorded(&effect_id, reply);
+                None
+            }
+            Purpose::Told | Purpose::Save => {
+                match &answer {
+                    Err(error) => self.note(error.to_string()),
+                    Ok(reply) => self.note_refusal(reply),
+                }
+                None
+            }
+        }
+    }
+
+    fn note_refusal(&mut self, reply: &Reply) {
+        let problem = match reply {
+            Reply::Gone => "the leg was taken over, and what it says is not kept",
+            Reply::Foreign => "the conversation is another user's, and nothing of it is kept",
+            Reply::EntryTooLong => "what was said or saved is longer than the store keeps",
+            _ => return,
+        };
+        self.note(problem.to_owned());
+    }
+
+    /// The same is said once.
+    fn note(&mut self, problem: String) {
+        if self.problems.back() != Some(&problem) && self.problems.len() < PROBLEMS_MAX {
+            self.problems.push_back(problem);
+        }
+    }
+
+    /// The attempt is this session's. What is given up before it could start is not waited for.
+    fn grant(&mut self, run: &Run, may_start: bool) {
+        let Some(effect_id) = &run.effect_id else {
+            return;
+        };
+        self.log.runs(effect_id, run.attempt);
+        match may_start {
+            true => self.granted.push((effect_id.clone(), run.attempt)),
+            false => self.log.recording(effect_id, run.attempt),
+        }
+    }
+
+    /// What the ledger says of the end of an attempt.
+    fn recorded(&mut self, asked_of: &EffectId, reply: Option<&Reply>) {
+        let effect = match reply {
+            Some(Reply::Recorded(effect)) => Some(&**effect),
+            _ => None,
+        };
+        let effect_id = effect.map_or(asked_of, |effect| &effect.effect_id);
+        if let Some(attempt) = self.log.recorded(effect_id, effect) {
+            self.granted
+                .retain(|granted| *granted != (effect_id.clone(), attempt));
+        }
+    }
+
+    /// Reads the log on, and queues what it says that the core does not know.
+    fn read(&mut self) {
+        let tokens = &self.tokens;
+        let is_shown = |question| tokens.contains_key(&question);
+        match self.log.read(self.ledger.store(), is_shown) {
+            Ok(news) if news.is_empty() => {}
+            Ok(news) => self.ready.push_back(Input::News(news)),
+            Err(error) => self.note(error.to_string()),
+        }
+    }
+}
+
+/// What follows where something that is pending has come on.
+enum Next {
+    /// It is to be polled again.
+    Again,
+    Answered(Result<Box<Reply>, StoreProblem>),
+}
+
+fn finished(call: CallRef, failure: Failure) -> Input {
+    Input::CallFinished {
+        call,
+        result: Err(failure),
+    }
+}
+
+fn problem(error: &StoreUnavailable) -> StoreProblem {
+    StoreProblem {
+        problem: error.to_string(),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

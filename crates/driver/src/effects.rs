@@ -1,0 +1,99 @@
+//! How a handler is asked what became of an effect, and what of its finding goes into the ledger. Runs no handler.
+
+use crate::executor::EffectLookup;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_store::Effect;
+use windlass_store::command::{Command, Found, FoundState};
+use windlass_tool::arguments::Arguments;
+use windlass_tool::envelope::{Meta, Outcome, ToolResponse};
+use windlass_tool::excess;
+use windlass_tool::handler::{Finding, Success};
+use windlass_tool::registry::{Registry, Tool};
+use windlass_tool::sensitive::Sensitive;
+
+/// Characters of a found result's data that the ledger is given; it is shortened as results of calls are.
+const RESULT_CHARACTERS_MAX: usize = 262_144;
+
+/// The question to the handler. `None` where none can say anything of the effect: its tool is gone, has no lookup, or does not read
+/// its arguments any more.
+pub(crate) fn lookup_of(effect: &Effect, registry: &Registry) -> Option<EffectLookup> {
+    let tool = registry.get(effect.tool.as_str())?;
+    if !tool.handler.has_lookup() {
+        return None;
+    }
+    let arguments: Arguments = serde_json::from_str(effect.arguments.expose()).ok()?;
+    Some(EffectLookup {
+        tool: tool.clone(),
+        effect_id: effect.effect_id.clone(),
+        arguments: Arc::new(arguments),
+        timeout: Duration::from_millis(tool.timeout_ms),
+    })
+}
+
+/// What the ledger is told of a finding.
+pub(crate) fn found(
+    effect: &Effect,
+    registry: &Registry,
+    began_unix_ms: u64,
+    finding: &Finding,
+) -> Command {
+    let (finding, receipt) = match finding {
+        Finding::Happened(success) => {
+            let receipt = registry
+                .get(effect.tool.as_str())
+                .map(|tool| receipt(tool, success, registry, began_unix_ms));
+            (FoundState::Happened, receipt)
+        }
+        Finding::NotHappened => (FoundState::NotHappened, None),
+        Finding::Unknown => (FoundState::Unknown, None),
+    };
+    Command::Found(Box::new(Found {
+        effect_id: effect.effect_id.clone(),
+        began_unix_ms,
+        finding,
+        receipt,
+    }))
+}
+
+/// A result as the ledger keeps it, in the form in which the core keeps those of its calls. What it asks of a session is left out:
+/// the session for which it ran may be another one by now.
+fn receipt(
+    tool: &Tool,
+    success: &Success,
+    registry: &Registry,
+    now_unix_ms: u64,
+) -> Sensitive<String> {
+    let (mut data, mut content) = (success.data.clone(), success.content.clone());
+    let keeps_contract = match (&tool.response, &data) {
+        (Some(schema), Some(data)) => schema.is_valid(data),
+        (Some(schema), None) => schema.is_valid(&serde_json::Value::Null),
+        (None, _) => true,
+    };
+    let mut meta = Meta::of_tool(
+        tool,
+        registry.version().clone(),
+        now_unix_ms,
+        Arc::default(),
+    );
+    if keeps_contract {
+        let shortened = data.as_ref();
+        let shortened = shortened.and_then(|data| data.shortened(RESULT_CHARACTERS_MAX));
+        if let Some((shortened, cut)) = shortened {
+            data = Some(shortened);
+            meta.cut = Some(cut.into());
+        }
+        excess::shorten_content(&mut content, RESULT_CHARACTERS_MAX);
+    } else {
+        // A change that was made stays made: its details are lost, its success is not.
+        data = None;
+        content = Vec::new();
+    }
+    let response = ToolResponse {
+        outcome: Outcome::Success { data, content },
+        intents: Vec::new(),
+        meta,
+    };
+    let text = serde_json::to_string(&response);
+    Sensitive(text.expect("a response has text keys and finite numbers"))
+}

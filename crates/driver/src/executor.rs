@@ -1,0 +1,62 @@
+//! Handlers as a driver runs them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use windlass_session::io::AdmittedCall;
+use windlass_tool::arguments::Arguments;
+use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult};
+use windlass_tool::id::{CallRef, EffectId};
+use windlass_tool::registry::Tool;
+
+/// A question to a handler: what became of an effect that it started.
+#[derive(Clone)]
+pub struct EffectLookup {
+    pub tool: Arc<Tool>,
+    pub effect_id: EffectId,
+    /// Those of the attempt.
+    pub arguments: Arc<Arguments>,
+    /// How long the lookup may take from now.
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for EffectLookup {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "EffectLookup({} {})",
+            self.tool.id, self.effect_id
+        )
+    }
+}
+
+/// What running calls bring.
+#[derive(Debug)]
+pub enum Report {
+    Message(CallRef, HandlerMessage),
+    Finished(CallRef, HandlerResult),
+    LookedUp(EffectId, Finding),
+}
+
+/// Runs calls of one session. Ends nothing by itself but a lookup whose time is up, which has found nothing out.
+pub trait Executor {
+    /// Starts one attempt, which has this much time: its timeout, or what is left of its lease by the ledger's clock. A handler
+    /// that answers at once has its result returned here; its messages come first, with [`Executor::take_message`].
+    fn start(&mut self, call: &AdmittedCall, time: Duration) -> Option<(CallRef, HandlerResult)>;
+
+    /// Asks a handler what became of an effect; an answer that is at hand is returned here.
+    fn look_up(&mut self, lookup: &EffectLookup) -> Option<Finding>;
+
+    /// Tells an attempt that nobody waits for it. With `drop`, stops it; else it runs to its end.
+    fn abort(&mut self, call: CallRef, drop: bool);
+
+    /// A message that is there already.
+    fn take_message(&mut self) -> Option<(CallRef, HandlerMessage)>;
+
+    /// The next thing that a running call brings, in the order in which the call said it.
+    fn poll_report(&mut self, context: &mut Context<'_>) -> Poll<Report>;
+
+    /// Whether no call runs.
+    fn is_idle(&self) -> bool;
+}

@@ -1,0 +1,145 @@
+//! What a leg is given when it begins: what was said in its conversation, the questions that wait for its client, and what ended
+//! without any model having heard of it. Reads the ledger; writes nothing.
+
+use crate::ledger::Ledger;
+use std::collections::BTreeMap;
+use windlass_session::said::Said;
+use windlass_session::saved::{Began, Saved};
+use windlass_store::command::{Asked, Resumed};
+use windlass_store::{
+    ConversationRef, Entry, EntryEvent, EntryNumber, Question, QuestionNumber, QuestionState,
+    Store, StoreUnavailable,
+};
+use windlass_tool::id::{CallNumber, SessionId};
+use windlass_tool::kind::Mode;
+
+/// What is found of a conversation.
+#[derive(Debug)]
+pub struct Found {
+    /// The newest entries, oldest first.
+    pub log: Vec<Entry>,
+    /// The last entry of the log that is in this: for the driver.
+    pub after: EntryNumber,
+    /// For the first input of its session.
+    pub began: Began,
+    /// The same open questions with their tokens: for [`crate::Driver::know`].
+    pub asked: Vec<Asked>,
+    /// The highest number that a call of the conversation had.
+    pub last_call: CallNumber,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self {
+            log: Vec::new(),
+            after: EntryNumber(0),
+            began: Began::default(),
+            asked: Vec::new(),
+            last_call: CallNumber(0),
+        }
+    }
+}
+
+/// For a new leg of a conversation, which may not be there yet. A text session takes over what text sessions before it had asked;
+/// a voice session's questions are its own.
+pub fn find(
+    ledger: &dyn Ledger,
+    of: &ConversationRef,
+    mode: Mode,
+    entries_max: usize,
+) -> Result<Found, StoreUnavailable> {
+    let store = ledger.store();
+    let conversation = store.conversation(&of.tenant, &of.conversation_id)?;
+    let Some(conversation) = conversation.filter(|known| known.user_id == of.user_id) else {
+        return Ok(Found::default());
+    };
+    let mut log = store.entries(of, EntryNumber(0), entries_max)?;
+    // What was committed since is read by the driver.
+    log.retain(|entry| entry.number <= conversation.last_entry);
+    let mut asked = Vec::new();
+    if mode == Mode::Text {
+        asked = store.open_questions(of)?;
+        asked.retain(|asked| asked.question.mode == Mode::Text);
+    }
+    let is_nobodys = |asker: &SessionId| !ledger.is_live(of, asker);
+    let mut unheard = store.unheard(of)?;
+    unheard.retain(|effect| is_nobodys(&effect.leg));
+    let mut unheard_questions = answered_questions(store, of, &log)?;
+    unheard_questions.retain(|question| !question.is_heard && is_nobodys(&question.leg));
+    Ok(Found {
+        after: conversation.last_entry,
+        last_call: last_call(&log, &asked, None),
+        began: Began {
+            saved: None,
+            questions: questions_of(&asked),
+            unheard,
+            unheard_questions,
+        },
+        log,
+        asked,
+    })
+}
+
+/// For a leg that was taken over.
+pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, saved: Saved) -> Found {
+    let leg = resumed.leg.leg;
+    let is_ours = |asker: &SessionId| *asker == leg || !ledger.is_live(of, asker);
+    let mut unheard = resumed.unheard;
+    unheard.retain(|effect| is_ours(&effect.leg));
+    let mut unheard_questions = resumed.unheard_questions;
+    unheard_questions.retain(|question| is_ours(&question.leg));
+    let mut asked = resumed.questions;
+    asked.retain(|asked| asked.question.leg == leg);
+    Found {
+        after: resumed.conversation.last_entry,
+        last_call: last_call(&resumed.log, &asked, Some(&saved)),
+        began: Began {
+            saved: Some(saved),
+            questions: questions_of(&asked),
+            unheard,
+            unheard_questions,
+        },
+        log: resumed.log,
+        asked,
+    }
+}
+
+fn questions_of(asked: &[Asked]) -> Vec<Question> {
+    asked.iter().map(|asked| asked.question.clone()).collect()
+}
+
+/// The questions that do not wait for an answer any more, by what the log says.
+fn answered_questions(
+    store: &dyn Store,
+    of: &ConversationRef,
+    entries: &[Entry],
+) -> Result<Vec<Question>, StoreUnavailable> {
+    let mut states: BTreeMap<QuestionNumber, QuestionState> = BTreeMap::new();
+    for entry in entries {
+        if let EntryEvent::Question(change) = &entry.event {
+            states.insert(change.number, change.state);
+        }
+    }
+    let mut answered = Vec::new();
+    for (number, state) in states {
+        if state != QuestionState::Open {
+            answered.extend(store.question_of_number(of, number)?);
+        }
+    }
+    Ok(answered)
+}
+
+fn last_call(entries: &[Entry], questions: &[Asked], saved: Option<&Saved>) -> CallNumber {
+    let said = entries.iter().filter_map(|entry| match Said::of(entry) {
+        Some(Said::Call { call, .. }) => Some(call),
+        _ => None,
+    });
+    let asked = questions
+        .iter()
+        .map(|asked| CallNumber(asked.question.call));
+    let saved = saved.map(|saved| saved.last_call);
+    said.chain(asked)
+        .chain(saved)
+        .max()
+        .unwrap_or(CallNumber(0))
+}

@@ -1,0 +1,105 @@
+//! The ledger as a session uses it: commands go in and are answered later, and a commit wakes the legs of its conversation.
+
+use crate::tail::Tail;
+use std::future::Future;
+use std::pin::Pin;
+use windlass_store::command::{AnswerVerdict, Command, Reply};
+use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
+use windlass_tool::id::SessionId;
+
+/// One reply a command, in their order, once they are durable. Dropping it takes nothing back.
+pub type PendingReplies =
+    Pin<Box<dyn Future<Output = Result<Vec<Reply>, StoreUnavailable>> + Send>>;
+
+/// Batches of one conversation are carried out in the order in which they are given, whatever becomes of those before.
+pub trait Ledger: Send + Sync {
+    /// Has the commands of a batch carried out in one transaction. Where the store does not take a batch that must not be lost,
+    /// this answers with the error, and it is tried again before anything else of the conversation is committed.
+    fn apply(&self, batch: Batch) -> PendingReplies;
+
+    /// What was committed last, for reading.
+    fn store(&self) -> &dyn Store;
+
+    /// Wakes a leg when something of its conversation was committed that is not its own words.
+    fn tail(&self, conversation: &ConversationRef, leg: &SessionId) -> Tail;
+
+    /// Whether the leg lives in this process.
+    fn is_live(&self, conversation: &ConversationRef, leg: &SessionId) -> bool;
+}
+
+/// Whether a command says what nobody would say again: how an attempt ended, what was said, that external content was read.
+pub fn must_not_be_lost(command: &Command) -> bool {
+    match command {
+        Command::Open
+        | Command::Attach(_)
+        | Command::Leave(_)
+        | Command::Append { .. }
+        | Command::Taint
+        | Command::Abandon { .. }
+        | Command::Withdraw { .. }
+        | Command::Record(_)
+        | Command::Heard { .. } => true,
+        Command::Resume(_)
+        | Command::Save { .. }
+        | Command::Request(_)
+        | Command::Answer(_)
+        | Command::Retry { .. }
+        | Command::Found(_)
+        | Command::Settle
+        | Command::LookUp { .. }
+        | Command::Audited(_) => false,
+    }
+}
+
+/// Whether a command may wait for a moment until others share its flush of the disk, because nobody waits for its reply.
+pub fn may_be_gathered(command: &Command) -> bool {
+    match command {
+        Command::Append { .. }
+        | Command::Taint
+        | Command::Save { .. }
+        | Command::Withdraw { .. }
+        | Command::Heard { .. }
+        | Command::Audited(_) => true,
+        Command::Open
+        | Command::Attach(_)
+        | Command::Resume(_)
+        | Command::Leave(_)
+        | Command::Request(_)
+        | Command::Answer(_)
+        | Command::Abandon { .. }
+        | Command::Record(_)
+        | Command::Retry { .. }
+        | Command::Found(_)
+        | Command::Settle
+        | Command::LookUp { .. } => false,
+    }
+}
+
+/// Whether a command may begin a change in the outside world, which is not let begin where it could not be audited.
+pub fn begins_change(command: &Command) -> bool {
+    match command {
+        Command::Request(request) => request.tool.writes,
+        Command::Answer(answer) => match &answer.verdict {
+            AnswerVerdict::Approved(approval) => {
+                approval.tool.as_ref().is_none_or(|tool| tool.writes)
+            }
+            AnswerVerdict::Denied => false,
+        },
+        Command::Retry { .. } => true,
+        Command::Open
+        | Command::Attach(_)
+        | Command::Resume(_)
+        | Command::Save { .. }
+        | Command::Leave(_)
+        | Command::Append { .. }
+        | Command::Taint
+        | Command::Abandon { .. }
+        | Command::Withdraw { .. }
+        | Command::Record(_)
+        | Command::Found(_)
+        | Command::Settle
+        | Command::LookUp { .. }
+        | Command::Heard { .. }
+        | Command::Audited(_) => false,
+    }
+}

@@ -1,0 +1,227 @@
+//! The log of the conversation as one session follows it: what others have done, and what it has done itself and need not be told.
+//! Owns how far it has read; asks and changes nothing.
+
+use crate::ledger::Ledger;
+use crate::tail::Tail;
+use std::collections::{HashMap, VecDeque};
+use std::task::Context;
+use windlass_session::io::News;
+use windlass_store::log::EffectChange;
+use windlass_store::{
+    AttemptNumber, ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, LegRef,
+    QuestionNumber, QuestionState, Store, StoreUnavailable,
+};
+use windlass_tool::id::{EffectId, SessionId};
+
+/// Entries of the log that are read at once: more than a log keeps, so that none is passed over.
+const ENTRIES_MAX: usize = 100_000;
+/// Entries of other legs that are kept for whoever shows them to a model; the oldest make room.
+const HEARD_MAX: usize = 500;
+
+pub(crate) struct LogReader {
+    conversation: ConversationRef,
+    leg: SessionId,
+    tail: Tail,
+    last_read: EntryNumber,
+    /// The log may hold more than was read.
+    is_behind: bool,
+    /// Newest attempts of effects that this session runs, or ran until its log is read on.
+    own: HashMap<EffectId, OwnAttempt>,
+    keeps_heard: bool,
+    heard: VecDeque<Entry>,
+}
+
+struct OwnAttempt {
+    attempt: AttemptNumber,
+    state: OwnState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OwnState {
+    Running,
+    /// Its end was given to the ledger.
+    Recording,
+    /// The ledger has it, and up to this entry says nothing new of it.
+    Recorded(EntryNumber),
+}
+
+/// How an entry stands to what the session knows already.
+enum Knowledge {
+    /// The session did this itself.
+    Own,
+    /// Whether it is the session's own, an answer will tell.
+    NotYet,
+    News,
+}
+
+impl LogReader {
+    pub(crate) fn new(
+        ledger: &dyn Ledger,
+        conversation: &ConversationRef,
+        leg: &LegRef,
+        after: EntryNumber,
+    ) -> Self {
+        Self {
+            tail: ledger.tail(conversation, &leg.leg),
+            conversation: conversation.clone(),
+            leg: leg.leg.clone(),
+            last_read: after,
+            // Something may have been committed between the host's reading and the tail's beginning.
+            is_behind: true,
+            own: HashMap::new(),
+            keeps_heard: true,
+            heard: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn forget_heard(&mut self) {
+        self.keeps_heard = false;
+        self.heard = VecDeque::new();
+    }
+
+    pub(crate) fn take_heard(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.heard).into()
+    }
+
+    pub(crate) fn last_read(&self) -> EntryNumber {
+        self.last_read
+    }
+
+    /// The session runs this attempt.
+    pub(crate) fn runs(&mut self, effect_id: &EffectId, attempt: AttemptNumber) {
+        let state = OwnState::Running;
+        let own = OwnAttempt { attempt, state };
+        self.own.insert(effect_id.clone(), own);
+    }
+
+    /// The end of an attempt is on its way to the ledger.
+    pub(crate) fn recording(&mut self, effect_id: &EffectId, attempt: AttemptNumber) {
+        if let Some(own) = self.own.get_mut(effect_id)
+            && own.attempt == attempt
+        {
+            own.state = OwnState::Recording;
+        }
+    }
+
+    /// The ledger has the end of an attempt, or has not taken it. Which attempt of the session's that is, if one was on its way.
+    pub(crate) fn recorded(
+        &mut self,
+        effect_id: &EffectId,
+        effect: Option<&Effect>,
+    ) -> Option<AttemptNumber> {
+        let own = self.own.get_mut(effect_id)?;
+        if own.state != OwnState::Recording {
+            return None;
+        }
+        let attempt = own.attempt;
+        match effect {
+            Some(effect) => own.state = OwnState::Recorded(effect.last_entry),
+            // It is stored later, if at all, and told then.
+            None => {
+                self.own.remove(effect_id);
+            }
+        }
+        self.is_behind = true;
+        Some(attempt)
+    }
+
+    /// Whether the log is to be read on now.
+    pub(crate) fn poll_behind(&mut self, context: &mut Context<'_>) -> bool {
+        let mut is_behind = std::mem::take(&mut self.is_behind);
+        while self.tail.poll_committed(context).is_ready() {
+            is_behind = true;
+        }
+        is_behind
+    }
+
+    /// What the log says that the session does not know. `is_shown` says which questions its client was shown, whoever asked them.
+    pub(crate) fn read(
+        &mut self,
+        store: &dyn Store,
+        is_shown: impl Fn(QuestionNumber) -> bool,
+    ) -> Result<Vec<News>, StoreUnavailable> {
+        // Until all of it was read.
+        self.is_behind = true;
+        let mut news = Vec::new();
+        let mut told = Vec::new();
+        for entry in store.entries(&self.conversation, self.last_read, ENTRIES_MAX)? {
+            let number = entry.number;
+            match &entry.event {
+                EntryEvent::Effect(change) if told.contains(&change.effect_id) => {}
+                EntryEvent::Effect(change) => match self.knows(number, change) {
+                    Knowledge::Own => {}
+                    Knowledge::NotYet => {
+                        self.forget_told();
+                        return Ok(news);
+                    }
+                    Knowledge::News => {
+                        let tenant = &self.conversation.tenant;
+                        let Ok(effect) = store.effect(tenant, &change.effect_id) else {
+                            return Ok(news);
+                        };
+                        told.push(change.effect_id.clone());
+                        let effect = effect.map(|(_, effect)| News::Effect(Box::new(effect)));
+                        news.extend(effect);
+                    }
+                },
+                EntryEvent::Question(change) => {
+                    let concerns = entry.leg.as_ref() == Some(&self.leg) || is_shown(change.number);
+                    if concerns && change.state != QuestionState::Open {
+                        let question = store.question_of_number(&self.conversation, change.number);
+                        let Ok(question) = question else {
+                            return Ok(news);
+                        };
+                        news.extend(question.map(|question| News::Question(Box::new(question))));
+                    }
+                }
+                EntryEvent::Asked(request) if request.leg == self.leg => {
+                    news.push(News::Asked(request.clone()));
+                }
+                EntryEvent::Said(_) if entry.leg.as_ref() != Some(&self.leg) => self.hear(entry),
+                EntryEvent::Said(_)
+                | EntryEvent::Asked(_)
+                | EntryEvent::Onset
+                | EntryEvent::Replayed(_)
+                | EntryEvent::Attached(_)
+                | EntryEvent::Gone => {}
+            }
+            self.last_read = number;
+        }
+        self.forget_told();
+        self.is_behind = false;
+        Ok(news)
+    }
+
+    fn knows(&self, number: EntryNumber, change: &EffectChange) -> Knowledge {
+        let own = self.own.get(&change.effect_id);
+        let Some(own) = own.filter(|own| own.attempt == change.attempt) else {
+            return Knowledge::News;
+        };
+        match own.state {
+            OwnState::Running => Knowledge::Own,
+            OwnState::Recording if change.state == EffectState::Running => Knowledge::Own,
+            OwnState::Recording => Knowledge::NotYet,
+            OwnState::Recorded(last) if number <= last => Knowledge::Own,
+            OwnState::Recorded(_) => Knowledge::News,
+        }
+    }
+
+    fn hear(&mut self, entry: Entry) {
+        if !self.keeps_heard {
+            return;
+        }
+        if self.heard.len() >= HEARD_MAX {
+            self.heard.pop_front();
+        }
+        self.heard.push_back(entry);
+    }
+
+    /// What the log has been read beyond needs no telling apart any more.
+    fn forget_told(&mut self) {
+        let last_read = self.last_read;
+        self.own.retain(|_, own| match own.state {
+            OwnState::Running | OwnState::Recording => true,
+            OwnState::Recorded(last) => last > last_read,
+        });
+    }
+}

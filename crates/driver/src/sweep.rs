@@ -1,0 +1,163 @@
+//! What nobody asks for and has to be done all the same: attempts whose lease is over become unknown, unknown effects are looked
+//! up, and effects that the audit has no line of are listed for it. Its host says when, asks the handlers, and writes the audit.
+
+use crate::effects::{found, lookup_of};
+use crate::executor::EffectLookup;
+use crate::ledger::{Ledger, PendingReplies};
+use std::sync::Arc;
+use windlass_store::command::{Command, Reply};
+use windlass_store::{Batch, ConversationRef, Effect, EffectState, StoreUnavailable};
+use windlass_tool::handler::Finding;
+use windlass_tool::registry::Registry;
+
+/// Effects that are listed for the audit in one round.
+const UNAUDITED_MAX: usize = 256;
+/// How long whoever ran an effect has to write its line.
+const UNAUDITED_AFTER_MS: u64 = 30_000;
+
+/// Goes over the whole ledger, round by round.
+pub struct Sweep {
+    ledger: Arc<dyn Ledger>,
+    /// A process that has just begun has no line in hand.
+    unaudited_after_ms: u64,
+}
+
+/// What a round has come to.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// Committed as unknown now.
+    pub settled: Vec<(ConversationRef, Effect)>,
+    /// Their handlers are to be asked; what they find goes to [`Sweep::found`].
+    pub lookups: Vec<DueLookup>,
+    /// Ended or unknown, and not in the audit. What was settled now is not among them.
+    pub unaudited: Vec<(ConversationRef, Effect)>,
+}
+
+/// One question to a handler, on behalf of no session.
+#[derive(Debug)]
+pub struct DueLookup {
+    pub conversation: ConversationRef,
+    pub effect: Effect,
+    pub lookup: EffectLookup,
+    /// When the handler is asked, by the ledger's clock.
+    pub began_unix_ms: u64,
+}
+
+impl Sweep {
+    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self {
+            ledger,
+            unaudited_after_ms: 0,
+        }
+    }
+
+    /// One round. Effects whose handlers cannot be asked are put off as if those had found nothing out.
+    pub async fn round(&mut self, registry: &Registry) -> Result<Swept, StoreUnavailable> {
+        let ledger = self.ledger.clone();
+        let mut swept = Swept::default();
+        let mut due = ledger.store().due()?;
+        if !due.lapsed.is_empty() {
+            let lapsed = std::mem::take(&mut due.lapsed);
+            let replies = self.ask_each(lapsed.into_iter().map(|of| (of, Command::Settle)));
+            for (conversation, reply) in replies.await {
+                if let Reply::Settled(effects) = reply {
+                    let settled = effects.into_iter();
+                    let settled = settled.map(|effect| (conversation.clone(), effect));
+                    swept.settled.extend(settled);
+                }
+            }
+            due = ledger.store().due()?;
+        }
+        let lookups = due.lookups.into_iter().map(|(conversation, effect)| {
+            let effect_id = effect.effect_id;
+            (conversation, Command::LookUp { effect_id })
+        });
+        for (conversation, reply) in self.ask_each(lookups).await {
+            let Reply::LookUp {
+                effect,
+                now_unix_ms,
+            } = reply
+            else {
+                continue;
+            };
+            match lookup_of(&effect, registry) {
+                Some(lookup) => swept.lookups.push(DueLookup {
+                    conversation,
+                    effect: *effect,
+                    lookup,
+                    began_unix_ms: now_unix_ms,
+                }),
+                None => {
+                    let found = found(&effect, registry, now_unix_ms, &Finding::Unknown);
+                    drop(self.apply(conversation, found));
+                }
+            }
+        }
+        swept.unaudited = ledger.store().unaudited(UNAUDITED_MAX)?;
+        let now_unix_ms = ledger.store().now_unix_ms();
+        let after_ms = std::mem::replace(&mut self.unaudited_after_ms, UNAUDITED_AFTER_MS);
+        swept.unaudited.retain(|(_, effect)| {
+            let mut settled = swept.settled.iter();
+            let age_ms = now_unix_ms.saturating_sub(effect.changed_at_unix_ms);
+            age_ms >= after_ms && !settled.any(|(_, known)| known.effect_id == effect.effect_id)
+        });
+        Ok(swept)
+    }
+
+    /// Stores what a handler found. The effect, where it is known now how it ended.
+    pub async fn found(
+        &self,
+        due: DueLookup,
+        registry: &Registry,
+        finding: &Finding,
+    ) -> Option<(ConversationRef, Effect)> {
+        let command = found(&due.effect, registry, due.began_unix_ms, finding);
+        let replies = self.apply(due.conversation.clone(), command).await;
+        match replies.ok()?.pop()? {
+            Reply::Recorded(effect) if is_settled(&effect) => Some((due.conversation, *effect)),
+            _ => None,
+        }
+    }
+
+    /// The audit has a line of each of these.
+    pub fn audited<'e>(&self, effects: impl IntoIterator<Item = &'e (ConversationRef, Effect)>) {
+        for (conversation, effect) in effects {
+            let audited = Command::Audited(vec![effect.effect_id.clone()]);
+            drop(self.apply(conversation.clone(), audited));
+        }
+    }
+
+    /// Asks all of it at once, so that it shares a flush. What fails is due again in the next round.
+    async fn ask_each(
+        &self,
+        commands: impl Iterator<Item = (ConversationRef, Command)>,
+    ) -> Vec<(ConversationRef, Reply)> {
+        let asked: Vec<(ConversationRef, PendingReplies)> = commands
+            .map(|(conversation, command)| {
+                let replies = self.apply(conversation.clone(), command);
+                (conversation, replies)
+            })
+            .collect();
+        let mut answered = Vec::with_capacity(asked.len());
+        for (conversation, replies) in asked {
+            if let Some(reply) = replies.await.ok().and_then(|mut replies| replies.pop()) {
+                answered.push((conversation, reply));
+            }
+        }
+        answered
+    }
+
+    fn apply(&self, conversation: ConversationRef, command: Command) -> PendingReplies {
+        self.ledger.apply(Batch {
+            conversation,
+            commands: vec![command],
+        })
+    }
+}
+
+fn is_settled(effect: &Effect) -> bool {
+    match effect.state {
+        EffectState::Done | EffectState::NotDone => true,
+        EffectState::Running | EffectState::Unknown => false,
+    }
+}

@@ -1,0 +1,168 @@
+//! Who is woken by a commit: the live legs of its conversation. Knows no store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use windlass_store::command::{Command, Reply};
+use windlass_store::{Batch, ConversationRef};
+use windlass_tool::id::SessionId;
+
+/// The live legs of a process.
+#[derive(Clone, Default)]
+pub struct Tails(Arc<Mutex<HashMap<ConversationRef, Listeners>>>);
+
+#[derive(Default)]
+struct Listeners {
+    last_id: u64,
+    all: Vec<Listener>,
+}
+
+struct Listener {
+    id: u64,
+    leg: SessionId,
+    has_news: bool,
+    waker: Option<Waker>,
+}
+
+/// One leg's place among them, until it is dropped.
+pub struct Tail {
+    tails: Tails,
+    conversation: ConversationRef,
+    id: u64,
+}
+
+impl Tails {
+    pub fn listen(&self, conversation: &ConversationRef, leg: &SessionId) -> Tail {
+        let mut tails = self.lock();
+        let listeners = tails.entry(conversation.clone()).or_default();
+        listeners.last_id += 1;
+        let id = listeners.last_id;
+        listeners.all.push(Listener {
+            id,
+            leg: leg.clone(),
+            has_news: false,
+            waker: None,
+        });
+        Tail {
+            tails: self.clone(),
+            conversation: conversation.clone(),
+            id,
+        }
+    }
+
+    pub fn is_live(&self, conversation: &ConversationRef, leg: &SessionId) -> bool {
+        let tails = self.lock();
+        let listeners = tails.get(conversation);
+        listeners.is_some_and(|listeners| listeners.all.iter().any(|one| one.leg == *leg))
+    }
+
+    /// Wakes those whom a batch that was committed concerns. Its replies are given before.
+    pub fn committed(&self, batch: &Batch, replies: &[Reply]) {
+        if let Some(concerned) = Concerned::of(batch, replies) {
+            self.wake(&concerned);
+        }
+    }
+
+    pub fn wake(&self, concerned: &Concerned) {
+        let mut wakers = Vec::new();
+        if let Some(listeners) = self.lock().get_mut(&concerned.conversation) {
+            for listener in &mut listeners.all {
+                if concerned.all_but.as_ref() != Some(&listener.leg) {
+                    listener.has_news = true;
+                    wakers.extend(listener.waker.take());
+                }
+            }
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationRef, Listeners>> {
+        // Each change is one step, so that a panic elsewhere leaves the table whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The legs that a commit concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concerned {
+    conversation: ConversationRef,
+    all_but: Option<SessionId>,
+}
+
+impl Concerned {
+    /// `None` where the batch says nothing that a leg reads.
+    pub fn of(batch: &Batch, replies: &[Reply]) -> Option<Self> {
+        let mut all = false;
+        let mut all_but: Option<&SessionId> = None;
+        for (command, reply) in batch.commands.iter().zip(replies) {
+            match command {
+                // What a leg says, it knows.
+                Command::Append { leg, .. } => {
+                    let is_news = matches!(reply, Reply::Appended(numbers) if !numbers.is_empty());
+                    match all_but {
+                        _ if !is_news => {}
+                        Some(other) if *other != leg.leg => all = true,
+                        Some(_) | None => all_but = Some(&leg.leg),
+                    }
+                }
+                Command::Open
+                | Command::Attach(_)
+                | Command::Save { .. }
+                | Command::Leave(_)
+                | Command::Taint
+                | Command::LookUp { .. }
+                | Command::Heard { .. }
+                | Command::Audited(_) => {}
+                Command::Resume(_)
+                | Command::Request(_)
+                | Command::Answer(_)
+                | Command::Abandon { .. }
+                | Command::Withdraw { .. }
+                | Command::Record(_)
+                | Command::Retry { .. }
+                | Command::Found(_)
+                | Command::Settle => all = true,
+            }
+        }
+        if !all && all_but.is_none() {
+            return None;
+        }
+        Some(Self {
+            conversation: batch.conversation.clone(),
+            all_but: all_but.filter(|_| !all).cloned(),
+        })
+    }
+}
+
+impl Tail {
+    /// Whether something was committed since this was ready last.
+    pub fn poll_committed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut tails = self.tails.lock();
+        let listener = tails
+            .get_mut(&self.conversation)
+            .and_then(|listeners| listeners.all.iter_mut().find(|one| one.id == self.id));
+        let Some(listener) = listener else {
+            return Poll::Pending;
+        };
+        if std::mem::take(&mut listener.has_news) {
+            return Poll::Ready(());
+        }
+        match &mut listener.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            waker => *waker = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        let mut tails = self.tails.lock();
+        if let Some(listeners) = tails.get_mut(&self.conversation) {
+            listeners.all.retain(|listener| listener.id != self.id);
+            if listeners.all.is_empty() {
+                tails.remove(&self.conversation);
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The sweep of a process, every few seconds: attempts whose lease is over become unknown, the handlers of unknown effects are
+//! asked, and the audit gets a line of whatever no session tells of. Owns the when; what is due the driver's sweep says.
+
+use crate::audit::Audit;
+use crate::executor::Executor;
+use crate::subscriber::SessionIdentity;
+use futures_util::StreamExt;
+use futures_util::stream;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior};
+use windlass_driver::{DueLookup, Ledger, Sweep};
+use windlass_store::{ConversationRef, Effect};
+use windlass_tool::handler::World;
+use windlass_tool::id::{ClientId, UserId};
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Registry;
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(10);
+/// Handlers that are asked at one time.
+const LOOKUPS_MAX: usize = 8;
+
+/// What a sweep needs of its process.
+pub struct Sweeper {
+    pub ledger: Arc<dyn Ledger>,
+    pub world: Arc<dyn World>,
+    pub audit: Option<Arc<Audit>>,
+    /// The tools as they are now.
+    pub registry: Arc<dyn Fn() -> Arc<Registry> + Send + Sync>,
+    /// The user of a conversation as sessions and the audit have it.
+    pub user_of: Arc<dyn Fn(&ConversationRef) -> UserId + Send + Sync>,
+}
+
+impl Sweeper {
+    /// Sweeps at once, and then again and again, until it is dropped.
+    pub async fn run(self) {
+        let mut sweep = Sweep::new(self.ledger.clone());
+        let mut times = tokio::time::interval_at(Instant::now(), EVERY);
+        times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            times.tick().await;
+            self.round(&mut sweep).await;
+        }
+    }
+
+    /// One round.
+    pub async fn round(&self, sweep: &mut Sweep) {
+        let registry = (self.registry)();
+        let swept = match sweep.round(&registry).await {
+            Ok(swept) => swept,
+            Err(error) => return tracing::warn!(%error, "the ledger cannot be swept"),
+        };
+        for (conversation, effect) in &swept.settled {
+            tracing::warn!(
+                effect = %effect.effect_id, tool = %effect.tool,
+                "a change ended without anybody hearing how, and counts as unknown"
+            );
+            self.write(sweep, conversation, effect);
+        }
+        for (conversation, effect) in &swept.unaudited {
+            self.write(sweep, conversation, effect);
+        }
+        let (sweep, registry) = (&*sweep, &*registry);
+        let lookups = stream::iter(swept.lookups)
+            .map(|due| self.look_up(sweep, registry, due))
+            .buffer_unordered(LOOKUPS_MAX)
+            .collect::<Vec<_>>();
+        for (conversation, effect) in lookups.await.into_iter().flatten() {
+            tracing::info!(
+                effect = %effect.effect_id, tool = %effect.tool, state = ?effect.state,
+                "what became of an unknown change is known now"
+            );
+            self.write(sweep, &conversation, &effect);
+        }
+    }
+
+    /// Has the audit write a line, which the ledger hears of once it is written.
+    fn write(&self, sweep: &Sweep, conversation: &ConversationRef, effect: &Effect) {
+        match &self.audit {
+            // While the disk takes nothing the ledger remembers what has no line.
+            Some(audit) if audit.admits_writes().is_err() => {}
+            Some(audit) => {
+                let user_id = (self.user_of)(conversation);
+                audit.found(conversation, user_id, effect, self.world.now_unix_ms());
+            }
+            // Nobody wants a line.
+            None => sweep.audited([&(conversation.clone(), effect.clone())]),
+        }
+    }
+
+    async fn look_up(
+        &self,
+        sweep: &Sweep,
+        registry: &Registry,
+        due: DueLookup,
+    ) -> Option<(ConversationRef, Effect)> {
+        let identity = SessionIdentity {
+            client_id: ClientId::new("sweep"),
+            session_id: due.effect.leg.clone(),
+            user_id: (self.user_of)(&due.conversation),
+            conversation_id: due.conversation.conversation_id.clone(),
+            mode: Mode::Text,
+            ledger: Some(due.conversation.clone()),
+        };
+        let version = registry.version().clone();
+        let executor = Executor::new(identity, version, self.world.clone());
+        let finding = executor.look_up_alone(&due.lookup).await;
+        sweep.found(due, registry, &finding).await
+    }
+}

@@ -1,0 +1,111 @@
+//! What a session writes into the log of its conversation, as JSON: words, calls and their results, notices. The one form from
+//! which histories, windows of text models, the page after a reload and the timeline are made. Knows no store and no provider.
+
+use crate::client::{Citation, Image, MessageKey};
+use crate::model::{HistoryEntry, Role};
+use crate::saved::OpenFrom;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass_store::{Entry, EntryEvent, LegNumber};
+use windlass_tool::error::ErrorType;
+use windlass_tool::id::{CallNumber, SessionId};
+use windlass_tool::sensitive::Sensitive;
+
+/// One thing that was said or done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Said {
+    /// What the user or the model said in one go.
+    Words {
+        role: Role,
+        text: Sensitive<String>,
+        turn: u64,
+        /// By what the client knows its message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<MessageKey>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        citations: Vec<Citation>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
+    },
+    /// A call and its one result, as the model read it.
+    Call {
+        call: CallNumber,
+        tool: String,
+        turn: u64,
+        /// Without those that the tool marks as sensitive; `None` where nobody could read them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Sensitive<Value>>,
+        /// What came back, cut to what a model reads.
+        result: Sensitive<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorType>,
+        duration_ms: u64,
+        /// It holds what others wrote.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_external: bool,
+    },
+    /// What the program told the model.
+    Notice { text: Sensitive<String> },
+    /// A turn as its client was sent it, for a client that sends its message again.
+    Answered { message: String, body: Value },
+    /// What was said before an entry, in few words.
+    Summary {
+        text: Sensitive<String>,
+        before: u64,
+    },
+}
+
+impl Said {
+    /// As an entry of the log.
+    pub fn event(&self) -> EntryEvent {
+        let text =
+            serde_json::to_string(self).expect("what was said has text keys and whole numbers");
+        EntryEvent::Said(Sensitive(text))
+    }
+
+    /// `None` of entries of the ledger's own, and of a form that this program does not know.
+    pub fn of(entry: &Entry) -> Option<Self> {
+        match &entry.event {
+            EntryEvent::Said(text) => serde_json::from_str(text.expose()).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// What was said, for a model that takes the conversation up: the words, oldest first, the newest that fit into so many bytes.
+/// Of the leg itself the unanswered turn is left out: what the user said in it is put to the model again.
+pub fn history(
+    entries: &[Entry],
+    leg: Option<(&SessionId, Option<OpenFrom>)>,
+    bytes_max: usize,
+) -> Vec<HistoryEntry> {
+    let open_of = |entry: &Entry| match leg {
+        Some((leg, Some(open))) if entry.leg.as_ref() == Some(leg) => {
+            let is_since = |number: LegNumber| number >= open.entry;
+            entry.leg_number.is_some_and(is_since).then_some(open)
+        }
+        _ => None,
+    };
+    let mut room = bytes_max;
+    let mut history = Vec::new();
+    for entry in entries.iter().rev() {
+        let Some(Said::Words {
+            role, text, turn, ..
+        }) = Said::of(entry)
+        else {
+            continue;
+        };
+        // What the model said meanwhile may be the end of its answer to an earlier turn.
+        if open_of(entry).is_some_and(|open| role == Role::User || turn >= open.turn) {
+            continue;
+        }
+        let Some(left) = room.checked_sub(text.expose().len()) else {
+            break;
+        };
+        room = left;
+        history.push(HistoryEntry { role, text });
+    }
+    history.reverse();
+    history
+}

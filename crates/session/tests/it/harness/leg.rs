@@ -1,0 +1,155 @@
+//! One session of the bench's conversation: its core, and what its driver knows of the ledger.
+
+use super::ledger::Ledger;
+use std::collections::BTreeMap;
+use windlass_session::io::News;
+use windlass_session::session::Session;
+use windlass_session::time::Timestamp;
+use windlass_store::command::Reply;
+use windlass_store::{
+    AttemptNumber, EffectState, Entry, EntryEvent, EntryNumber, LegRef, QuestionState, Store,
+};
+use windlass_tool::id::EffectId;
+
+pub(super) struct Leg {
+    /// Before its lines in a script; empty for the first.
+    pub(super) name: String,
+    pub(super) session: Session,
+    /// The bench's time at which it began.
+    pub(super) zero: Timestamp,
+    pub(super) leg: LegRef,
+    /// The last entry of the log that it has read.
+    pub(super) last_read: EntryNumber,
+    pub(super) is_asleep: bool,
+    /// Attempts that it runs, or ran until its log is read on.
+    own: BTreeMap<EffectId, (AttemptNumber, Own)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Own {
+    Running,
+    /// Its end was given to the ledger.
+    Recording,
+    /// The ledger has it, and up to this entry says nothing new of it.
+    Recorded(EntryNumber),
+}
+
+/// An entry that cannot be told of before something else has come.
+struct NotYet;
+
+impl Leg {
+    pub(super) fn new(
+        name: &str,
+        session: Session,
+        zero: Timestamp,
+        leg: LegRef,
+        last_read: EntryNumber,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            session,
+            zero,
+            leg,
+            last_read,
+            is_asleep: false,
+            own: BTreeMap::new(),
+        }
+    }
+
+    /// An attempt is its own.
+    pub(super) fn granted(&mut self, reply: &Reply, is_given_up: bool) {
+        let state = match is_given_up {
+            true => Own::Recording,
+            false => Own::Running,
+        };
+        if let Reply::Run(run) = reply
+            && let Some(effect_id) = &run.effect_id
+        {
+            self.own.insert(effect_id.clone(), (run.attempt, state));
+        }
+    }
+
+    pub(super) fn records(&mut self, effect_id: &EffectId, attempt: AttemptNumber) {
+        if let Some((own, state)) = self.own.get_mut(effect_id)
+            && *own == attempt
+        {
+            *state = Own::Recording;
+        }
+    }
+
+    pub(super) fn recorded(&mut self, effect_id: &EffectId, reply: Option<&Reply>) {
+        let is_recording = matches!(self.own.get(effect_id), Some((_, Own::Recording)));
+        match (is_recording, reply) {
+            (false, _) => {}
+            (true, Some(Reply::Recorded(effect))) => {
+                let (_, state) = self.own.get_mut(effect_id).unwrap();
+                *state = Own::Recorded(effect.last_entry);
+            }
+            // It is stored later, if at all, and told then.
+            (true, _) => {
+                self.own.remove(effect_id);
+            }
+        }
+    }
+
+    /// What the log says that the core does not know.
+    pub(super) fn read(&mut self, ledger: &Ledger) -> Vec<News> {
+        let entries = ledger.store.entries(&ledger.of, self.last_read, 10_000);
+        let mut news = Vec::new();
+        let mut told = Vec::new();
+        for entry in entries.unwrap() {
+            match self.hear(&entry, ledger, &mut told) {
+                Ok(heard) => news.extend(heard),
+                Err(NotYet) => break,
+            }
+            self.last_read = entry.number;
+        }
+        let last_read = self.last_read;
+        self.own.retain(|_, (_, state)| match state {
+            Own::Running | Own::Recording => true,
+            Own::Recorded(last) => *last > last_read,
+        });
+        news
+    }
+
+    fn hear(
+        &self,
+        entry: &Entry,
+        ledger: &Ledger,
+        told: &mut Vec<EffectId>,
+    ) -> Result<Option<News>, NotYet> {
+        Ok(match &entry.event {
+            EntryEvent::Effect(change) if told.contains(&change.effect_id) => None,
+            EntryEvent::Effect(change) => {
+                let own = self.own.get(&change.effect_id);
+                match own.filter(|(attempt, _)| *attempt == change.attempt) {
+                    Some((_, Own::Running)) => return Ok(None),
+                    Some((_, Own::Recording)) if change.state == EffectState::Running => {
+                        return Ok(None);
+                    }
+                    Some((_, Own::Recording)) => return Err(NotYet),
+                    Some((_, Own::Recorded(last))) if entry.number <= *last => return Ok(None),
+                    Some((_, Own::Recorded(_))) | None => {}
+                }
+                told.push(change.effect_id.clone());
+                let found = ledger.store.effect(&ledger.of.tenant, &change.effect_id);
+                found
+                    .unwrap()
+                    .map(|(_, effect)| News::Effect(Box::new(effect)))
+            }
+            EntryEvent::Question(change)
+                if entry.leg.as_ref() == Some(&self.leg.leg)
+                    && change.state != QuestionState::Open =>
+            {
+                let found = ledger.store.question_of_number(&ledger.of, change.number);
+                found
+                    .unwrap()
+                    .map(|question| News::Question(Box::new(question)))
+            }
+            EntryEvent::Asked(request) if request.leg == self.leg.leg => {
+                Some(News::Asked(request.clone()))
+            }
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! Effects as scripts call them: `effect-1`, `effect-2`, in the order in which they are first spoken of.
+
+use windlass_tool::id::EffectId;
+
+#[derive(Default)]
+pub(crate) struct Names(Vec<EffectId>);
+
+impl Names {
+    pub(crate) fn of(&mut self, effect_id: &EffectId) -> String {
+        let known = self.0.iter().position(|known| known == effect_id);
+        let place = known.unwrap_or_else(|| {
+            self.0.push(effect_id.clone());
+            self.0.len() - 1
+        });
+        format!("effect-{}", place + 1)
+    }
+}

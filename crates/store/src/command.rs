@@ -1,0 +1,301 @@
+//! What sessions ask of the ledger, and what they are answered. Data alone: every rule is in `decide`.
+
+use crate::Hash;
+use crate::effect::{AttemptOutcome, Effect};
+use crate::id::{AttemptNumber, Epoch, LegNumber, LegRef, Nonce, QuestionNumber, Token};
+use crate::leg::{Conversation, Leg, Presented};
+use crate::log::{EntryNumber, LegRequest, NewEntry};
+use crate::question::Question;
+use serde::{Deserialize, Serialize};
+use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId};
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+
+/// One thing that is asked, within one conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Begins the conversation, or goes on with it.
+    Open,
+    /// A leg begins. One of the same name that is gone, or whose epoch is lower, gives way.
+    Attach(Box<NewLeg>),
+    /// A client comes back: the leg is taken over with the next epoch, and everything that it needs is read.
+    Resume(Presented),
+    /// What the leg needs to go on after its process ended.
+    Save {
+        leg: LegRef,
+        body: Sensitive<Vec<u8>>,
+        expires_in_ms: u64,
+    },
+    /// The leg is over.
+    Leave(LegRef),
+    Append {
+        leg: LegRef,
+        entries: Vec<NewEntry>,
+    },
+    /// A model of the conversation is given what others wrote.
+    Taint,
+    Request(Box<Request>),
+    Answer(Box<Answer>),
+    /// Nobody waits for this request or answer any more: what it began has not begun, and it is refused if it comes later.
+    Abandon {
+        nonce: Nonce,
+        /// The effect that it may have begun.
+        effect_id: EffectId,
+    },
+    /// Nobody asks any more.
+    Withdraw {
+        leg: LegRef,
+        questions: Vec<QuestionNumber>,
+    },
+    Record(Box<Record>),
+    /// Ends an attempt that has definitely failed, and begins the next.
+    Retry {
+        effect_id: EffectId,
+        attempt: AttemptNumber,
+        nonce: Nonce,
+        lease_ms: u64,
+    },
+    /// What the handler found when it was asked about an unknown effect.
+    Found(Box<Found>),
+    /// Commits attempts whose lease is over, or whose process is dead, as unknown.
+    Settle,
+    /// A handler is about to be asked about an unknown effect; the sweep asks for it.
+    LookUp {
+        effect_id: EffectId,
+    },
+    /// A model has heard how these ended.
+    Heard {
+        effects: Vec<EffectId>,
+        questions: Vec<QuestionNumber>,
+    },
+    /// The audit has a line of each.
+    Audited(Vec<EffectId>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLeg {
+    pub leg: SessionId,
+    pub mode: Mode,
+    pub client_id: ClientId,
+    pub resume_token: Hash,
+    pub expires_in_ms: u64,
+}
+
+/// What a request says of the tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolFacts {
+    pub id: ToolId,
+    pub version: String,
+    pub handler_hash: Option<String>,
+    pub writes: bool,
+    pub idempotent: bool,
+    pub repeatable: bool,
+    pub has_lookup: bool,
+}
+
+/// A model, or a handler, wants a tool run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    pub nonce: Nonce,
+    /// The id of a new effect, if this begins one.
+    pub effect_id: EffectId,
+    pub leg: LegRef,
+    /// By which number the leg's client knows the call.
+    pub call: u64,
+    pub tool: ToolFacts,
+    /// Canonical JSON.
+    pub arguments: Sensitive<String>,
+    /// Those that say which effect is meant: canonical JSON.
+    pub effect_arguments: Sensitive<String>,
+    pub origin: RequestOrigin,
+    /// The onset of the user turn that the request belongs to, by the leg's own number; `None` before the first.
+    pub onset: Option<LegNumber>,
+    /// Budgets, rate limit and loop guard let it run.
+    pub may_run: bool,
+    /// The tool, or the configuration, demands the user's consent.
+    pub needs_consent: bool,
+    /// It runs without consent although a model of the conversation has read what others wrote.
+    pub ignores_external_content: bool,
+    /// The leg has a client who can be asked.
+    pub can_ask: bool,
+    pub mode: Mode,
+    pub preview: Sensitive<String>,
+    /// How long the attempt may hold its lease.
+    pub lease_ms: u64,
+    /// How long a question waits for its answer.
+    pub question_ms: u64,
+    /// What the audit is to know of the intention, as JSON.
+    pub intent: Sensitive<String>,
+}
+
+/// Whose request it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestOrigin {
+    /// A provider message.
+    Model { delivery: String, generation: u64 },
+    /// A handler that runs for another effect, and which of its calls.
+    Handler { parent: EffectId, ordinal: u32 },
+}
+
+/// The user answers a question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub nonce: Nonce,
+    /// The id of a new effect, if this begins one.
+    pub effect_id: EffectId,
+    pub token: Token,
+    pub verdict: AnswerVerdict,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnswerVerdict {
+    Denied,
+    Approved(Box<Approval>),
+}
+
+/// What an approved run is bound to now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Approval {
+    /// As the registry has it; `None` where it has it no more, or the arguments do not satisfy it.
+    pub tool: Option<ToolFacts>,
+    /// The rate limit lets it run.
+    pub may_run: bool,
+    pub lease_ms: u64,
+    pub question_ms: u64,
+    pub intent: Sensitive<String>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    pub effect_id: EffectId,
+    pub attempt: AttemptNumber,
+    pub outcome: AttemptOutcome,
+    /// The answer as JSON. One that is longer than the store keeps is left out.
+    pub receipt: Option<Sensitive<String>>,
+    /// Intents of a run that no leg of its own has.
+    pub asks: Option<LegRequest>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub effect_id: EffectId,
+    /// When the handler was asked, by the ledger's clock.
+    pub began_unix_ms: u64,
+    pub finding: FoundState,
+    pub receipt: Option<Sensitive<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FoundState {
+    Happened,
+    NotHappened,
+    Unknown,
+}
+
+/// What a command is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    Done,
+    /// The conversation is another user's.
+    Foreign,
+    /// The leg was taken over, or is over: whoever speaks for it here is not it any more.
+    Gone,
+    Opened(Box<Conversation>),
+    Attached {
+        epoch: Epoch,
+    },
+    Resumed(Box<Resumed>),
+    /// No leg has this token, its time is up, or it is another client's or user's.
+    NotResumed,
+    /// The log's numbers of the entries, in their order.
+    Appended(Vec<EntryNumber>),
+    /// An entry is longer than the store keeps. Nothing was appended.
+    EntryTooLong,
+    /// The attempt begins, and it is the asker's.
+    Run(Box<Run>),
+    /// The user is asked.
+    Ask(Box<Asked>),
+    /// An attempt is running; its end is told in the log.
+    Attach(Box<Effect>),
+    /// It ended as its receipt says, and nothing further is done.
+    Replay(Box<Effect>),
+    /// Its handler is to be asked what became of it; then the same request is judged again.
+    LookUp {
+        effect: Box<Effect>,
+        now_unix_ms: u64,
+    },
+    /// How it ended is not known, and nobody can be asked.
+    Unknown(Box<Effect>),
+    /// The user said no; said again, nothing else is known of it.
+    Denied(Box<Question>),
+    /// The token is unknown, forged, another's, or its question is not open any more.
+    Expired,
+    /// The tool is not the one that the user approved.
+    Changed(Box<Question>),
+    /// The question was approved, and its tool has no effect to tell of.
+    Answered,
+    /// One delivery came with two sets of arguments.
+    Conflict,
+    Refused(Refusal),
+    /// The effect as the record left it.
+    Recorded(Box<Effect>),
+    /// There is no such effect, or no such attempt.
+    Missing,
+    /// Effects that were committed as unknown.
+    Settled(Vec<Effect>),
+}
+
+/// What a leg needs to go on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    pub leg: Leg,
+    pub conversation: Conversation,
+    pub log: Vec<crate::log::Entry>,
+    /// Those that wait for their answer, each with its token.
+    pub questions: Vec<Asked>,
+    /// Effects whose end no model has heard, and answered questions.
+    pub unheard: Vec<Effect>,
+    pub unheard_questions: Vec<Question>,
+}
+
+/// An attempt that the asker may start, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// `None` of a tool without side effects.
+    pub effect_id: Option<EffectId>,
+    pub attempt: AttemptNumber,
+    pub lease_end_unix_ms: u64,
+    /// The approved question.
+    pub question: Option<Question>,
+}
+
+/// A question that is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    pub question: Question,
+    pub token: Token,
+    /// It was open before.
+    pub is_repeated: bool,
+}
+
+/// Why neither anything runs nor anybody is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// It would run, or ask, and budgets, rate limit or loop guard do not let it.
+    NotAllowed,
+    /// It needs the user's consent, and the leg has no client.
+    NobodyToAsk,
+    /// It needs the user's consent, and a nested call asks nobody.
+    NestedConsent,
+    /// The conversation has as many effects as are kept of one.
+    Full,
+    /// The conversation has as many open questions as it may have.
+    TooManyQuestions,
+    /// Arguments or preview are longer than the store keeps.
+    TooLong,
+    /// It was given up before it came.
+    Abandoned,
+}

@@ -1,0 +1,797 @@
+//! What becomes of a change in the outside world: the one place that knows a rule about it. Pure: the rows of one conversation
+//! and a command go in, a reply and changed rows come out. `docs/policies.md` shows its table. Knows no engine and no clock.
+
+mod answer;
+mod record;
+mod request;
+
+use crate::StoreLimits;
+use crate::command::{Asked, Command, NewLeg, Refusal, Reply, Resumed, Run, ToolFacts};
+use crate::effect::{Attempt, Effect, LookupState};
+use crate::id::{
+    AttemptNumber, ConversationRef, EffectKey, Epoch, LegRef, Nonce, OwnerId, QuestionNumber,
+    ServerKey,
+};
+use crate::leg::{Conversation, Delivery, Leg, LegState, Presented};
+use crate::log::{
+    EffectChange, EffectState, Entry, EntryEvent, EntryNumber, NewEntry, QuestionChange,
+    QuestionState,
+};
+use crate::question::{Certainty, Earlier, Hazards, Question};
+use crate::rows::{Change, Rows};
+use std::collections::BTreeMap;
+use windlass_tool::id::{EffectId, SessionId, ToolId};
+use windlass_tool::sensitive::Sensitive;
+
+/// What a decision depends on beside rows and command.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    pub conversation: &'a ConversationRef,
+    pub key: &'a ServerKey,
+    pub limits: &'a StoreLimits,
+    /// The process that asks. It holds the data folder, so that every other owner is dead.
+    pub owner: &'a OwnerId,
+    /// The conversation's time, which never runs backwards.
+    pub now_unix_ms: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Decision {
+    pub reply: Reply,
+    pub changes: Vec<Change>,
+}
+
+/// Decides what becomes of a command.
+pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision {
+    let user_id = &context.conversation.user_id;
+    if let Some(known) = &rows.conversation
+        && known.user_id != *user_id
+    {
+        return Decision {
+            reply: Reply::Foreign,
+            changes: Vec::new(),
+        };
+    }
+    let mut step = Step::new(rows, context);
+    let reply = match command {
+        Command::Open => step.open(),
+        Command::Attach(leg) => step.attach(leg),
+        Command::Resume(presented) => step.resume(presented),
+        Command::Save {
+            leg,
+            body,
+            expires_in_ms,
+        } => step.save(leg, body, *expires_in_ms),
+        Command::Leave(leg) => step.leave(leg),
+        Command::Append { leg, entries } => step.append(leg, entries),
+        Command::Taint => {
+            step.conversation.has_external_content = true;
+            step.is_used = true;
+            Reply::Done
+        }
+        Command::Request(request) => step.request(request),
+        Command::Answer(answer) => step.answer(answer),
+        Command::Abandon { nonce, .. } => step.abandon(*nonce),
+        Command::Withdraw { leg, .. } => step.withdraw(leg),
+        Command::Record(record) => step.record(record),
+        Command::Retry {
+            attempt,
+            nonce,
+            lease_ms,
+            ..
+        } => step.retry(*attempt, *nonce, *lease_ms),
+        Command::Found(found) => step.found(found),
+        Command::Settle => {
+            let settled = step.settle_lapsed();
+            Reply::Settled(settled)
+        }
+        Command::LookUp { .. } => step.look_up(),
+        Command::Heard { .. } => step.heard(),
+        Command::Audited(_) => step.audited(),
+    };
+    step.finish(reply)
+}
+
+/// One decision under way: rows as they will be, and which of them changed.
+struct Step<'a> {
+    context: &'a Context<'a>,
+    now_unix_ms: u64,
+    conversation: Conversation,
+    leg: Option<Leg>,
+    key: Option<EffectKey>,
+    effects: Vec<Effect>,
+    questions: Vec<Question>,
+    question: Option<QuestionNumber>,
+    rows: Rows,
+    entries: Vec<Entry>,
+    /// Those that are to be written, by their place.
+    changed_effects: Vec<EffectId>,
+    changed_questions: Vec<QuestionNumber>,
+    other: Vec<Change>,
+    is_used: bool,
+}
+
+impl<'a> Step<'a> {
+    fn new(mut rows: Rows, context: &'a Context<'a>) -> Self {
+        let of = context.conversation;
+        let conversation = rows.conversation.clone().unwrap_or_else(|| Conversation {
+            tenant: of.tenant.clone(),
+            conversation_id: of.conversation_id.clone(),
+            user_id: of.user_id.clone(),
+            has_external_content: false,
+            last_entry: EntryNumber(0),
+            first_entry: EntryNumber(1),
+            last_question: QuestionNumber(0),
+            begun_at_unix_ms: context.now_unix_ms,
+            used_at_unix_ms: context.now_unix_ms,
+        });
+        let mut questions = std::mem::take(&mut rows.questions);
+        let question = rows.question.take();
+        if let Some(question) = &question
+            && !questions
+                .iter()
+                .any(|known| known.number == question.number)
+        {
+            questions.push(question.clone());
+        }
+        Self {
+            context,
+            now_unix_ms: context.now_unix_ms,
+            conversation,
+            leg: rows.leg.take(),
+            key: rows.key,
+            effects: std::mem::take(&mut rows.effects),
+            questions,
+            question: question.map(|question| question.number),
+            rows,
+            entries: Vec::new(),
+            changed_effects: Vec::new(),
+            changed_questions: Vec::new(),
+            other: Vec::new(),
+            is_used: false,
+        }
+    }
+
+    fn finish(mut self, reply: Reply) -> Decision {
+        self.make_room();
+        let mut changes = Vec::new();
+        let before = self.rows.conversation.as_ref();
+        if self.is_used || self.rows.conversation.is_some() {
+            self.conversation.used_at_unix_ms = match self.is_used {
+                true => self.now_unix_ms,
+                false => self.conversation.used_at_unix_ms,
+            };
+        }
+        let writes_rows = !self.entries.is_empty() || !self.other.is_empty();
+        let creates = before.is_none() && (self.is_used || writes_rows);
+        if creates || before.is_some_and(|before| *before != self.conversation) {
+            changes.push(Change::Conversation(self.conversation));
+        }
+        changes.extend(self.entries.into_iter().map(Change::Entry));
+        for effect in self.effects {
+            if self.changed_effects.contains(&effect.effect_id) {
+                changes.push(Change::Effect(effect));
+            }
+        }
+        for question in self.questions {
+            if self.changed_questions.contains(&question.number) {
+                changes.push(Change::Question(question));
+            }
+        }
+        changes.extend(self.other);
+        Decision { reply, changes }
+    }
+
+    /// Moves the conversation's first entry on where the log is longer than the limit. The engines delete the entries before it.
+    fn make_room(&mut self) {
+        let entries_max = self.context.limits.entries_max.max(1) as u64;
+        let first = (self.conversation.last_entry.0 + 1).saturating_sub(entries_max);
+        let first = EntryNumber(first.max(self.conversation.first_entry.0));
+        self.conversation.first_entry = first;
+        self.entries.retain(|entry| entry.number >= first);
+    }
+
+    /// Writes an entry and gives its number.
+    fn log(&mut self, leg: Option<&SessionId>, event: EntryEvent) -> EntryNumber {
+        self.write_entry(leg, None, None, event)
+    }
+
+    fn write_entry(
+        &mut self,
+        leg: Option<&SessionId>,
+        leg_number: Option<crate::id::LegNumber>,
+        key: Option<String>,
+        event: EntryEvent,
+    ) -> EntryNumber {
+        let number = EntryNumber(self.conversation.last_entry.0 + 1);
+        self.conversation.last_entry = number;
+        self.is_used = true;
+        self.entries.push(Entry {
+            number,
+            at_unix_ms: self.now_unix_ms,
+            leg: leg.cloned(),
+            leg_number,
+            key,
+            event,
+        });
+        number
+    }
+
+    fn open(&mut self) -> Reply {
+        self.is_used = true;
+        self.conversation.used_at_unix_ms = self.now_unix_ms;
+        Reply::Opened(Box::new(self.conversation.clone()))
+    }
+
+    fn attach(&mut self, new: &NewLeg) -> Reply {
+        let is_new = |known: &&Leg| {
+            known.state != LegState::Live
+                || known.owner != *self.context.owner
+                || known.client_id != new.client_id
+                || known.resume_token != new.resume_token
+        };
+        // The acknowledgement was lost.
+        if let Some(known) = self.leg.as_ref().filter(|known| !is_new(known)) {
+            return Reply::Attached { epoch: known.epoch };
+        }
+        let epoch = Epoch(self.leg.as_ref().map_or(1, |leg| leg.epoch.0 + 1));
+        let last_number = self.leg.as_ref().map_or(0, |leg| leg.last_number);
+        self.other.push(Change::Leg(Leg {
+            leg: new.leg.clone(),
+            mode: new.mode,
+            epoch,
+            owner: self.context.owner.clone(),
+            state: LegState::Live,
+            client_id: new.client_id.clone(),
+            resume_token: new.resume_token,
+            body: Sensitive(Vec::new()),
+            last_number,
+            expires_at_unix_ms: self.now_unix_ms.saturating_add(new.expires_in_ms),
+        }));
+        self.log(Some(&new.leg), EntryEvent::Attached(new.mode));
+        Reply::Attached { epoch }
+    }
+
+    fn resume(&mut self, presented: &Presented) -> Reply {
+        let user_id = self.conversation.user_id.clone();
+        let leg = self.leg.take();
+        let Some(mut leg) = leg.filter(|leg| leg.admits(&user_id, presented, self.now_unix_ms))
+        else {
+            return Reply::NotResumed;
+        };
+        leg.epoch = Epoch(leg.epoch.0 + 1);
+        leg.owner = self.context.owner.clone();
+        self.other.push(Change::Leg(leg.clone()));
+        self.log(Some(&leg.leg.clone()), EntryEvent::Attached(leg.mode));
+        let mut found = self.rows.resumed.take().unwrap_or_default();
+        // What ran for a process that is dead is told as unknown.
+        for settled in self.settle_lapsed() {
+            found.unheard.push(settled);
+        }
+        let conversation = self.context.conversation;
+        let questions = found.questions.into_iter().map(|question| Asked {
+            token: self.context.key.token(
+                conversation,
+                question.number,
+                question.arguments.expose(),
+            ),
+            question,
+            is_repeated: true,
+        });
+        Reply::Resumed(Box::new(Resumed {
+            questions: questions.collect(),
+            leg,
+            conversation: self.conversation.clone(),
+            log: found.log,
+            unheard: found.unheard,
+            unheard_questions: found.unheard_questions,
+        }))
+    }
+
+    /// The leg, where it may still speak.
+    fn live_leg(&self, of: &LegRef) -> Option<Leg> {
+        let leg = self.leg.as_ref()?;
+        let is_live = leg.state == LegState::Live && leg.epoch == of.epoch;
+        is_live.then(|| leg.clone())
+    }
+
+    fn save(&mut self, of: &LegRef, body: &Sensitive<Vec<u8>>, expires_in_ms: u64) -> Reply {
+        let Some(mut leg) = self.live_leg(of) else {
+            return Reply::Gone;
+        };
+        if body.expose().len() > self.context.limits.leg_bytes_max {
+            return Reply::EntryTooLong;
+        }
+        // A conversation with a saved leg is in use.
+        self.is_used = true;
+        leg.body = body.clone();
+        leg.expires_at_unix_ms = self.now_unix_ms.saturating_add(expires_in_ms);
+        self.other.push(Change::Leg(leg));
+        Reply::Done
+    }
+
+    fn leave(&mut self, of: &LegRef) -> Reply {
+        let Some(mut leg) = self.live_leg(of) else {
+            return Reply::Gone;
+        };
+        leg.state = LegState::Gone;
+        leg.body = Sensitive(Vec::new());
+        self.log(Some(&leg.leg.clone()), EntryEvent::Gone);
+        self.other.push(Change::Leg(leg));
+        Reply::Done
+    }
+
+    fn append(&mut self, of: &LegRef, entries: &[NewEntry]) -> Reply {
+        let Some(mut leg) = self.live_leg(of) else {
+            return Reply::Gone;
+        };
+        let bytes_max = self.context.limits.entry_bytes_max;
+        let is_long = |entry: &NewEntry| match &entry.event {
+            EntryEvent::Said(text) => text.expose().len() > bytes_max,
+            _ => false,
+        };
+        if entries.iter().any(is_long) {
+            return Reply::EntryTooLong;
+        }
+        let known = std::mem::take(&mut self.rows.known_entries);
+        let mut numbers = Vec::with_capacity(entries.len());
+        // Entries of this command are not in the log yet.
+        let mut by_number = BTreeMap::new();
+        let mut by_key = BTreeMap::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let known = known.get(index).copied().flatten();
+            let known = known.or_else(|| by_number.get(&entry.leg_number?).copied());
+            let known = known.or_else(|| by_key.get(entry.key.as_deref()?).copied());
+            let number = known.unwrap_or_else(|| {
+                let own = entry.leg_number.map_or(0, |number| number.0);
+                leg.last_number = leg.last_number.max(own);
+                self.write_entry(
+                    Some(&of.leg),
+                    entry.leg_number,
+                    entry.key.clone(),
+                    entry.event.clone(),
+                )
+            });
+            if let Some(own) = entry.leg_number {
+                by_number.insert(own, number);
+            }
+            if let Some(key) = entry.key.as_deref() {
+                by_key.insert(key, number);
+            }
+            numbers.push(number);
+        }
+        if self
+            .leg
+            .as_ref()
+            .is_some_and(|before| before.last_number != leg.last_number)
+        {
+            self.other.push(Change::Leg(leg));
+        }
+        Reply::Appended(numbers)
+    }
+
+    fn withdraw(&mut self, of: &LegRef) -> Reply {
+        if self.live_leg(of).is_none() {
+            return Reply::Gone;
+        }
+        let open: Vec<QuestionNumber> = self
+            .questions
+            .iter()
+            .filter(|question| question.state == QuestionState::Open && question.leg == of.leg)
+            .map(|question| question.number)
+            .collect();
+        for number in open {
+            self.close_question(number, None);
+        }
+        Reply::Done
+    }
+
+    fn heard(&mut self) -> Reply {
+        for effect in &mut self.effects {
+            let is_settled = effect.state != EffectState::Running;
+            if is_settled && !std::mem::replace(&mut effect.is_heard, true) {
+                self.changed_effects.push(effect.effect_id.clone());
+            }
+        }
+        for question in &mut self.questions {
+            if !std::mem::replace(&mut question.is_heard, true) {
+                self.changed_questions.push(question.number);
+            }
+        }
+        Reply::Done
+    }
+
+    fn audited(&mut self) -> Reply {
+        for effect in &mut self.effects {
+            if !std::mem::replace(&mut effect.is_audited, true) {
+                self.changed_effects.push(effect.effect_id.clone());
+            }
+        }
+        Reply::Done
+    }
+
+    // ---- what requests, answers and records share
+
+    /// Commits as unknown what holds no lease any more, or whose process is dead. Gives those effects.
+    fn settle_lapsed(&mut self) -> Vec<Effect> {
+        let (now, owner) = (self.now_unix_ms, self.context.owner.clone());
+        let is_lapsed = |effect: &Effect| {
+            let attempt = effect.newest_attempt();
+            effect.state == EffectState::Running
+                && (attempt.lease_end_unix_ms <= now || attempt.owner != owner)
+        };
+        let lapsed: Vec<usize> = (0..self.effects.len())
+            .filter(|index| is_lapsed(&self.effects[*index]))
+            .collect();
+        let mut settled = Vec::new();
+        for index in lapsed {
+            self.effects[index].lookup = LookupState::NONE;
+            self.settle(index, EffectState::Unknown);
+            settled.push(self.effects[index].clone());
+        }
+        settled
+    }
+
+    /// Gives an effect its new state, and says so in the log.
+    fn settle(&mut self, index: usize, state: EffectState) {
+        let now_unix_ms = self.now_unix_ms;
+        let effect = &mut self.effects[index];
+        effect.state = state;
+        effect.is_audited = false;
+        effect.changed_at_unix_ms = now_unix_ms;
+        // The end of a nested call goes to the handler that made it, never to a model.
+        effect.is_heard = effect.parent.is_some();
+        let attempt = effect.newest_attempt();
+        let change = EffectChange {
+            effect_id: effect.effect_id.clone(),
+            tool: effect.tool.clone(),
+            attempt: attempt.number,
+            state,
+            question: attempt.question,
+        };
+        let leg = effect.leg.clone();
+        let entry = self.log(Some(&leg), EntryEvent::Effect(change));
+        let effect = &mut self.effects[index];
+        effect.last_entry = entry;
+        self.changed_effects.push(effect.effect_id.clone());
+        if state == EffectState::Done {
+            self.close_questions_not_naming(index);
+        }
+    }
+
+    /// What the user was asked before this was done does not say that it was.
+    fn close_questions_not_naming(&mut self, index: usize) {
+        let effect = &self.effects[index];
+        let (effect_id, key) = (effect.effect_id.clone(), effect.key);
+        let outdated: Vec<QuestionNumber> = self
+            .questions
+            .iter()
+            .filter(|question| question.key == key && question.state == QuestionState::Open)
+            .filter(|question| !question.hazards.names(&effect_id))
+            .map(|question| question.number)
+            .collect();
+        for number in outdated {
+            self.close_question(number, Some(effect_id.clone()));
+        }
+    }
+
+    fn close_question(&mut self, number: QuestionNumber, effect_id: Option<EffectId>) {
+        self.change_question(number, QuestionState::Closed, effect_id);
+    }
+
+    fn change_question(
+        &mut self,
+        number: QuestionNumber,
+        state: QuestionState,
+        effect_id: Option<EffectId>,
+    ) {
+        let Some(question) = self
+            .questions
+            .iter()
+            .find(|question| question.number == number)
+        else {
+            return;
+        };
+        let (tool, leg) = (question.tool.clone(), question.leg.clone());
+        let change = QuestionChange {
+            number,
+            tool,
+            state,
+            effect_id: effect_id.clone(),
+        };
+        let entry = self.log(Some(&leg), EntryEvent::Question(change));
+        let mut questions = self.questions.iter_mut();
+        if let Some(question) = questions.find(|question| question.number == number) {
+            question.state = state;
+            question.effect_id = effect_id;
+            question.last_entry = entry;
+            question.is_heard = false;
+            self.changed_questions.push(number);
+        }
+    }
+
+    /// What a question names: effects of the key that have happened or may have, and external content.
+    fn hazards(&self, tool: &ToolFacts) -> Hazards {
+        let is_named = |effect: &&Effect| match effect.state {
+            EffectState::Done | EffectState::Unknown => true,
+            EffectState::NotDone => self.may_arrive(effect, tool),
+            EffectState::Running => false,
+        };
+        let earlier = |effect: &Effect| Earlier {
+            effect_id: effect.effect_id.clone(),
+            certainty: match effect.state {
+                EffectState::Done => Certainty::Done,
+                EffectState::Running | EffectState::NotDone | EffectState::Unknown => {
+                    Certainty::MayHaveHappened
+                }
+            },
+            at_unix_ms: effect.changed_at_unix_ms,
+            arguments: effect.arguments.clone(),
+        };
+        let effects = self.effects.iter().filter(is_named);
+        Hazards {
+            earlier: match tool.repeatable {
+                true => Vec::new(),
+                false => effects.map(earlier).collect(),
+            },
+            external_content: self.conversation.has_external_content,
+        }
+    }
+
+    /// Whether an earlier request may still land, although a lookup found nothing. A further run is safe only where the tool is
+    /// idempotent.
+    fn may_arrive(&self, effect: &Effect, tool: &ToolFacts) -> bool {
+        effect.lookup == LookupState::NotHappened && !tool.idempotent
+    }
+
+    fn token(&self, question: &Question) -> crate::id::Token {
+        let arguments = question.arguments.expose();
+        self.context
+            .key
+            .token(self.context.conversation, question.number, arguments)
+    }
+
+    fn asked(&self, number: QuestionNumber, is_repeated: bool) -> Reply {
+        let found = self
+            .questions
+            .iter()
+            .find(|question| question.number == number);
+        match found {
+            Some(question) => Reply::Ask(Box::new(Asked {
+                token: self.token(question),
+                question: question.clone(),
+                is_repeated,
+            })),
+            None => Reply::Expired,
+        }
+    }
+
+    /// Puts a question in place of any other that is open for its key.
+    fn ask(&mut self, mut question: Question) -> Reply {
+        let limits = self.context.limits;
+        let is_long = |text: &Sensitive<String>| text.expose().len() > limits.question_bytes_max;
+        if is_long(&question.arguments) || is_long(&question.preview) {
+            return Reply::Refused(Refusal::TooLong);
+        }
+        let replaced: Vec<QuestionNumber> = self
+            .questions
+            .iter()
+            .filter(|other| other.key == question.key && other.state == QuestionState::Open)
+            .map(|other| other.number)
+            .collect();
+        let still_open = |number: &&QuestionNumber| {
+            let mut questions = self.questions.iter();
+            questions.any(|other| other.number == **number && other.is_open(self.now_unix_ms))
+        };
+        let given_up = replaced.iter().filter(still_open).count();
+        if self.rows.counts.questions.saturating_sub(given_up) >= limits.questions_max {
+            return Reply::Refused(Refusal::TooManyQuestions);
+        }
+        for number in replaced {
+            self.close_question(number, None);
+        }
+        let number = QuestionNumber(self.conversation.last_question.0 + 1);
+        self.conversation.last_question = number;
+        question.number = number;
+        let change = QuestionChange {
+            number,
+            tool: question.tool.clone(),
+            state: QuestionState::Open,
+            effect_id: None,
+        };
+        question.last_entry = self.log(Some(&question.leg.clone()), EntryEvent::Question(change));
+        self.questions.push(question);
+        self.changed_questions.push(number);
+        self.asked(number, false)
+    }
+
+    /// Begins an attempt: at the effect that is to be tried again, or at a new one.
+    fn run(&mut self, begin: Begin) -> Reply {
+        let now_unix_ms = self.now_unix_ms;
+        let Begin {
+            again,
+            new,
+            nonce,
+            lease_ms,
+            question,
+        } = begin;
+        let index = match again.and_then(|effect_id| self.place_of(&effect_id)) {
+            Some(index) => index,
+            None if self.rows.counts.effects >= self.context.limits.effects_max => {
+                return Reply::Refused(Refusal::Full);
+            }
+            None => {
+                self.effects.push(*new);
+                self.effects.len() - 1
+            }
+        };
+        let effect = &mut self.effects[index];
+        let number = AttemptNumber(
+            u32::try_from(effect.attempts.len())
+                .unwrap_or(u32::MAX)
+                .saturating_add(1),
+        );
+        let lease_end_unix_ms = now_unix_ms.saturating_add(lease_ms);
+        effect.attempts.push(Attempt {
+            number,
+            nonce,
+            owner: self.context.owner.clone(),
+            lease_end_unix_ms,
+            question,
+            outcome: None,
+        });
+        effect.receipt = None;
+        effect.lookup = LookupState::NONE;
+        let effect_id = effect.effect_id.clone();
+        self.settle(index, EffectState::Running);
+        if number == AttemptNumber(1) {
+            self.effects[index].first_entry = self.effects[index].last_entry;
+        }
+        Reply::Run(Box::new(Run {
+            effect_id: Some(effect_id),
+            attempt: number,
+            lease_end_unix_ms,
+            question: None,
+        }))
+    }
+
+    fn place_of(&self, effect_id: &EffectId) -> Option<usize> {
+        let mut effects = self.effects.iter();
+        effects.position(|effect| effect.effect_id == *effect_id)
+    }
+
+    fn newest(&self) -> Option<&Effect> {
+        self.effects.iter().max_by_key(|effect| effect.first_entry)
+    }
+
+    /// The entry at which anything of the key was last settled, replayed or denied.
+    fn last_entry(&self) -> EntryNumber {
+        let settled = self
+            .effects
+            .iter()
+            .filter(|effect| effect.state != EffectState::Running)
+            .map(|effect| effect.last_entry);
+        let denied = self
+            .questions
+            .iter()
+            .filter(|question| question.state == QuestionState::Denied)
+            .map(|question| question.last_entry);
+        settled.chain(denied).max().unwrap_or_default()
+    }
+
+    /// Tells a model again what was done.
+    fn replay(&mut self, effect_id: &EffectId, leg: &SessionId) -> Reply {
+        let Some(index) = self.place_of(effect_id) else {
+            return Reply::Missing;
+        };
+        let entry = self.log(Some(leg), EntryEvent::Replayed(effect_id.clone()));
+        let effect = &mut self.effects[index];
+        effect.last_entry = entry;
+        self.changed_effects.push(effect_id.clone());
+        Reply::Replay(Box::new(effect.clone()))
+    }
+
+    /// Marks an unknown effect as looked up.
+    fn look_up_at(&mut self, index: usize) -> Reply {
+        let now_unix_ms = self.now_unix_ms;
+        let effect = &mut self.effects[index];
+        let failed = match effect.lookup {
+            LookupState::Due { failed } | LookupState::Tried { failed, .. } => failed,
+            LookupState::NotHappened => 0,
+        };
+        effect.lookup = LookupState::Tried {
+            failed,
+            next_at_unix_ms: now_unix_ms.saturating_add(pause_ms(failed)),
+        };
+        self.changed_effects.push(effect.effect_id.clone());
+        Reply::LookUp {
+            effect: Box::new(effect.clone()),
+            now_unix_ms,
+        }
+    }
+
+    fn look_up(&mut self) -> Reply {
+        match self.effects.first().map(|effect| effect.state) {
+            Some(EffectState::Unknown) => self.look_up_at(0),
+            Some(_) => Reply::Done,
+            None => Reply::Missing,
+        }
+    }
+
+    fn deliver(&mut self, delivery: Delivery) {
+        self.other.push(Change::Delivery(delivery));
+    }
+}
+
+/// What an attempt begins with.
+struct Begin {
+    /// The effect that is tried again.
+    again: Option<EffectId>,
+    /// The one that is begun otherwise; it has no attempt yet.
+    new: Box<Effect>,
+    nonce: Nonce,
+    lease_ms: u64,
+    question: Option<QuestionNumber>,
+}
+
+/// What a new effect is made of.
+struct NewEffect<'a> {
+    effect_id: &'a EffectId,
+    key: EffectKey,
+    tool: &'a ToolId,
+    tool_version: &'a str,
+    arguments: &'a Sensitive<String>,
+    leg: &'a SessionId,
+    generation: u64,
+    onset: Option<EntryNumber>,
+    parent: Option<(EffectId, u32)>,
+    intent: &'a Sensitive<String>,
+    now_unix_ms: u64,
+}
+
+impl NewEffect<'_> {
+    fn build(self) -> Box<Effect> {
+        Box::new(Effect {
+            effect_id: self.effect_id.clone(),
+            key: self.key,
+            tool: self.tool.clone(),
+            tool_version: self.tool_version.to_owned(),
+            arguments: self.arguments.clone(),
+            state: EffectState::Running,
+            attempts: Vec::new(),
+            receipt: None,
+            parent: self.parent,
+            leg: self.leg.clone(),
+            generation: self.generation,
+            onset: self.onset,
+            first_entry: EntryNumber::default(),
+            last_entry: EntryNumber::default(),
+            is_heard: false,
+            lookup: LookupState::NONE,
+            is_audited: false,
+            intent: self.intent.clone(),
+            begun_at_unix_ms: self.now_unix_ms,
+            changed_at_unix_ms: self.now_unix_ms,
+        })
+    }
+}
+
+/// How long to wait after so many lookups that settled nothing: 10 s, doubling to an hour.
+fn pause_ms(failed: u32) -> u64 {
+    const FIRST_MS: u64 = 10_000;
+    const MOST_MS: u64 = 3_600_000;
+    (FIRST_MS << failed.min(20)).min(MOST_MS)
+}
+
+/// Whether a question that is open asks for exactly what this tool would run now.
+fn is_of_tool(question: &Question, tool: &ToolFacts) -> bool {
+    question.tool == tool.id
+        && question.tool_version == tool.version
+        && question.handler_hash == tool.handler_hash
+}
+
+/// Whether a question named every hazard that there is now.
+fn covers(told: &Hazards, now: &Hazards) -> bool {
+    let is_told = |earlier: &Earlier| told.names(&earlier.effect_id);
+    now.earlier.iter().all(is_told) && told.external_content >= now.external_content
+}

@@ -1,0 +1,233 @@
+//! Row 20 of the table: what becomes of the user's answer to a question.
+
+use super::{Begin, NewEffect, Step, covers, is_of_tool};
+use crate::command::{Answer, AnswerVerdict, Approval, Refusal, Reply, Run};
+use crate::id::{AttemptNumber, QuestionNumber};
+use crate::log::{EffectState, QuestionState};
+use crate::question::{Hazards, Question};
+use windlass_tool::id::EffectId;
+
+impl Step<'_> {
+    pub(super) fn answer(&mut self, answer: &Answer) -> Reply {
+        let number = answer.token.question;
+        let mut questions = self.questions.iter();
+        let question = questions
+            .find(|question| question.number == number)
+            .cloned();
+        let Some(question) = question.filter(|_| self.question == Some(number)) else {
+            return Reply::Expired;
+        };
+        let is_meant = self.token(&question) == answer.token
+            && question.user_id == self.context.conversation.user_id;
+        if !is_meant {
+            return Reply::Expired;
+        }
+        if self.rows.is_abandoned {
+            return Reply::Refused(Refusal::Abandoned);
+        }
+        if let Some(reply) = self.answered_before(answer, &question) {
+            return reply;
+        }
+        let approval = match &answer.verdict {
+            AnswerVerdict::Denied => {
+                self.change_question(number, QuestionState::Denied, None);
+                return self.denial(&question);
+            }
+            AnswerVerdict::Approved(approval) => approval,
+        };
+        let tool = approval.tool.as_ref();
+        let Some(tool) = tool.filter(|tool| is_of_tool(&question, tool)) else {
+            self.close_question(number, None);
+            self.answered_with(number, answer);
+            return Reply::Changed(Box::new(question));
+        };
+        self.settle_lapsed();
+        // Effects of a repeatable tool are independent of each other.
+        let newest = self.newest().filter(|_| !tool.repeatable).cloned();
+        if let Some(running) = newest
+            .as_ref()
+            .filter(|effect| effect.state == EffectState::Running)
+        {
+            return Reply::Attach(Box::new(running.clone()));
+        }
+        let hazards = self.hazards(tool);
+        if !covers(&question.hazards, &hazards) {
+            return self.ask_anew(&question, answer, approval, hazards);
+        }
+        if !approval.may_run {
+            return Reply::Refused(Refusal::NotAllowed);
+        }
+        if !tool.writes {
+            self.change_question(number, QuestionState::Approved, None);
+            self.answered_with(number, answer);
+            return self.run_without_effect(&question, approval);
+        }
+        let again = newest.filter(|effect| match effect.state {
+            // A yes to a question that named it is a yes to another try at that very effect.
+            EffectState::NotDone | EffectState::Unknown => true,
+            EffectState::Running | EffectState::Done => false,
+        });
+        let again = again.map(|effect| effect.effect_id);
+        self.begin_approved(answer, approval, &question, again)
+    }
+
+    fn begin_approved(
+        &mut self,
+        answer: &Answer,
+        approval: &Approval,
+        question: &Question,
+        again: Option<EffectId>,
+    ) -> Reply {
+        let new = NewEffect {
+            effect_id: &answer.effect_id,
+            key: question.key,
+            tool: &question.tool,
+            tool_version: &question.tool_version,
+            arguments: &question.arguments,
+            leg: &question.leg,
+            generation: question.generation,
+            onset: question.onset,
+            parent: None,
+            intent: &approval.intent,
+            now_unix_ms: self.now_unix_ms,
+        };
+        let new = new.build();
+        if let Some(index) = again
+            .as_ref()
+            .and_then(|effect_id| self.place_of(effect_id))
+        {
+            let effect = &mut self.effects[index];
+            effect.leg = question.leg.clone();
+            effect.generation = question.generation;
+            effect.onset = question.onset;
+            effect.arguments = question.arguments.clone();
+            effect.tool_version = question.tool_version.clone();
+            effect.intent = approval.intent.clone();
+            effect.is_audited = false;
+        }
+        let reply = self.run(Begin {
+            again,
+            new,
+            nonce: answer.nonce,
+            lease_ms: approval.lease_ms,
+            question: Some(question.number),
+        });
+        let Reply::Run(mut run) = reply else {
+            return reply;
+        };
+        self.change_question(
+            question.number,
+            QuestionState::Approved,
+            run.effect_id.clone(),
+        );
+        run.question = Some(question.clone());
+        Reply::Run(run)
+    }
+
+    /// What is known of a question that does not wait any more.
+    fn answered_before(&mut self, answer: &Answer, question: &Question) -> Option<Reply> {
+        // The reply to this very answer was lost.
+        for effect in &self.effects {
+            let mut attempts = effect.attempts.iter();
+            if let Some(attempt) = attempts.find(|attempt| attempt.nonce == answer.nonce) {
+                return Some(Reply::Run(Box::new(Run {
+                    effect_id: Some(effect.effect_id.clone()),
+                    attempt: attempt.number,
+                    lease_end_unix_ms: attempt.lease_end_unix_ms,
+                    question: Some(question.clone()),
+                })));
+            }
+        }
+        let approval = match &answer.verdict {
+            AnswerVerdict::Approved(approval) => Some(approval),
+            AnswerVerdict::Denied => None,
+        };
+        // The reply to this answer was a further question, and was lost.
+        let mut questions = self.questions.iter();
+        let anew = questions.find(|other| {
+            other.nonce == answer.nonce
+                && other.number != question.number
+                && other.is_open(self.now_unix_ms)
+        });
+        if let Some(anew) = anew {
+            return Some(self.asked(anew.number, false));
+        }
+        match question.state {
+            QuestionState::Open if question.is_open(self.now_unix_ms) => None,
+            QuestionState::Denied => Some(self.denial(question)),
+            QuestionState::Approved => Some(match (&question.effect_id, approval) {
+                (Some(effect_id), _) => self.what_came_of(effect_id),
+                (None, Some(approval)) if question.nonce == answer.nonce => {
+                    self.run_without_effect(question, approval)
+                }
+                (None, _) => Reply::Answered,
+            }),
+            QuestionState::Open | QuestionState::Closed => {
+                let done_since = question.effect_id.clone();
+                Some(match done_since {
+                    Some(effect_id) => self.what_came_of(&effect_id),
+                    None if question.nonce == answer.nonce => {
+                        Reply::Changed(Box::new(question.clone()))
+                    }
+                    None => Reply::Expired,
+                })
+            }
+        }
+    }
+
+    /// Keeps the answer's nonce with its question, where no attempt keeps it.
+    fn answered_with(&mut self, number: QuestionNumber, answer: &Answer) {
+        let mut questions = self.questions.iter_mut();
+        if let Some(question) = questions.find(|question| question.number == number) {
+            question.nonce = answer.nonce;
+        }
+    }
+
+    fn run_without_effect(&self, question: &Question, approval: &Approval) -> Reply {
+        Reply::Run(Box::new(Run {
+            effect_id: None,
+            attempt: AttemptNumber(1),
+            lease_end_unix_ms: self.now_unix_ms.saturating_add(approval.lease_ms),
+            question: Some(question.clone()),
+        }))
+    }
+
+    fn denial(&self, question: &Question) -> Reply {
+        let mut questions = self.questions.iter();
+        let known = questions.find(|known| known.number == question.number);
+        Reply::Denied(Box::new(known.unwrap_or(question).clone()))
+    }
+
+    fn what_came_of(&mut self, effect_id: &EffectId) -> Reply {
+        self.settle_lapsed();
+        let Some(index) = self.place_of(effect_id) else {
+            return Reply::Expired;
+        };
+        let effect = Box::new(self.effects[index].clone());
+        match effect.state {
+            EffectState::Running => Reply::Attach(effect),
+            EffectState::Done | EffectState::NotDone => Reply::Replay(effect),
+            EffectState::Unknown => Reply::Unknown(effect),
+        }
+    }
+
+    /// Something has happened, or may have, that the question did not name.
+    fn ask_anew(
+        &mut self,
+        question: &Question,
+        answer: &Answer,
+        approval: &Approval,
+        hazards: Hazards,
+    ) -> Reply {
+        self.ask(Question {
+            hazards,
+            nonce: answer.nonce,
+            state: QuestionState::Open,
+            effect_id: None,
+            is_heard: true,
+            asked_at_unix_ms: self.now_unix_ms,
+            expires_at_unix_ms: self.now_unix_ms.saturating_add(approval.question_ms),
+            ..question.clone()
+        })
+    }
+}

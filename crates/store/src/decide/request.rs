@@ -1,0 +1,537 @@
+//! Rows 1 to 19 of the table: what becomes of a request. First match wins.
+
+use super::{Begin, NewEffect, Step, covers, is_of_tool};
+use crate::Hash;
+use crate::command::{Refusal, Reply, Request, RequestOrigin, Run};
+use crate::effect::Effect;
+use crate::id::{AttemptNumber, EffectKey, QuestionNumber};
+use crate::leg::{Became, Delivery};
+use crate::log::{EffectState, QuestionState};
+use crate::question::{Certainty, Earlier, Hazards, Question};
+use sha2::{Digest, Sha256};
+use windlass_tool::id::EffectId;
+
+/// Whether a request is one with what came before of its key, or a new one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Same,
+    /// The user has begun another turn since.
+    Later,
+}
+
+impl Step<'_> {
+    pub(super) fn request(&mut self, request: &Request) -> Reply {
+        // Row 1.
+        if self.live_leg(&request.leg).is_none() {
+            return Reply::Gone;
+        }
+        if self.rows.is_abandoned {
+            return Reply::Refused(Refusal::Abandoned);
+        }
+        let Some(key) = self.key else {
+            return Reply::Missing;
+        };
+        // Row 2.
+        if let Some(reply) = self.acknowledged_before(request) {
+            return reply;
+        }
+        let (delivery, generation) = match &request.origin {
+            RequestOrigin::Handler { parent, ordinal } => {
+                return self.nested(request, key, parent, *ordinal);
+            }
+            RequestOrigin::Model {
+                delivery,
+                generation,
+            } => (delivery, *generation),
+        };
+        let arguments = arguments_hash(request);
+        let known = self.rows.delivery.take();
+        // Row 3.
+        let known = match known {
+            Some(known) if known.arguments != arguments && known.generation == generation => {
+                return Reply::Conflict;
+            }
+            // Ids of another connection may begin anew.
+            Some(known) if known.arguments != arguments => {
+                drop(known);
+                None
+            }
+            known => known,
+        };
+        self.settle_lapsed();
+        let onset = self.rows.onset;
+        let turn = match onset {
+            Some(onset) if onset > self.last_entry() => Turn::Later,
+            Some(_) | None => Turn::Same,
+        };
+        // Row 4.
+        let reply = match known.as_ref().map(|known| &known.became) {
+            Some(Became::Effect(effect_id)) => {
+                let effect_id = effect_id.clone();
+                self.delivered_effect(request, key, &effect_id, generation)
+            }
+            Some(Became::Question(number)) => {
+                self.delivered_question(request, key, *number, generation)
+            }
+            None => self.judge(request, key, turn, generation),
+        };
+        let became = match &reply {
+            Reply::Run(run) => run.effect_id.clone().map(Became::Effect),
+            Reply::Attach(effect) | Reply::Replay(effect) | Reply::Unknown(effect) => {
+                Some(Became::Effect(effect.effect_id.clone()))
+            }
+            Reply::Ask(asked) => Some(Became::Question(asked.question.number)),
+            Reply::Denied(question) => Some(Became::Question(question.number)),
+            _ => None,
+        };
+        if let Some(became) = became {
+            self.deliver(Delivery {
+                leg: request.leg.leg.clone(),
+                id: delivery.clone(),
+                generation,
+                key,
+                arguments,
+                became,
+            });
+        }
+        reply
+    }
+
+    /// Row 2: the reply to the same command was lost.
+    fn acknowledged_before(&self, request: &Request) -> Option<Reply> {
+        for effect in &self.effects {
+            let mut attempts = effect.attempts.iter();
+            if let Some(attempt) = attempts.find(|attempt| attempt.nonce == request.nonce) {
+                return Some(Reply::Run(Box::new(Run {
+                    effect_id: Some(effect.effect_id.clone()),
+                    attempt: attempt.number,
+                    lease_end_unix_ms: attempt.lease_end_unix_ms,
+                    question: None,
+                })));
+            }
+        }
+        // A question that is no longer open is judged by its delivery.
+        let is_open = |question: &&Question| question.is_open(self.now_unix_ms);
+        let mut questions = self.questions.iter().filter(is_open);
+        let asked = questions.find(|question| question.nonce == request.nonce)?;
+        Some(self.asked(asked.number, false))
+    }
+
+    /// Row 5.
+    fn nested(
+        &mut self,
+        request: &Request,
+        key: EffectKey,
+        parent: &EffectId,
+        ordinal: u32,
+    ) -> Reply {
+        self.settle_lapsed();
+        let child = self.effects.first().cloned();
+        if let Some(child) = &child {
+            let is_same = child.tool == request.tool.id && child.arguments == request.arguments;
+            if !is_same {
+                return Reply::Conflict;
+            }
+            match child.state {
+                EffectState::Running => return Reply::Attach(Box::new(child.clone())),
+                EffectState::Done => return self.replay(&child.effect_id, &request.leg.leg),
+                EffectState::Unknown if self.may_look_up(child, request) => {
+                    return self.look_up_at(0);
+                }
+                EffectState::Unknown => return Reply::Unknown(Box::new(child.clone())),
+                // An earlier request may still land, and nobody is asked about a nested call.
+                EffectState::NotDone if self.may_arrive(child, &request.tool) => {
+                    return Reply::Unknown(Box::new(child.clone()));
+                }
+                EffectState::NotDone => {}
+            }
+        }
+        if request.needs_consent {
+            return Reply::Refused(Refusal::NestedConsent);
+        }
+        if !request.may_run {
+            return Reply::Refused(Refusal::NotAllowed);
+        }
+        let again = child.map(|child| child.effect_id);
+        let parent = Some((parent.clone(), ordinal));
+        self.begin(request, key, again, parent, 0)
+    }
+
+    fn may_look_up(&self, effect: &Effect, request: &Request) -> bool {
+        request.tool.has_lookup && effect.lookup.is_due(self.now_unix_ms)
+    }
+
+    /// Row 4, of an effect: the same message again.
+    fn delivered_effect(
+        &mut self,
+        request: &Request,
+        key: EffectKey,
+        effect_id: &EffectId,
+        generation: u64,
+    ) -> Reply {
+        let state = self
+            .place_of(effect_id)
+            .map(|index| self.effects[index].state);
+        match state {
+            Some(EffectState::Running) => self.attach_to(effect_id),
+            Some(EffectState::Done) => self.replay(effect_id, &request.leg.leg),
+            Some(EffectState::NotDone | EffectState::Unknown) | None => {
+                self.judge(request, key, Turn::Same, generation)
+            }
+        }
+    }
+
+    /// Row 4, of a question.
+    fn delivered_question(
+        &mut self,
+        request: &Request,
+        key: EffectKey,
+        number: QuestionNumber,
+        generation: u64,
+    ) -> Reply {
+        let mut questions = self.questions.iter();
+        let question = questions
+            .find(|question| question.number == number)
+            .cloned();
+        match question {
+            Some(question) if question.state == QuestionState::Denied => {
+                self.denied(question, request)
+            }
+            Some(Question {
+                effect_id: Some(effect_id),
+                ..
+            }) => self.delivered_effect(request, key, &effect_id, generation),
+            Some(_) | None => self.judge(request, key, Turn::Same, generation),
+        }
+    }
+
+    /// Rows 6 to 19.
+    fn judge(&mut self, request: &Request, key: EffectKey, turn: Turn, generation: u64) -> Reply {
+        let newest = self.newest().cloned();
+        // Row 6.
+        if request.tool.repeatable {
+            return self.repeat(request, key, turn, generation, newest);
+        }
+        // Row 7; row 8 was applied when the rows were read.
+        if let Some(running) = newest
+            .as_ref()
+            .filter(|effect| effect.state == EffectState::Running)
+        {
+            return self.attach_to(&running.effect_id.clone());
+        }
+        // Rows 9 and 10.
+        if let Some(reply) = self.open_question(request, key) {
+            return reply;
+        }
+        // Row 11.
+        if let Some(reply) = self.denied_before(request, turn) {
+            return reply;
+        }
+        match newest {
+            Some(effect) => self.after(request, key, turn, generation, effect),
+            None => self.ask_or_run(request, key, generation, None),
+        }
+    }
+
+    /// Rows 12 to 16: the key has an effect that is not running.
+    fn after(
+        &mut self,
+        request: &Request,
+        key: EffectKey,
+        turn: Turn,
+        generation: u64,
+        newest: Effect,
+    ) -> Reply {
+        let hazards = self.hazards(&request.tool);
+        match newest.state {
+            EffectState::Running => self.attach_to(&newest.effect_id),
+            EffectState::Unknown if self.may_look_up(&newest, request) => {
+                match self.place_of(&newest.effect_id) {
+                    Some(index) => self.look_up_at(index),
+                    None => Reply::Missing,
+                }
+            }
+            EffectState::Unknown => match request.can_ask {
+                true => self.ask_naming(request, key, hazards),
+                false => Reply::Unknown(Box::new(newest)),
+            },
+            EffectState::Done if turn == Turn::Same || !newest.is_heard => {
+                self.replay(&newest.effect_id, &request.leg.leg)
+            }
+            EffectState::Done => match request.can_ask {
+                true => self.ask_naming(request, key, hazards),
+                false => self.replay(&newest.effect_id, &request.leg.leg),
+            },
+            EffectState::NotDone if !hazards.earlier.is_empty() => {
+                self.after_older(request, key, hazards)
+            }
+            EffectState::NotDone => {
+                self.ask_or_run(request, key, generation, Some(newest.effect_id))
+            }
+        }
+    }
+
+    /// Row 16: the newest has not happened, and an older one has, or may have; or what was sent for the newest may still arrive.
+    fn after_older(&mut self, request: &Request, key: EffectKey, hazards: Hazards) -> Reply {
+        if request.can_ask {
+            return self.ask_naming(request, key, hazards);
+        }
+        let mut earlier = hazards.earlier.iter();
+        let in_doubt = earlier.find(|earlier| earlier.certainty == Certainty::MayHaveHappened);
+        let told = in_doubt.or(hazards.earlier.last());
+        let Some(index) = told.and_then(|earlier| self.place_of(&earlier.effect_id)) else {
+            return Reply::Missing;
+        };
+        match self.effects[index].state {
+            EffectState::Done => {
+                self.replay(&self.effects[index].effect_id.clone(), &request.leg.leg)
+            }
+            EffectState::Running | EffectState::NotDone | EffectState::Unknown => {
+                Reply::Unknown(Box::new(self.effects[index].clone()))
+            }
+        }
+    }
+
+    /// Row 6: only deliveries are recognised, and what was lost with a connection.
+    fn repeat(
+        &mut self,
+        request: &Request,
+        key: EffectKey,
+        turn: Turn,
+        generation: u64,
+        newest: Option<Effect>,
+    ) -> Reply {
+        let lost = newest.filter(|effect| {
+            effect.leg == request.leg.leg && effect.generation < generation && !effect.is_heard
+        });
+        match lost.map(|effect| (effect.state, effect.effect_id)) {
+            Some((EffectState::Running, effect_id)) => return self.attach_to(&effect_id),
+            Some((EffectState::Done, effect_id)) => {
+                return self.replay(&effect_id, &request.leg.leg);
+            }
+            Some((EffectState::NotDone | EffectState::Unknown, _)) | None => {}
+        }
+        if let Some(reply) = self.open_question(request, key) {
+            return reply;
+        }
+        if let Some(reply) = self.denied_before(request, turn) {
+            return reply;
+        }
+        self.ask_or_run(request, key, generation, None)
+    }
+
+    /// Rows 9 and 10: a question of the key waits.
+    fn open_question(&mut self, request: &Request, key: EffectKey) -> Option<Reply> {
+        let now_unix_ms = self.now_unix_ms;
+        let hazards = self.hazards(&request.tool);
+        let mut questions = self.questions.iter_mut();
+        let open = questions.find(|question| question.is_open(now_unix_ms))?;
+        let still_holds = open.arguments == request.arguments
+            && is_of_tool(open, &request.tool)
+            && covers(&open.hazards, &hazards);
+        if still_holds && request.can_ask {
+            open.expires_at_unix_ms = open
+                .expires_at_unix_ms
+                .max(now_unix_ms.saturating_add(request.question_ms));
+            let number = open.number;
+            self.changed_questions.push(number);
+            return Some(self.asked(number, true));
+        }
+        if !request.can_ask {
+            return Some(Reply::Refused(Refusal::NobodyToAsk));
+        }
+        Some(self.ask_naming(request, key, hazards))
+    }
+
+    /// Row 11: the user has said no, and nothing since.
+    fn denied_before(&mut self, request: &Request, turn: Turn) -> Option<Reply> {
+        let last = self.last_entry();
+        let mut questions = self.questions.iter();
+        let newest = questions.find(|question| {
+            question.state == QuestionState::Denied && question.last_entry == last
+        });
+        let denied = newest.cloned().filter(|_| turn == Turn::Same)?;
+        Some(self.denied(denied, request))
+    }
+
+    fn denied(&mut self, question: Question, request: &Request) -> Reply {
+        let mut questions = self.questions.iter_mut();
+        if let Some(known) = questions.find(|known| known.number == question.number)
+            && known.leg == request.leg.leg
+            && !std::mem::replace(&mut known.is_heard, true)
+        {
+            self.changed_questions.push(question.number);
+        }
+        Reply::Denied(Box::new(question))
+    }
+
+    /// Rows 17 to 19.
+    fn ask_or_run(
+        &mut self,
+        request: &Request,
+        key: EffectKey,
+        generation: u64,
+        again: Option<EffectId>,
+    ) -> Reply {
+        // Row 17.
+        let lost = self.asked_before_reconnect(request, key, generation);
+        if !lost.is_empty() && request.can_ask && !request.tool.repeatable && request.tool.writes {
+            let mut hazards = self.hazards(&request.tool);
+            hazards.earlier.extend(lost);
+            return self.ask_naming(request, key, hazards);
+        }
+        // Row 18.
+        let external = self.conversation.has_external_content
+            && !request.ignores_external_content
+            && request.tool.writes;
+        if request.needs_consent || external {
+            return match request.can_ask {
+                true => self.ask_naming(request, key, self.hazards(&request.tool)),
+                false => Reply::Refused(Refusal::NobodyToAsk),
+            };
+        }
+        // Row 19.
+        if !request.may_run {
+            return Reply::Refused(Refusal::NotAllowed);
+        }
+        if !request.tool.writes {
+            return Reply::Run(Box::new(Run {
+                effect_id: None,
+                attempt: AttemptNumber(1),
+                lease_end_unix_ms: self.now_unix_ms.saturating_add(request.lease_ms),
+                question: None,
+            }));
+        }
+        self.begin(request, key, again, None, generation)
+    }
+
+    /// Effects of the same tool and user turn that were asked for before a reconnect: a model that lost its connection may ask
+    /// for the same in other words.
+    fn asked_before_reconnect(
+        &self,
+        request: &Request,
+        key: EffectKey,
+        generation: u64,
+    ) -> Vec<Earlier> {
+        let (leg, onset) = (&request.leg.leg, self.rows.onset);
+        let is_lost = |effect: &&Effect| {
+            effect.key != key
+                && effect.onset == onset
+                && effect.onset.is_some()
+                && effect.parent.is_none()
+                && effect.leg == *leg
+                && effect.generation < generation
+                && !effect.is_heard
+                && effect.state != EffectState::NotDone
+        };
+        let earlier = |effect: &Effect| Earlier {
+            effect_id: effect.effect_id.clone(),
+            certainty: match effect.state {
+                EffectState::Done => Certainty::Done,
+                _ => Certainty::MayHaveHappened,
+            },
+            at_unix_ms: effect.changed_at_unix_ms,
+            arguments: effect.arguments.clone(),
+        };
+        self.rows
+            .unheard
+            .iter()
+            .filter(is_lost)
+            .map(earlier)
+            .collect()
+    }
+
+    fn attach_to(&mut self, effect_id: &EffectId) -> Reply {
+        match self.place_of(effect_id) {
+            Some(index) => Reply::Attach(Box::new(self.effects[index].clone())),
+            None => Reply::Missing,
+        }
+    }
+
+    fn ask_naming(&mut self, request: &Request, key: EffectKey, hazards: Hazards) -> Reply {
+        if !request.may_run {
+            return Reply::Refused(Refusal::NotAllowed);
+        }
+        let question = Question {
+            number: QuestionNumber(0),
+            key,
+            tool: request.tool.id.clone(),
+            tool_version: request.tool.version.clone(),
+            handler_hash: request.tool.handler_hash.clone(),
+            arguments: request.arguments.clone(),
+            preview: request.preview.clone(),
+            hazards,
+            mode: request.mode,
+            user_id: self.conversation.user_id.clone(),
+            leg: request.leg.leg.clone(),
+            call: request.call,
+            generation: match &request.origin {
+                RequestOrigin::Model { generation, .. } => *generation,
+                RequestOrigin::Handler { .. } => 0,
+            },
+            onset: self.rows.onset,
+            nonce: request.nonce,
+            state: QuestionState::Open,
+            effect_id: None,
+            last_entry: Default::default(),
+            is_heard: true,
+            asked_at_unix_ms: self.now_unix_ms,
+            expires_at_unix_ms: self.now_unix_ms.saturating_add(request.question_ms),
+        };
+        self.ask(question)
+    }
+
+    fn begin(
+        &mut self,
+        request: &Request,
+        key: EffectKey,
+        again: Option<EffectId>,
+        parent: Option<(EffectId, u32)>,
+        generation: u64,
+    ) -> Reply {
+        let new = NewEffect {
+            effect_id: &request.effect_id,
+            key,
+            tool: &request.tool.id,
+            tool_version: &request.tool.version,
+            arguments: &request.arguments,
+            leg: &request.leg.leg,
+            generation,
+            onset: self.rows.onset,
+            parent,
+            intent: &request.intent,
+            now_unix_ms: self.now_unix_ms,
+        };
+        let new = new.build();
+        if let Some(index) = again
+            .as_ref()
+            .and_then(|effect_id| self.place_of(effect_id))
+        {
+            // A new try is this leg's, with the arguments that it was asked for with now.
+            let effect = &mut self.effects[index];
+            effect.leg = new.leg.clone();
+            effect.generation = generation;
+            effect.onset = new.onset;
+            effect.tool_version = new.tool_version.clone();
+            effect.arguments = new.arguments.clone();
+            effect.intent = new.intent.clone();
+            effect.is_audited = false;
+        }
+        self.run(Begin {
+            again,
+            new,
+            nonce: request.nonce,
+            lease_ms: request.lease_ms,
+            question: None,
+        })
+    }
+}
+
+/// By which two deliveries under one id are told apart.
+fn arguments_hash(request: &Request) -> Hash {
+    let mut hasher = Sha256::new();
+    hasher.update(request.tool.id.as_str().as_bytes());
+    hasher.update([0]);
+    hasher.update(request.arguments.expose().as_bytes());
+    hasher.finalize().into()
+}

@@ -1,0 +1,128 @@
+//! Effects: intended changes in the outside world, and the attempts at each. Knows no store and no clock.
+
+use crate::id::{AttemptNumber, EffectKey, Nonce, OwnerId, QuestionNumber};
+use crate::log::{EffectState, EntryNumber};
+use serde::{Deserialize, Serialize};
+use windlass_tool::id::{EffectId, SessionId, ToolId};
+use windlass_tool::sensitive::Sensitive;
+
+/// One effect, as it is kept. Only a run creates one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effect {
+    pub effect_id: EffectId,
+    pub key: EffectKey,
+    pub tool: ToolId,
+    pub tool_version: String,
+    /// Canonical JSON.
+    pub arguments: Sensitive<String>,
+    pub state: EffectState,
+    /// Oldest first; never empty.
+    pub attempts: Vec<Attempt>,
+    /// The recorded answer as JSON; `None` before there is one, and where it was too long to keep.
+    pub receipt: Option<Sensitive<String>>,
+    /// Of a nested call: which one of which effect.
+    pub parent: Option<(EffectId, u32)>,
+    /// The leg for which it was last run.
+    pub leg: SessionId,
+    /// The provider's connection over which it was asked for.
+    pub generation: u64,
+    /// The onset of the user turn in which it was asked for.
+    pub onset: Option<EntryNumber>,
+    /// The entry at which it was begun first: a later effect of its key has a higher one.
+    pub first_entry: EntryNumber,
+    /// The entry at which it was last settled or replayed.
+    pub last_entry: EntryNumber,
+    /// A model has heard how it ended.
+    pub is_heard: bool,
+    pub lookup: LookupState,
+    /// The audit has a line of its end.
+    pub is_audited: bool,
+    /// What the audit is to know of the intention, as JSON.
+    pub intent: Sensitive<String>,
+    pub begun_at_unix_ms: u64,
+    /// Of the last change of its state.
+    pub changed_at_unix_ms: u64,
+}
+
+/// What its handler has been asked about an unknown effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LookupState {
+    /// Nothing since it became unknown, so often before.
+    Due { failed: u32 },
+    /// The handler was asked, and has not settled it.
+    Tried { failed: u32, next_at_unix_ms: u64 },
+    /// The handler found that it has not happened.
+    NotHappened,
+}
+
+impl LookupState {
+    pub const NONE: Self = Self::Due { failed: 0 };
+
+    /// Whether the handler of an unknown effect is to be asked now.
+    pub fn is_due(self, now_unix_ms: u64) -> bool {
+        match self {
+            Self::Due { .. } => true,
+            Self::Tried {
+                next_at_unix_ms, ..
+            } => next_at_unix_ms <= now_unix_ms,
+            Self::NotHappened => false,
+        }
+    }
+}
+
+/// One run of a handler, or a try at one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub number: AttemptNumber,
+    pub nonce: Nonce,
+    pub owner: OwnerId,
+    pub lease_end_unix_ms: u64,
+    /// The approval that it runs with.
+    pub question: Option<QuestionNumber>,
+    /// `None` until its end is known.
+    pub outcome: Option<AttemptOutcome>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptOutcome {
+    Succeeded,
+    /// It has definitely not happened, and will not.
+    Failed,
+    /// It ended, and whether it happened is not known.
+    Unknown,
+}
+
+impl Effect {
+    pub fn newest_attempt(&self) -> &Attempt {
+        self.attempts
+            .last()
+            .expect("an effect is made with its first attempt")
+    }
+
+    /// When the last lease of its attempts ends.
+    pub fn lease_end_unix_ms(&self) -> u64 {
+        let leases = self
+            .attempts
+            .iter()
+            .map(|attempt| attempt.lease_end_unix_ms);
+        leases.max().unwrap_or(0)
+    }
+
+    /// What its attempts say of it, once the newest holds no lease any more.
+    pub(crate) fn state_of_attempts(&self) -> EffectState {
+        let all = |outcome| {
+            let mut attempts = self.attempts.iter();
+            attempts.all(|attempt| attempt.outcome == Some(outcome))
+        };
+        let mut attempts = self.attempts.iter();
+        if attempts.any(|attempt| attempt.outcome == Some(AttemptOutcome::Succeeded)) {
+            EffectState::Done
+        } else if all(AttemptOutcome::Failed) {
+            EffectState::NotDone
+        } else {
+            EffectState::Unknown
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What things are called within the ledger. Minting ids and nonces is the driver's business.
+
+use crate::Hash;
+use crate::log::EntryNumber;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use std::fmt;
+use windlass_tool::id::{ConversationId, SessionId, TenantId, ToolId, UserId};
+use windlass_tool::json::hex;
+use windlass_tool::sensitive::Sensitive;
+
+/// A conversation, and the user on whose behalf a command comes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConversationRef {
+    pub tenant: TenantId,
+    pub conversation_id: ConversationId,
+    pub user_id: UserId,
+}
+
+/// Names one command, so that the same command is recognised when its acknowledgement was lost. 128 random bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Nonce(pub [u8; 16]);
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Nonce({})", hex(&self.0))
+    }
+}
+
+/// A process that runs attempts: minted at its start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OwnerId(pub String);
+
+/// How often a leg has been taken over; a command of an earlier epoch changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(pub u32);
+
+/// A leg as a command names itself by it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LegRef {
+    pub leg: SessionId,
+    pub epoch: Epoch,
+}
+
+/// A question of a conversation, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct QuestionNumber(pub u32);
+
+/// An attempt at an effect, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AttemptNumber(pub u32);
+
+/// Which effect is meant: a keyed hash over tool, user and the arguments that say so.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EffectKey(pub Hash);
+
+impl fmt::Debug for EffectKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "EffectKey({})", hex(&self.0[..4]))
+    }
+}
+
+/// What an approval is presented with: `NUMBER.MAC`, the MAC as 32 hexadecimal digits (128 bits).
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Token {
+    pub question: QuestionNumber,
+    mac: [u8; 16],
+}
+
+impl Token {
+    /// `None` where the text is no token.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (number, mac) = text.split_once('.')?;
+        let is_plain = |text: &str, length: usize| {
+            (1..=length).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        if !is_plain(number, 10) || mac.len() != 32 || !is_plain(mac, 32) {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(mac.get(2 * index..2 * index + 2)?, 16).ok()?;
+        }
+        let question = QuestionNumber(number.parse().ok()?);
+        Some(Self {
+            question,
+            mac: bytes,
+        })
+    }
+
+    /// The token's text, which is a secret of the user who is asked.
+    pub fn text(&self) -> Sensitive<String> {
+        Sensitive(format!("{}.{}", self.question.0, hex(&self.mac)))
+    }
+}
+
+/// A token is a secret: what is written down of it is the number of its question.
+impl Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.question.serialize(serializer)
+    }
+}
+
+/// What was written down of a token opens nothing.
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self {
+            question: QuestionNumber::deserialize(deserializer)?,
+            mac: [0; 16],
+        })
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Token(question {})", self.question.0)
+    }
+}
+
+/// The server's secret, from which keys of effects and tokens of approvals are derived.
+#[derive(Clone)]
+pub struct ServerKey(Sensitive<[u8; 32]>);
+
+impl ServerKey {
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(Sensitive(bytes))
+    }
+
+    /// The key of an effect. `effect_arguments` is canonical JSON.
+    pub fn effect_key(
+        &self,
+        conversation: &ConversationRef,
+        tool: &ToolId,
+        effect_arguments: &str,
+    ) -> EffectKey {
+        let user = conversation.user_id.as_str();
+        EffectKey(self.mac("effect", &[tool.as_str(), user, effect_arguments]))
+    }
+
+    /// The token with which the user answers a question. `arguments` is canonical JSON.
+    pub fn token(
+        &self,
+        conversation: &ConversationRef,
+        question: QuestionNumber,
+        arguments: &str,
+    ) -> Token {
+        let number = question.0.to_string();
+        let parts = [
+            conversation.tenant.as_str(),
+            conversation.conversation_id.as_str(),
+            conversation.user_id.as_str(),
+            &number,
+            arguments,
+        ];
+        let hash = self.mac("approval", &parts);
+        let mut mac = [0; 16];
+        mac.copy_from_slice(&hash[..16]);
+        Token { question, mac }
+    }
+
+    /// Each part goes in behind its length, so that no two lists of parts read the same.
+    fn mac(&self, purpose: &str, parts: &[&str]) -> Hash {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.expose())
+            .expect("HMAC takes a key of any length");
+        for part in [purpose].iter().chain(parts) {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part.as_bytes());
+        }
+        mac.finalize().into_bytes().into()
+    }
+}
+
+impl fmt::Debug for ServerKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ServerKey")
+    }
+}
+
+/// A number of a leg's own entry, from 1: with the leg it names the entry before the log has given it a number.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct LegNumber(pub u64);
+
+/// An entry as its writer or as the log names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntryRef {
+    Own(LegNumber),
+    Log(EntryNumber),
+}

@@ -1,0 +1,635 @@
+//! The store that forgets: the rows of `rows.rs` in maps, which it searches from end to end. Suits tests and throw-away runs.
+//! Knows no rule of the ledger.
+
+use crate::command::{Asked, Reply};
+use crate::effect::Effect;
+use crate::id::{ConversationRef, EffectKey, LegNumber, Nonce, OwnerId, QuestionNumber, Token};
+use crate::leg::{Became, Conversation, Delivery, Leg, LegState};
+use crate::log::{EffectState, Entry, EntryNumber, QuestionState};
+use crate::question::Question;
+use crate::rows::{Change, Counts, Surroundings, Tables, apply};
+use crate::{
+    ABANDONED_MS, Batch, DUE_MAX, Due, Hash, Store, StoreLimits, StoreSettings, StoreUnavailable,
+    TIME_MAX_UNIX_MS,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
+use windlass_tool::id::{ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
+
+/// Keeps everything until it is dropped.
+#[derive(Clone)]
+pub struct MemoryStore {
+    settings: StoreSettings,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    blocks: BTreeMap<UserId, Block>,
+    conversations: BTreeMap<(TenantId, ConversationId), Talk>,
+}
+
+/// Everything of one conversation.
+#[derive(Debug)]
+struct Talk {
+    conversation: Conversation,
+    legs: BTreeMap<SessionId, Leg>,
+    /// In the order in which they began.
+    effects: Vec<Effect>,
+    questions: BTreeMap<QuestionNumber, Question>,
+    deliveries: BTreeMap<(SessionId, String), Delivery>,
+    /// By number, without gaps.
+    entries: VecDeque<Entry>,
+    abandoned: Vec<(Nonce, u64)>,
+}
+
+impl MemoryStore {
+    pub fn new(settings: StoreSettings) -> Self {
+        Self {
+            settings,
+            kept: Arc::default(),
+        }
+    }
+
+    /// The same rows, as a process with another owner and another clock sees them.
+    pub fn for_another_process(&self, settings: StoreSettings) -> Self {
+        Self {
+            settings,
+            kept: self.kept.clone(),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(
+        &self,
+        conversation: &ConversationRef,
+        read: impl FnOnce(&Talk) -> T,
+    ) -> Result<Option<T>, StoreUnavailable> {
+        let kept = self.kept();
+        let place = (
+            conversation.tenant.clone(),
+            conversation.conversation_id.clone(),
+        );
+        let talk = kept.conversations.get(&place).filter(|talk| {
+            talk.conversation.user_id == conversation.user_id
+                && !talk.is_over(self.now_unix_ms(), &self.settings.limits)
+        });
+        Ok(talk.map(read))
+    }
+
+    fn asked(&self, conversation: &ConversationRef, question: &Question) -> Asked {
+        let arguments = question.arguments.expose();
+        let key = &self.settings.key;
+        Asked {
+            question: question.clone(),
+            token: key.token(conversation, question.number, arguments),
+            is_repeated: true,
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
+        let mut kept = self.kept();
+        let surroundings = Surroundings {
+            key: &self.settings.key,
+            limits: &self.settings.limits,
+            owner: &self.settings.owner,
+            now_unix_ms: self.now_unix_ms(),
+        };
+        let mut replies = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let of = &batch.conversation;
+            let mut rows = TalkRows {
+                kept: &mut kept,
+                place: (of.tenant.clone(), of.conversation_id.clone()),
+            };
+            let answers = batch
+                .commands
+                .iter()
+                .map(|command| apply(&mut rows, of, command, &surroundings));
+            replies.push(answers.collect::<Result<Vec<Reply>, _>>()?);
+        }
+        Ok(replies)
+    }
+
+    fn conversation(
+        &self,
+        tenant: &TenantId,
+        conversation_id: &ConversationId,
+    ) -> Result<Option<Conversation>, StoreUnavailable> {
+        let kept = self.kept();
+        let place = (tenant.clone(), conversation_id.clone());
+        let talk = kept.conversations.get(&place);
+        let talk = talk.filter(|talk| !talk.is_over(self.now_unix_ms(), &self.settings.limits));
+        Ok(talk.map(|talk| talk.conversation.clone()))
+    }
+
+    fn entries(
+        &self,
+        conversation: &ConversationRef,
+        after: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        let entries = self.read(conversation, |talk| {
+            let newer = talk.entries.iter().filter(|entry| entry.number > after);
+            let newer: Vec<&Entry> = newer.collect();
+            let surplus = newer.len().saturating_sub(entries_max);
+            newer[surplus..].iter().copied().cloned().collect()
+        })?;
+        Ok(entries.unwrap_or_default())
+    }
+
+    fn entry_of_key(
+        &self,
+        conversation: &ConversationRef,
+        key: &str,
+    ) -> Result<Option<Entry>, StoreUnavailable> {
+        let entry = self.read(conversation, |talk| talk.entry_of_key(key).cloned())?;
+        Ok(entry.flatten())
+    }
+
+    fn question(
+        &self,
+        conversation: &ConversationRef,
+        token: &Token,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        let question = self.question_of_number(conversation, token.question)?;
+        Ok(question.filter(|question| self.asked(conversation, question).token == *token))
+    }
+
+    fn open_questions(
+        &self,
+        conversation: &ConversationRef,
+    ) -> Result<Vec<Asked>, StoreUnavailable> {
+        let now_unix_ms = self.now_unix_ms();
+        let open = self.read(conversation, |talk| {
+            let now_unix_ms = talk.time(now_unix_ms);
+            let open = talk
+                .questions
+                .values()
+                .filter(|question| question.is_open(now_unix_ms));
+            open.map(|question| self.asked(conversation, question))
+                .collect()
+        })?;
+        Ok(open.unwrap_or_default())
+    }
+
+    fn question_of_number(
+        &self,
+        conversation: &ConversationRef,
+        number: QuestionNumber,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        let question = self.read(conversation, |talk| talk.questions.get(&number).cloned())?;
+        Ok(question.flatten())
+    }
+
+    fn effect(
+        &self,
+        tenant: &TenantId,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        let kept = self.kept();
+        let mut talks = kept
+            .conversations
+            .values()
+            .filter(|talk| talk.conversation.tenant == *tenant);
+        Ok(talks.find_map(|talk| Some((talk.reference(), talk.effect(effect_id)?.clone()))))
+    }
+
+    fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
+        let unheard = self.read(conversation, |talk| talk.unheard(None))?;
+        Ok(unheard.unwrap_or_default())
+    }
+
+    fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {
+        let kept = self.kept();
+        let mut talks = kept.conversations.values();
+        Ok(talks
+            .find_map(|talk| Some((talk.reference(), talk.leg_by_token(resume_token)?.clone()))))
+    }
+
+    fn due(&self) -> Result<Due, StoreUnavailable> {
+        let now_unix_ms = self.now_unix_ms();
+        let kept = self.kept();
+        let mut due = Due::default();
+        for talk in kept.conversations.values() {
+            let now_unix_ms = talk.time(now_unix_ms);
+            let is_lapsed = |effect: &Effect| {
+                let attempt = effect.newest_attempt();
+                effect.state == EffectState::Running
+                    && (attempt.lease_end_unix_ms <= now_unix_ms
+                        || attempt.owner != self.settings.owner)
+            };
+            if talk.effects.iter().any(is_lapsed) && due.lapsed.len() < DUE_MAX {
+                due.lapsed.push(talk.reference());
+            }
+            let is_due = |effect: &&Effect| {
+                effect.state == EffectState::Unknown && effect.lookup.is_due(now_unix_ms)
+            };
+            for effect in talk.effects.iter().filter(is_due) {
+                if due.lookups.len() < DUE_MAX {
+                    due.lookups.push((talk.reference(), effect.clone()));
+                }
+            }
+        }
+        Ok(due)
+    }
+
+    fn unaudited(
+        &self,
+        effects_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        let kept = self.kept();
+        let mut unaudited = Vec::new();
+        for talk in kept.conversations.values() {
+            let is_unaudited =
+                |effect: &&Effect| effect.state != EffectState::Running && !effect.is_audited;
+            for effect in talk.effects.iter().filter(is_unaudited) {
+                unaudited.push((talk.reference(), effect.clone()));
+            }
+        }
+        unaudited.sort_by_key(|(_, effect)| effect.changed_at_unix_ms);
+        unaudited.truncate(effects_max);
+        Ok(unaudited)
+    }
+
+    fn prune(&self) -> Result<usize, StoreUnavailable> {
+        let now_unix_ms = self.now_unix_ms();
+        Ok(self.kept().prune(now_unix_ms, &self.settings.limits))
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        (self.settings.clock)().min(TIME_MAX_UNIX_MS)
+    }
+
+    fn owner(&self) -> &OwnerId {
+        &self.settings.owner
+    }
+}
+
+impl Blocks for MemoryStore {
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
+        let mut kept = self.kept();
+        for block in blocks {
+            let until_unix_ms = block.until_unix_ms.min(TIME_MAX_UNIX_MS);
+            let is_later = kept
+                .blocks
+                .get(&block.user_id)
+                .is_none_or(|earlier| earlier.until_unix_ms < until_unix_ms);
+            if is_later {
+                let block = Block {
+                    until_unix_ms,
+                    ..block.clone()
+                };
+                kept.blocks.insert(block.user_id.clone(), block);
+            }
+        }
+        Ok(())
+    }
+
+    fn blocked(
+        &self,
+        user_id: &UserId,
+        now_unix_ms: u64,
+    ) -> Result<Option<Block>, BlocksUnavailable> {
+        let kept = self.kept();
+        let block = kept.blocks.get(user_id);
+        Ok(block
+            .filter(|block| block.until_unix_ms > now_unix_ms)
+            .cloned())
+    }
+}
+
+impl Kept {
+    /// Deletes what has run out; gives how many rows.
+    fn prune(&mut self, now_unix_ms: u64, limits: &StoreLimits) -> usize {
+        let before = self.rows();
+        self.blocks
+            .retain(|_, block| block.until_unix_ms > now_unix_ms);
+        self.conversations.retain(|_, talk| {
+            !talk.conversation.is_idle(now_unix_ms, limits) || talk.is_in_use(now_unix_ms)
+        });
+        for talk in self.conversations.values_mut() {
+            talk.prune(now_unix_ms, limits);
+        }
+        let surplus = self
+            .conversations
+            .len()
+            .saturating_sub(limits.conversations_max.max(1));
+        let mut unused: Vec<(u64, (TenantId, ConversationId))> = self
+            .conversations
+            .iter()
+            .filter(|(_, talk)| !talk.is_in_use(now_unix_ms))
+            .map(|(place, talk)| (talk.conversation.used_at_unix_ms, place.clone()))
+            .collect();
+        unused.sort_unstable();
+        for (_, place) in unused.into_iter().take(surplus) {
+            self.conversations.remove(&place);
+        }
+        before - self.rows()
+    }
+
+    fn rows(&self) -> usize {
+        let talks = self.conversations.values();
+        self.blocks.len() + talks.map(Talk::rows).sum::<usize>()
+    }
+}
+
+impl Talk {
+    fn new(conversation: Conversation) -> Self {
+        Self {
+            conversation,
+            legs: BTreeMap::new(),
+            effects: Vec::new(),
+            questions: BTreeMap::new(),
+            deliveries: BTreeMap::new(),
+            entries: VecDeque::new(),
+            abandoned: Vec::new(),
+        }
+    }
+
+    fn reference(&self) -> ConversationRef {
+        ConversationRef {
+            tenant: self.conversation.tenant.clone(),
+            conversation_id: self.conversation.conversation_id.clone(),
+            user_id: self.conversation.user_id.clone(),
+        }
+    }
+
+    /// The conversation's time, which never runs backwards.
+    fn time(&self, now_unix_ms: u64) -> u64 {
+        now_unix_ms.max(self.conversation.used_at_unix_ms)
+    }
+
+    /// Whether nothing of it is known any more.
+    fn is_over(&self, now_unix_ms: u64, limits: &StoreLimits) -> bool {
+        self.conversation.is_idle(now_unix_ms, limits) && self.running().is_empty()
+    }
+
+    /// Whether it may not be deleted, however long it has rested.
+    fn is_in_use(&self, now_unix_ms: u64) -> bool {
+        let is_live =
+            |leg: &Leg| leg.state == LegState::Live && now_unix_ms < leg.expires_at_unix_ms;
+        !self.running().is_empty() || self.legs.values().any(is_live)
+    }
+
+    fn running(&self) -> Vec<Effect> {
+        let effects = self.effects.iter();
+        effects
+            .filter(|effect| effect.state == EffectState::Running)
+            .cloned()
+            .collect()
+    }
+
+    fn unheard(&self, tool: Option<&ToolId>) -> Vec<Effect> {
+        let is_unheard = |effect: &&Effect| {
+            effect.state != EffectState::Running
+                && !effect.is_heard
+                && tool.is_none_or(|tool| effect.tool == *tool)
+        };
+        self.effects.iter().filter(is_unheard).cloned().collect()
+    }
+
+    fn effect(&self, effect_id: &EffectId) -> Option<&Effect> {
+        let mut effects = self.effects.iter();
+        effects.find(|effect| effect.effect_id == *effect_id)
+    }
+
+    fn leg_by_token(&self, token: &Hash) -> Option<&Leg> {
+        self.legs.values().find(|leg| leg.resume_token == *token)
+    }
+
+    fn entry_of_key(&self, key: &str) -> Option<&Entry> {
+        let mut entries = self.entries.iter().rev();
+        entries.find(|entry| entry.key.as_deref() == Some(key))
+    }
+
+    fn rows(&self) -> usize {
+        1 + self.legs.len()
+            + self.effects.len()
+            + self.questions.len()
+            + self.deliveries.len()
+            + self.entries.len()
+            + self.abandoned.len()
+    }
+
+    fn prune(&mut self, now_unix_ms: u64, limits: &StoreLimits) {
+        let has_run_out =
+            |at_unix_ms: u64, kept_ms: u64| at_unix_ms.saturating_add(kept_ms) <= now_unix_ms;
+        self.effects.retain(|effect| {
+            effect.state == EffectState::Running
+                || !has_run_out(effect.changed_at_unix_ms, limits.effect_ms)
+        });
+        self.questions
+            .retain(|_, question| !has_run_out(question.expires_at_unix_ms, limits.effect_ms));
+        self.legs.retain(|_, leg| {
+            let kept_ms = limits.conversation_ms.max(limits.effect_ms);
+            !has_run_out(leg.expires_at_unix_ms, kept_ms)
+        });
+        let effects: BTreeSet<&EffectId> = self
+            .effects
+            .iter()
+            .map(|effect| &effect.effect_id)
+            .collect();
+        let questions = &self.questions;
+        self.deliveries
+            .retain(|_, delivery| match &delivery.became {
+                Became::Effect(effect_id) => effects.contains(effect_id),
+                Became::Question(number) => questions.contains_key(number),
+            });
+        self.abandoned
+            .retain(|(_, at_unix_ms)| !has_run_out(*at_unix_ms, ABANDONED_MS));
+    }
+}
+
+/// One conversation's rows within a transaction.
+struct TalkRows<'a> {
+    kept: &'a mut Kept,
+    place: (TenantId, ConversationId),
+}
+
+impl TalkRows<'_> {
+    fn talk(&self) -> Option<&Talk> {
+        self.kept.conversations.get(&self.place)
+    }
+
+    /// The effects that a test picks, oldest first.
+    fn effects(&self, is_meant: impl Fn(&Effect) -> bool) -> Vec<Effect> {
+        let effects = self.talk().into_iter().flat_map(|talk| &talk.effects);
+        effects.filter(|effect| is_meant(effect)).cloned().collect()
+    }
+
+    /// The questions that a test picks, oldest first.
+    fn questions(&self, is_meant: impl Fn(&Question) -> bool) -> Vec<Question> {
+        let talk = self.talk().into_iter();
+        let questions = talk.flat_map(|talk| talk.questions.values());
+        questions
+            .filter(|question| is_meant(question))
+            .cloned()
+            .collect()
+    }
+}
+
+impl Tables for TalkRows<'_> {
+    fn conversation(&mut self) -> Result<Option<Conversation>, StoreUnavailable> {
+        Ok(self.talk().map(|talk| talk.conversation.clone()))
+    }
+
+    fn leg(&mut self, leg: &SessionId) -> Result<Option<Leg>, StoreUnavailable> {
+        Ok(self.talk().and_then(|talk| talk.legs.get(leg)).cloned())
+    }
+
+    fn leg_by_token(&mut self, token: &Hash) -> Result<Option<Leg>, StoreUnavailable> {
+        let leg = self.talk().and_then(|talk| talk.leg_by_token(token));
+        Ok(leg.cloned())
+    }
+
+    fn effects_of_key(&mut self, key: &EffectKey) -> Result<Vec<Effect>, StoreUnavailable> {
+        // Nested calls never meet the key table.
+        Ok(self.effects(|effect| effect.key == *key && effect.parent.is_none()))
+    }
+
+    fn effect(&mut self, effect_id: &EffectId) -> Result<Option<Effect>, StoreUnavailable> {
+        Ok(self.talk().and_then(|talk| talk.effect(effect_id)).cloned())
+    }
+
+    fn children(
+        &mut self,
+        parent: &EffectId,
+        ordinal: u32,
+    ) -> Result<Vec<Effect>, StoreUnavailable> {
+        let is_child = |known: &(EffectId, u32)| known.0 == *parent && known.1 == ordinal;
+        Ok(self.effects(|effect| effect.parent.as_ref().is_some_and(is_child)))
+    }
+
+    fn running(&mut self) -> Result<Vec<Effect>, StoreUnavailable> {
+        Ok(self.effects(|effect| effect.state == EffectState::Running))
+    }
+
+    fn unheard(&mut self, tool: Option<&ToolId>) -> Result<Vec<Effect>, StoreUnavailable> {
+        Ok(self.talk().map_or_else(Vec::new, |talk| talk.unheard(tool)))
+    }
+
+    fn questions_of_key(&mut self, key: &EffectKey) -> Result<Vec<Question>, StoreUnavailable> {
+        Ok(self.questions(|question| question.key == *key))
+    }
+
+    fn question(&mut self, number: QuestionNumber) -> Result<Option<Question>, StoreUnavailable> {
+        let question = self.talk().and_then(|talk| talk.questions.get(&number));
+        Ok(question.cloned())
+    }
+
+    fn pending_questions(&mut self) -> Result<Vec<Question>, StoreUnavailable> {
+        Ok(self.questions(|question| question.state == QuestionState::Open || !question.is_heard))
+    }
+
+    fn delivery(
+        &mut self,
+        leg: &SessionId,
+        id: &str,
+    ) -> Result<Option<Delivery>, StoreUnavailable> {
+        let place = (leg.clone(), id.to_owned());
+        let delivery = self.talk().and_then(|talk| talk.deliveries.get(&place));
+        Ok(delivery.cloned())
+    }
+
+    fn entry_of_leg(
+        &mut self,
+        leg: &SessionId,
+        number: LegNumber,
+    ) -> Result<Option<EntryNumber>, StoreUnavailable> {
+        let entries = self.talk().into_iter().flat_map(|talk| &talk.entries);
+        let mut newest_first = entries.rev();
+        let entry = newest_first
+            .find(|entry| entry.leg.as_ref() == Some(leg) && entry.leg_number == Some(number));
+        Ok(entry.map(|entry| entry.number))
+    }
+
+    fn entry_of_key(&mut self, key: &str) -> Result<Option<EntryNumber>, StoreUnavailable> {
+        let entry = self.talk().and_then(|talk| talk.entry_of_key(key));
+        Ok(entry.map(|entry| entry.number))
+    }
+
+    fn newest_entries(&mut self, entries_max: usize) -> Result<Vec<Entry>, StoreUnavailable> {
+        let Some(talk) = self.talk() else {
+            return Ok(Vec::new());
+        };
+        let surplus = talk.entries.len().saturating_sub(entries_max);
+        Ok(talk.entries.iter().skip(surplus).cloned().collect())
+    }
+
+    fn is_abandoned(&mut self, nonce: &Nonce) -> Result<bool, StoreUnavailable> {
+        let mut abandoned = self.talk().into_iter().flat_map(|talk| &talk.abandoned);
+        Ok(abandoned.any(|(known, _)| known == nonce))
+    }
+
+    fn counts(&mut self, now_unix_ms: u64) -> Result<Counts, StoreUnavailable> {
+        let Some(talk) = self.talk() else {
+            return Ok(Counts::default());
+        };
+        let questions = talk.questions.values();
+        Ok(Counts {
+            effects: talk.effects.len(),
+            questions: questions
+                .filter(|question| question.is_open(now_unix_ms))
+                .count(),
+        })
+    }
+
+    fn write(&mut self, change: Change) -> Result<(), StoreUnavailable> {
+        if let Change::Conversation(conversation) = change {
+            match self.kept.conversations.get_mut(&self.place) {
+                Some(talk) => {
+                    let first = conversation.first_entry;
+                    talk.conversation = conversation;
+                    let kept = |entry: &&Entry| entry.number < first;
+                    let surplus = talk.entries.iter().take_while(kept).count();
+                    talk.entries.drain(..surplus);
+                }
+                None => {
+                    let talk = Talk::new(conversation);
+                    self.kept.conversations.insert(self.place.clone(), talk);
+                }
+            }
+            return Ok(());
+        }
+        let Some(talk) = self.kept.conversations.get_mut(&self.place) else {
+            return Err(StoreUnavailable::Failed {
+                cause: "a row was written before its conversation".to_owned(),
+            });
+        };
+        match change {
+            Change::Conversation(_) => {}
+            Change::Leg(leg) => {
+                talk.legs.insert(leg.leg.clone(), leg);
+            }
+            Change::Effect(effect) => {
+                let mut known = talk.effects.iter_mut();
+                match known.find(|known| known.effect_id == effect.effect_id) {
+                    Some(known) => *known = effect,
+                    None => talk.effects.push(effect),
+                }
+            }
+            Change::Question(question) => {
+                talk.questions.insert(question.number, question);
+            }
+            Change::Delivery(delivery) => {
+                let place = (delivery.leg.clone(), delivery.id.clone());
+                talk.deliveries.insert(place, delivery);
+            }
+            Change::Entry(entry) => talk.entries.push_back(entry),
+            Change::Abandoned { nonce, at_unix_ms } => talk.abandoned.push((nonce, at_unix_ms)),
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) -> Result<(), StoreUnavailable> {
+        self.kept.conversations.remove(&self.place);
+        Ok(())
+    }
+}

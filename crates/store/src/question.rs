@@ -1,0 +1,91 @@
+//! Questions to users, and all that an approval is bound to. Knows no store and no clock.
+
+use crate::id::{EffectKey, Nonce, QuestionNumber};
+use crate::log::{EntryNumber, QuestionState};
+use serde::{Deserialize, Serialize};
+use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+
+/// One question, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    pub number: QuestionNumber,
+    pub key: EffectKey,
+    pub tool: ToolId,
+    pub tool_version: String,
+    pub handler_hash: Option<String>,
+    /// Those that were shown and will run: canonical JSON.
+    pub arguments: Sensitive<String>,
+    /// The text that was shown; empty where the tool has no template.
+    pub preview: Sensitive<String>,
+    /// What the user was told of before answering.
+    pub hazards: Hazards,
+    pub mode: Mode,
+    pub user_id: UserId,
+    /// The leg that asked, and by which number its client knows the call.
+    pub leg: SessionId,
+    pub call: u64,
+    /// The provider's connection over which it was asked for, and the onset of the user turn: the effect that an approval begins
+    /// has both.
+    pub generation: u64,
+    pub onset: Option<EntryNumber>,
+    pub nonce: Nonce,
+    pub state: QuestionState,
+    /// The effect that the approval began, or that made the question void.
+    pub effect_id: Option<EffectId>,
+    /// The entry at which it was put, approved, denied or closed.
+    pub last_entry: EntryNumber,
+    /// The model of the asking leg has heard what came of it.
+    pub is_heard: bool,
+    pub asked_at_unix_ms: u64,
+    pub expires_at_unix_ms: u64,
+}
+
+/// Why a question is more than a formality.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hazards {
+    /// Effects that have happened, or may have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
+    /// A model of the conversation has read what others wrote.
+    #[serde(default)]
+    pub external_content: bool,
+}
+
+/// An earlier effect that the user is told of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    pub effect_id: EffectId,
+    pub certainty: Certainty,
+    /// When it was done, or begun.
+    pub at_unix_ms: u64,
+    /// Canonical JSON.
+    pub arguments: Sensitive<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    Done,
+    MayHaveHappened,
+}
+
+impl Hazards {
+    pub fn names(&self, effect_id: &EffectId) -> bool {
+        self.earlier
+            .iter()
+            .any(|earlier| earlier.effect_id == *effect_id)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.earlier.is_empty() && !self.external_content
+    }
+}
+
+impl Question {
+    /// Whether it waits for its answer.
+    pub fn is_open(&self, now_unix_ms: u64) -> bool {
+        self.state == QuestionState::Open && now_unix_ms < self.expires_at_unix_ms
+    }
+}

@@ -1,0 +1,128 @@
+//! The table of the log: its statements, and an entry as a row.
+
+use super::tables::{bound, from_json, json, loaded_number, loaded_time, number, time};
+use crate::id::{ConversationRef, LegNumber};
+use crate::log::{Entry, EntryNumber};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_tool::id::SessionId;
+
+/// The newest entries behind one, oldest first.
+pub(super) fn newest(
+    connection: &Connection,
+    of: &ConversationRef,
+    after: EntryNumber,
+    entries_max: usize,
+) -> rusqlite::Result<Vec<Entry>> {
+    let newest_first: rusqlite::Result<Vec<Entry>> = connection
+        .prepare_cached(
+            "SELECT number, at_unix_ms, leg, leg_number, key, event FROM entries
+             WHERE tenant = ?1 AND conversation_id = ?2 AND number > ?3 ORDER BY number DESC LIMIT ?4",
+        )?
+        .query_map(
+            params![
+                of.tenant.as_str(),
+                of.conversation_id.as_str(),
+                time(after.0),
+                bound(entries_max)
+            ],
+            read,
+        )?
+        .collect();
+    let mut entries = newest_first?;
+    entries.reverse();
+    Ok(entries)
+}
+
+pub(super) fn of_leg(
+    connection: &Connection,
+    of: &ConversationRef,
+    leg: &SessionId,
+    leg_number: LegNumber,
+) -> rusqlite::Result<Option<EntryNumber>> {
+    connection
+        .prepare_cached(
+            "SELECT number FROM entries INDEXED BY entries_by_leg
+             WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3 AND leg_number = ?4 AND leg_number IS NOT NULL
+             ORDER BY number DESC LIMIT 1",
+        )?
+        .query_row(
+            params![
+                of.tenant.as_str(),
+                of.conversation_id.as_str(),
+                leg.as_str(),
+                number(leg_number.0)
+            ],
+            |row| Ok(EntryNumber(loaded_number(row.get(0)?))),
+        )
+        .optional()
+}
+
+pub(super) fn of_key(
+    connection: &Connection,
+    of: &ConversationRef,
+    key: &str,
+) -> rusqlite::Result<Option<Entry>> {
+    connection
+        .prepare_cached(
+            "SELECT number, at_unix_ms, leg, leg_number, key, event FROM entries INDEXED BY entries_by_key
+             WHERE tenant = ?1 AND conversation_id = ?2 AND key = ?3 AND key IS NOT NULL ORDER BY number DESC LIMIT 1",
+        )?
+        .query_row(
+            params![of.tenant.as_str(), of.conversation_id.as_str(), key],
+            read,
+        )
+        .optional()
+}
+
+pub(super) fn insert(
+    connection: &Connection,
+    of: &ConversationRef,
+    entry: &Entry,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO entries (tenant, conversation_id, number, at_unix_ms, leg, leg_number, key, event)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            of.tenant.as_str(),
+            of.conversation_id.as_str(),
+            number(entry.number.0),
+            time(entry.at_unix_ms),
+            entry.leg.as_ref().map(SessionId::as_str),
+            entry.leg_number.map(|leg_number| number(leg_number.0)),
+            entry.key,
+            json(&entry.event)?,
+        ])?;
+    Ok(())
+}
+
+/// The entries before one make room.
+pub(super) fn trim(
+    connection: &Connection,
+    of: &ConversationRef,
+    first: EntryNumber,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM entries WHERE tenant = ?1 AND conversation_id = ?2 AND number < ?3",
+        )?
+        .execute(params![
+            of.tenant.as_str(),
+            of.conversation_id.as_str(),
+            number(first.0)
+        ])?;
+    Ok(())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let leg_number: Option<i64> = row.get(3)?;
+    Ok(Entry {
+        number: EntryNumber(loaded_number(row.get(0)?)),
+        at_unix_ms: loaded_time(row.get(1)?),
+        leg: row.get::<_, Option<String>>(2)?.map(SessionId::new),
+        leg_number: leg_number.map(|number| LegNumber(loaded_number(number))),
+        key: row.get(4)?,
+        event: from_json(row, 5, "event")?,
+    })
+}

@@ -1,0 +1,152 @@
+//! The log: numbers without gaps, nothing twice, and the oldest make room.
+
+use super::{check, check_with};
+use crate::ledger::conversation;
+use crate::support::{START_UNIX_MS, World, appended, said};
+use windlass_store::command::Reply;
+use windlass_store::{
+    ConversationRef, Entry, EntryEvent, EntryNumber, LegNumber, NewEntry, StoreLimits,
+};
+use windlass_tool::sensitive::Sensitive;
+
+fn read(world: &World, of: &ConversationRef, after: u64, entries_max: usize) -> Vec<u64> {
+    let entries = world.store().entries(of, EntryNumber(after), entries_max);
+    let entries = entries.unwrap();
+    entries.iter().map(|entry| entry.number.0).collect()
+}
+
+fn replied(numbers: &[u64]) -> Reply {
+    Reply::Appended(numbers.iter().copied().map(EntryNumber).collect())
+}
+
+#[test]
+fn the_newest_entries_behind_one_are_read_oldest_first() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let entries = (1..=5).map(|number| said(number, None, &number.to_string()));
+        let reply = world.send(&talk, appended(&leg, entries.collect()));
+        // The first entry tells that the leg was attached.
+        assert_eq!(reply, replied(&[2, 3, 4, 5, 6]));
+        world.restart("process 2");
+        for (after, entries_max, expected) in [
+            (0, 10, vec![1, 2, 3, 4, 5, 6]),
+            (0, 2, vec![5, 6]),
+            (4, 10, vec![5, 6]),
+            (4, 1, vec![6]),
+            (6, 10, vec![]),
+            (u64::MAX, 10, vec![]),
+            (0, 0, vec![]),
+            (0, usize::MAX, vec![1, 2, 3, 4, 5, 6]),
+        ] {
+            let found = read(world, &talk, after, entries_max);
+            assert_eq!(found, expected, "{entries_max} behind {after}");
+        }
+    });
+}
+
+#[test]
+fn an_entry_comes_back_as_it_was_written() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let odd = "Ø'); DROP TABLE entries; --\u{0}\u{1f600}\"\\";
+        world.pass(5);
+        world.send(&talk, appended(&leg, vec![said(u64::MAX, Some(odd), odd)]));
+        let expected = Entry {
+            number: EntryNumber(2),
+            at_unix_ms: START_UNIX_MS + 5,
+            leg: Some(leg.leg.clone()),
+            leg_number: Some(LegNumber(u64::MAX)),
+            key: Some(odd.to_owned()),
+            event: EntryEvent::Said(Sensitive(odd.to_owned())),
+        };
+        let store = world.store();
+        let found = store.entries(&talk, EntryNumber(1), 10);
+        assert_eq!(found, Ok(vec![expected.clone()]));
+        assert_eq!(store.entry_of_key(&talk, odd), Ok(Some(expected)));
+        assert_eq!(store.entry_of_key(&talk, "other"), Ok(None));
+    });
+}
+
+#[test]
+fn an_entry_that_comes_again_by_number_or_by_key_is_not_written_again() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let first = vec![said(1, Some("a"), "one"), said(2, None, "two")];
+        let reply = world.send(&talk, appended(&leg, first.clone()));
+        assert_eq!(reply, replied(&[2, 3]));
+        world.restart("process 2");
+        assert_eq!(world.send(&talk, appended(&leg, first)), replied(&[2, 3]));
+        let again = vec![
+            said(2, None, "two"),
+            said(3, Some("a"), "one"),
+            said(4, None, "four"),
+        ];
+        let reply = world.send(&talk, appended(&leg, again));
+        assert_eq!(reply, replied(&[3, 2, 4]));
+        // Another leg counts for itself, and knows the conversation's keys.
+        let other = world.attach(&talk, "other");
+        let its = vec![said(1, None, "one"), said(2, Some("a"), "one")];
+        let reply = world.send(&talk, appended(&other, its));
+        assert_eq!(reply, replied(&[6, 2]));
+    });
+}
+
+#[test]
+fn an_entry_may_be_known_by_its_key_alone() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let entry = NewEntry {
+            leg_number: None,
+            ..said(1, Some("message"), "hello")
+        };
+        let command = appended(&leg, vec![entry]);
+        assert_eq!(world.send(&talk, command.clone()), replied(&[2]));
+        assert_eq!(world.send(&talk, command), replied(&[2]));
+    });
+}
+
+#[test]
+fn the_oldest_entries_make_room() {
+    let limits = StoreLimits {
+        entries_max: 3,
+        ..StoreLimits::default()
+    };
+    check_with(limits, |world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        for number in 1..=5 {
+            let entry = said(number, Some(&format!("key-{number}")), "text");
+            world.send(&talk, appended(&leg, vec![entry]));
+        }
+        assert_eq!(read(world, &talk, 0, 10), [4, 5, 6]);
+        assert_eq!(world.store().entry_of_key(&talk, "key-2"), Ok(None));
+        let many = (6..=15).map(|number| said(number, None, "text"));
+        world.send(&talk, appended(&leg, many.collect()));
+        world.restart("process 2");
+        assert_eq!(read(world, &talk, 0, 10), [14, 15, 16]);
+        let (tenant, id) = (&talk.tenant, &talk.conversation_id);
+        let found = world.store().conversation(tenant, id).unwrap().unwrap();
+        let kept = (found.first_entry, found.last_entry);
+        assert_eq!(kept, (EntryNumber(14), EntryNumber(16)));
+    });
+}
+
+#[test]
+fn an_entry_that_is_too_long_keeps_the_others_of_its_command_out() {
+    let limits = StoreLimits {
+        entry_bytes_max: 5,
+        ..StoreLimits::default()
+    };
+    check_with(limits, |world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        let entries = vec![said(1, None, "12345"), said(2, None, "123456")];
+        let reply = world.send(&talk, appended(&leg, entries));
+        assert_eq!(reply, Reply::EntryTooLong);
+        assert_eq!(read(world, &talk, 0, 10), [1]);
+    });
+}

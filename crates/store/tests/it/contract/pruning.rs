@@ -1,0 +1,170 @@
+//! What has run out goes, and nothing that is still needed.
+
+use super::{check, check_with};
+use crate::ledger::{HOUR_MS, conversation, new_leg};
+use crate::support::{World, appended, asked, asking, recorded, requested, said};
+use windlass_store::command::{Command, Reply};
+use windlass_store::{AttemptOutcome, ConversationRef, StoreLimits};
+use windlass_tool::id::{EffectId, TenantId};
+use windlass_tool::sensitive::Sensitive;
+
+fn is_known(world: &World, of: &ConversationRef) -> bool {
+    let found = world.store().conversation(&of.tenant, &of.conversation_id);
+    found.unwrap().is_some()
+}
+
+fn has_effect(world: &World, number: u64) -> bool {
+    let effect_id = EffectId::new(format!("effect-{number}"));
+    let found = world.store().effect(&TenantId::default(), &effect_id);
+    found.unwrap().is_some()
+}
+
+fn has_leg(world: &World, leg: &str) -> bool {
+    let found = world.store().leg(&new_leg(leg).resume_token);
+    found.unwrap().is_some()
+}
+
+#[test]
+fn a_conversation_that_was_idle_for_too_long_goes_with_everything() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        world.send(&talk, appended(&leg, vec![said(1, None, "hello")]));
+        world.send(&talk, requested(1, &leg));
+        world.send(&talk, recorded(1, AttemptOutcome::Succeeded));
+        world.send(&talk, asking(2, &leg));
+        assert_eq!(world.prune(), 0);
+        world.pass(24 * HOUR_MS);
+        // The conversation, a leg, an effect, a question, two deliveries, and five entries.
+        assert_eq!(world.prune(), 11);
+        assert!(!has_effect(world, 1));
+        assert!(!has_leg(world, "leg"));
+        assert_eq!(world.prune(), 0);
+    });
+}
+
+#[test]
+fn running_effects_and_live_legs_keep_a_conversation() {
+    check(|world| {
+        let runs = conversation("runs", "alice");
+        let leg = world.attach(&runs, "runs");
+        world.send(&runs, requested(1, &leg));
+        let lives = conversation("lives", "alice");
+        let leg = world.attach(&lives, "lives");
+        let save = Command::Save {
+            leg,
+            body: Sensitive(Vec::new()),
+            expires_in_ms: 200 * HOUR_MS,
+        };
+        assert_eq!(world.send(&lives, save), Reply::Done);
+        let left = conversation("left", "alice");
+        let leg = world.attach(&left, "left");
+        world.send(&left, Command::Leave(leg));
+        world.pass(100 * HOUR_MS);
+        world.prune();
+        assert!(has_effect(world, 1));
+        assert!(has_leg(world, "lives"));
+        assert!(!has_leg(world, "left"));
+        // Once it has ended, nothing keeps it.
+        world.send(&runs, Command::Settle);
+        world.pass(24 * HOUR_MS);
+        world.prune();
+        assert!(!has_effect(world, 1));
+        assert!(!is_known(world, &runs));
+    });
+}
+
+#[test]
+fn effects_and_questions_of_a_conversation_that_goes_on_go_once_they_are_old() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        for number in 1..=3 {
+            world.send(&talk, requested(number, &leg));
+        }
+        world.send(&talk, recorded(1, AttemptOutcome::Succeeded));
+        let old = asked(world.send(&talk, asking(4, &leg)));
+        let kept = |world: &World| [1, 2, 3].map(|number| has_effect(world, number));
+        world.pass(12 * HOUR_MS);
+        world.send(&talk, recorded(2, AttemptOutcome::Succeeded));
+        world.pass(12 * HOUR_MS);
+        world.send(&talk, Command::Open);
+        // The first effect and its delivery.
+        assert_eq!(world.prune(), 2);
+        assert_eq!(kept(world), [false, true, true]);
+        world.pass(HOUR_MS - 1);
+        // The question, which has run out a day ago, and its delivery.
+        assert_eq!(world.prune(), 2);
+        let found = world.store().question(&talk, &old.token);
+        assert_eq!(found, Ok(None));
+        world.pass(11 * HOUR_MS + 1);
+        // The second effect and its delivery, and the leg, whose time was up long ago.
+        assert_eq!(world.prune(), 3);
+        assert_eq!(kept(world), [false, false, true]);
+        assert!(is_known(world, &talk));
+    });
+}
+
+#[test]
+fn an_effect_that_was_pruned_may_run_again() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        world.send(&talk, requested(1, &leg));
+        world.send(&talk, recorded(1, AttemptOutcome::Succeeded));
+        world.pass(12 * HOUR_MS);
+        let leg = world.attach(&talk, "later");
+        world.pass(12 * HOUR_MS);
+        assert_eq!(world.prune(), 2);
+        let reply = world.send(&talk, requested(1, &leg));
+        assert!(matches!(reply, Reply::Run(_)), "{reply:?}");
+    });
+}
+
+#[test]
+fn the_conversations_that_were_idle_for_longest_make_room() {
+    let limits = StoreLimits {
+        conversations_max: 3,
+        ..StoreLimits::default()
+    };
+    check_with(limits, |world| {
+        let names = (0..6).map(|number| conversation(&format!("talk-{number}"), "alice"));
+        let talks: Vec<ConversationRef> = names.collect();
+        let known = |world: &World| -> Vec<bool> {
+            talks.iter().map(|talk| is_known(world, talk)).collect()
+        };
+        for talk in &talks {
+            world.send(talk, Command::Open);
+            world.pass(1);
+        }
+        world.attach(&talks[5], "leg");
+        world.pass(1);
+        world.send(&talks[0], Command::Open);
+        assert_eq!(world.prune(), 3);
+        assert_eq!(known(world), [true, false, false, false, true, true]);
+        // A live leg keeps its conversation, though it was idle for longer than others.
+        for talk in &talks[1..4] {
+            world.pass(1);
+            world.send(talk, Command::Open);
+        }
+        world.prune();
+        assert_eq!(known(world), [false, false, true, true, false, true]);
+    });
+}
+
+#[test]
+fn more_rows_than_one_slice_has_are_deleted_bit_by_bit() {
+    check(|world| {
+        let talk = conversation("talk", "alice");
+        let leg = world.attach(&talk, "leg");
+        for hundred in 0..12 {
+            let entries = (1..=100).map(|number| said(hundred * 100 + number, None, "text"));
+            world.send(&talk, appended(&leg, entries.collect()));
+        }
+        let other = conversation("other", "alice");
+        world.send(&other, Command::Open);
+        world.pass(24 * HOUR_MS);
+        // Two conversations, a leg and its entries.
+        assert_eq!(world.prune(), 1_204);
+    });
+}

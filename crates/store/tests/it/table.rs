@@ -1,0 +1,480 @@
+//! The decision, row by row: what is asked, and what the ledger replies. `docs/policies.md` shows what these tests print.
+
+use crate::ledger::Act::{
+    Abandon, AbandonNext, Back, Crash, EndsInDoubt, Fails, FindsIt, FindsNoAnswer, FindsNothing,
+    FirstFails, FirstRetries, FirstSucceeds, Heard, LooksUp, Nested, NestedConsent,
+    NestedOtherWords, No, NoToFirst, Now, Onset, OtherKey, OtherLeg, OtherWords, Passes, Reconnect,
+    Request, Retries, SameAnswer, SameCommand, SameMessage, SameMessageOtherWords, SameRetry,
+    Settles, Succeeds, Taint, TakenOver, Upgrade, Withdraw, Yes, YesChanged, YesElsewhere,
+    YesForged, YesNotAllowed, YesToFirst, YesUnknownTool,
+};
+use crate::ledger::{Act, HOUR_MS, LANDING_MS, LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS};
+use expect_test::{ExpectFile, expect_file};
+
+/// One line of the table.
+struct Line {
+    row: &'static str,
+    when: &'static str,
+    policy: Policy,
+    acts: &'static [Act],
+}
+
+const fn line(row: &'static str, when: &'static str, acts: &'static [Act]) -> Line {
+    with(PLAIN, row, when, acts)
+}
+
+const fn with(policy: Policy, row: &'static str, when: &'static str, acts: &'static [Act]) -> Line {
+    Line {
+        row,
+        when,
+        policy,
+        acts,
+    }
+}
+
+/// Prints the reply to the last act of each line.
+fn check(lines: &[Line], expected: &ExpectFile) {
+    let mut table = "| row | when | reply |\n| --- | --- | --- |\n".to_owned();
+    for line in lines {
+        let reply = Ledger::new(line.policy).all(line.acts);
+        table += &format!("| {} | {} | {reply} |\n", line.row, line.when);
+    }
+    expected.assert_eq(&table);
+}
+
+const CONSENT: Policy = Policy {
+    consent: true,
+    ..PLAIN
+};
+const REPEATABLE: Policy = Policy {
+    repeatable: true,
+    ..PLAIN
+};
+const REPEATABLE_CONSENT: Policy = Policy {
+    repeatable: true,
+    ..CONSENT
+};
+const IDEMPOTENT: Policy = Policy {
+    idempotent: true,
+    ..PLAIN
+};
+const LOOKUP: Policy = Policy {
+    lookup: true,
+    ..PLAIN
+};
+const LOOKUP_IDEMPOTENT: Policy = Policy {
+    idempotent: true,
+    ..LOOKUP
+};
+const ALONE: Policy = Policy {
+    can_ask: false,
+    ..PLAIN
+};
+const ALONE_CONSENT: Policy = Policy {
+    can_ask: false,
+    ..CONSENT
+};
+const ALONE_LOOKUP: Policy = Policy {
+    can_ask: false,
+    ..LOOKUP
+};
+const OVER_BUDGET: Policy = Policy {
+    may_run: false,
+    ..PLAIN
+};
+const OVER_BUDGET_CONSENT: Policy = Policy {
+    may_run: false,
+    ..CONSENT
+};
+const READS: Policy = Policy {
+    writes: false,
+    ..PLAIN
+};
+const READS_CONSENT: Policy = Policy {
+    writes: false,
+    ..CONSENT
+};
+const IGNORES_EXTERNAL: Policy = Policy {
+    ignores_external: true,
+    ..PLAIN
+};
+
+/// When a lookup's finding counts.
+const LANDED_MS: u64 = LEASE_MS + LANDING_MS;
+
+#[test]
+fn requests() {
+    #[rustfmt::skip]
+    let lines = [
+        line("1", "another has taken the leg over", &[Onset, TakenOver, Request]),
+        line("2", "the reply to a run was lost", &[Request, SameCommand]),
+        with(CONSENT, "2", "the reply to a question was lost", &[Request, SameCommand]),
+        with(CONSENT, "2", "the same, and the user has said no since", &[Request, No, SameCommand]),
+        line("2", "the reply to a replay was lost", &[Request, Succeeds, Request, SameCommand]),
+        line("2", "it was given up before it came", &[AbandonNext, Request]),
+        line("2", "it was given up, and comes again", &[Request, Abandon, SameCommand]),
+        line("3", "one message, other arguments", &[Request, SameMessageOtherWords]),
+        line("3", "the same id of another connection, other arguments", &[Request, Reconnect, SameMessageOtherWords]),
+        line("4", "the message again, running", &[Request, SameMessage]),
+        line("4", "the message again, done", &[Request, Succeeds, Heard, SameMessage]),
+        line("4", "the message again, done, in a later turn", &[Request, Succeeds, Heard, Onset, SameMessage]),
+        line("4", "the message again, not done", &[Request, Fails, SameMessage]),
+        line("4", "the message again, unknown", &[Request, EndsInDoubt, SameMessage]),
+        with(CONSENT, "4", "the message again, asked", &[Request, SameMessage]),
+        with(CONSENT, "4", "the message again, denied", &[Request, No, Onset, SameMessage]),
+        with(CONSENT, "4", "the message again, approved and done", &[Request, Yes, Succeeds, Heard, Onset, SameMessage]),
+        line("5", "nested, none", &[Nested]),
+        line("5", "nested, running", &[Nested, Nested]),
+        line("5", "nested, done", &[Nested, Succeeds, Onset, Nested]),
+        line("5", "nested, not done", &[Nested, Fails, Nested]),
+        line("5", "nested, unknown", &[Nested, EndsInDoubt, Nested]),
+        with(LOOKUP, "5", "nested, unknown, with `lookup`", &[Nested, EndsInDoubt, Nested]),
+        with(LOOKUP, "5", "nested, the lookup found nothing", &[Nested, Passes(LANDED_MS), Nested, FindsNothing, Nested]),
+        with(LOOKUP_IDEMPOTENT, "5", "nested, the lookup found nothing, `idempotent`", &[Nested, Passes(LANDED_MS), Nested, FindsNothing, Nested]),
+        line("5", "nested, other arguments", &[Nested, NestedOtherWords]),
+        line("5", "nested, needs consent", &[NestedConsent]),
+        with(OVER_BUDGET, "5", "nested, over budget", &[Nested]),
+        line("5", "not nested, the arguments of a nested one", &[Nested, Succeeds, Request]),
+        with(REPEATABLE, "6", "`repeatable`, done, asked for again", &[Request, Succeeds, Request]),
+        with(REPEATABLE, "6", "`repeatable`, running, asked for again", &[Request, Request]),
+        with(REPEATABLE, "6", "`repeatable`, unknown, asked for again", &[Request, EndsInDoubt, Request]),
+        with(REPEATABLE, "6", "`repeatable`, the message again", &[Request, Succeeds, SameMessage]),
+        with(REPEATABLE, "6", "`repeatable`, the message again, running", &[Request, SameMessage]),
+        with(REPEATABLE, "6", "`repeatable`, running, asked for before a reconnect", &[Request, Reconnect, Request]),
+        with(REPEATABLE, "6", "`repeatable`, done, asked for before a reconnect and not heard of", &[Request, Succeeds, Reconnect, Request]),
+        with(REPEATABLE, "6", "`repeatable`, done, asked for before a reconnect and heard of", &[Request, Succeeds, Heard, Reconnect, Request]),
+        with(REPEATABLE_CONSENT, "6", "`repeatable`, needs consent, asked for again while asked", &[Request, Request]),
+        with(REPEATABLE_CONSENT, "6", "`repeatable`, needs consent, asked for again while running", &[Request, Yes, Request]),
+        with(REPEATABLE_CONSENT, "6", "`repeatable`, denied, same turn", &[Request, No, Request]),
+        line("7", "running", &[Request, Request]),
+        line("7", "running, later turn", &[Request, Onset, Request]),
+        line("7", "running, other words", &[Request, OtherWords]),
+        line("7", "running, another leg asks", &[Request, OtherLeg, Onset, Request]),
+        with(ALONE, "7", "running, nobody to ask", &[Request, Request]),
+        with(CONSENT, "7", "running after an approval", &[Request, Yes, Request]),
+        line("8", "running, the lease is over", &[Request, Passes(LEASE_MS), Request]),
+        line("8", "running, the lease is almost over", &[Request, Passes(LEASE_MS - 1), Request]),
+        line("8", "running, its process is dead", &[Request, Crash, Request]),
+        with(LOOKUP, "8", "the same, with `lookup`", &[Request, Crash, Request]),
+        with(ALONE, "8", "the same, nobody to ask", &[Request, Crash, Request]),
+        with(CONSENT, "9", "asked, same arguments", &[Request, Request]),
+        with(CONSENT, "9", "asked, later turn", &[Request, Onset, Request]),
+        with(CONSENT, "9", "asked, time extended", &[Request, Passes(QUESTION_MS - 1), Request, Passes(QUESTION_MS - 1), Request]),
+        with(CONSENT, "9", "asked, the time was up", &[Request, Passes(QUESTION_MS), Request]),
+        with(CONSENT, "9", "asked, external content came since", &[Request, Taint, Request]),
+        with(CONSENT, "9", "asked, the tool has another version", &[Request, Upgrade, Request]),
+        with(CONSENT, "10", "asked, other arguments", &[Request, OtherWords]),
+        with(CONSENT, "10", "a yes to the older of two", &[Request, OtherWords, YesToFirst]),
+        with(CONSENT, "10", "a yes to the newer of two", &[Request, OtherWords, Yes]),
+        with(CONSENT, "11", "denied, same turn", &[Onset, Request, No, Request]),
+        with(CONSENT, "11", "denied, same turn, third time", &[Request, No, Request, Request]),
+        with(CONSENT, "11", "denied, later turn", &[Request, No, Onset, Request]),
+        with(CONSENT, "11", "denied, same turn, another leg", &[Request, No, OtherLeg, Request]),
+        line("11", "denied to do it again, same turn", &[Request, Succeeds, Heard, Onset, Request, No, Request]),
+        line("11", "denied, and an earlier attempt has succeeded since", &[Request, EndsInDoubt, Request, No, FirstSucceeds, Request]),
+        with(LOOKUP, "12", "unknown, with `lookup`", &[Request, EndsInDoubt, Request]),
+        with(ALONE_LOOKUP, "12", "the same, nobody to ask", &[Request, EndsInDoubt, Request]),
+        with(LOOKUP, "12", "the same, and the handler is being asked", &[Request, EndsInDoubt, Request, Request]),
+        with(LOOKUP, "12", "it found that it happened", &[Request, EndsInDoubt, Request, FindsIt, SameCommand]),
+        with(LOOKUP, "12", "it found nothing before it could have landed", &[Request, EndsInDoubt, Request, FindsNothing, SameCommand]),
+        with(LOOKUP, "12", "the same, and by now it would have landed", &[Request, EndsInDoubt, Request, FindsNothing, Passes(LANDED_MS), Request]),
+        with(LOOKUP, "12", "it found nothing after it would have landed", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
+        with(LOOKUP_IDEMPOTENT, "12", "the same, `idempotent`", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
+        with(ALONE_LOOKUP, "12", "the same, nobody to ask", &[Request, Passes(LANDED_MS), Request, FindsNothing, SameCommand]),
+        with(LOOKUP, "12", "it found nothing, and the attempt's process says that it failed", &[Request, Passes(LANDED_MS), Request, FindsNothing, Fails, SameCommand]),
+        with(LOOKUP, "12", "it did not know", &[Request, Passes(LANDED_MS), Request, FindsNoAnswer, SameCommand]),
+        line("13", "unknown", &[Request, EndsInDoubt, Request]),
+        line("13", "unknown, later turn", &[Request, EndsInDoubt, Heard, Onset, Request]),
+        line("13", "unknown, other words", &[Request, EndsInDoubt, OtherWords]),
+        with(ALONE, "13", "unknown, nobody to ask", &[Request, EndsInDoubt, Request]),
+        with(IDEMPOTENT, "13", "unknown, `idempotent`", &[Request, EndsInDoubt, Request]),
+        line("14", "done, same turn, not heard", &[Onset, Request, Succeeds, Request]),
+        line("14", "done, same turn, heard", &[Onset, Request, Succeeds, Heard, Request]),
+        line("14", "done, later turn, not heard", &[Onset, Request, Succeeds, Onset, Request]),
+        line("14", "done, no user turn yet, heard", &[Request, Succeeds, Heard, Request]),
+        line("14", "done, same turn, other words", &[Onset, Request, Succeeds, Heard, OtherWords]),
+        line("14", "done while the next turn had begun, heard", &[Onset, Request, Onset, Succeeds, Heard, Request]),
+        line("15", "done, later turn", &[Onset, Request, Succeeds, Heard, Onset, Request]),
+        line("15", "done, later turn, another leg", &[Onset, Request, Succeeds, Heard, OtherLeg, Onset, Request]),
+        line("14", "done, later turn, replayed in it", &[Request, Succeeds, Onset, Request, Heard, Request]),
+        with(ALONE, "15", "done, later turn, nobody to ask", &[Onset, Request, Succeeds, Heard, Onset, Request]),
+        line("15", "done, later turn, over budget", &[Onset, Request, Succeeds, Heard, Onset, Now(OVER_BUDGET), Request]),
+        line("16", "not done, an older one done", &[Request, Succeeds, Heard, Onset, Request, Yes, Fails, Request]),
+        line("16", "not done, an older one unknown, which was named", &[Request, EndsInDoubt, Request, Yes, Fails, Request]),
+        line("17", "another key of the tool, same turn, running since before a reconnect", &[Onset, Request, Reconnect, OtherKey]),
+        line("17", "the same, done and not heard of", &[Onset, Request, Succeeds, Reconnect, OtherKey]),
+        line("17", "the same, heard of", &[Onset, Request, Succeeds, Heard, Reconnect, OtherKey]),
+        line("17", "the same, not done", &[Onset, Request, Fails, Reconnect, OtherKey]),
+        line("17", "the same, in another turn", &[Onset, Request, Reconnect, Onset, OtherKey]),
+        line("17", "no reconnect", &[Onset, Request, OtherKey]),
+        with(CONSENT, "17", "the same, approved, running", &[Onset, Request, Yes, Reconnect, OtherKey]),
+        with(ALONE, "17", "nobody to ask", &[Onset, Request, Reconnect, OtherKey]),
+        with(CONSENT, "18", "none, needs consent", &[Request]),
+        with(ALONE_CONSENT, "18", "none, needs consent, nobody to ask", &[Request]),
+        line("18", "none, external content", &[Taint, Request]),
+        with(ALONE, "18", "none, external content, nobody to ask", &[Taint, Request]),
+        with(IGNORES_EXTERNAL, "18", "none, external content, which it may ignore", &[Taint, Request]),
+        with(READS, "18", "no side effects, external content", &[Taint, Request]),
+        with(READS_CONSENT, "18", "no side effects, needs consent", &[Request]),
+        with(OVER_BUDGET_CONSENT, "18", "needs consent, over budget", &[Request]),
+        with(CONSENT, "18", "not done after an approval", &[Request, Yes, Fails, Request]),
+        line("19", "none", &[Request]),
+        line("19", "not done", &[Request, Fails, Request]),
+        with(OVER_BUDGET, "19", "none, over budget", &[Request]),
+        with(READS, "19", "no side effects", &[Request]),
+        with(READS, "19", "no side effects, again", &[Request, Request]),
+        line("19", "another key, same turn", &[Onset, Request, Succeeds, OtherKey]),
+    ];
+    check(&lines, &expect_file!["table/requests.md"]);
+}
+
+#[test]
+fn answers() {
+    #[rustfmt::skip]
+    let lines = [
+        with(CONSENT, "20", "token tampered with", &[Request, YesForged]),
+        with(CONSENT, "20", "token of another conversation", &[Request, YesElsewhere]),
+        with(CONSENT, "20", "time is up", &[Request, Passes(QUESTION_MS), Yes]),
+        with(CONSENT, "20", "time is almost up", &[Request, Passes(QUESTION_MS - 1), Yes]),
+        with(CONSENT, "20", "withdrawn", &[Request, Withdraw, Yes]),
+        with(CONSENT, "20", "another version of the tool", &[Request, YesChanged]),
+        with(CONSENT, "20", "the same again, its reply was lost", &[Request, YesChanged, SameAnswer]),
+        with(CONSENT, "20", "the tool is gone", &[Request, YesUnknownTool]),
+        with(CONSENT, "20", "no", &[Request, No]),
+        with(CONSENT, "20", "no, its reply was lost", &[Request, No, SameAnswer]),
+        with(CONSENT, "20", "no, then yes", &[Request, No, Yes]),
+        with(CONSENT, "20", "yes", &[Request, Yes]),
+        with(CONSENT, "20", "yes, its reply was lost", &[Request, Yes, SameAnswer]),
+        with(CONSENT, "20", "yes, given up before it came", &[Request, AbandonNext, Yes]),
+        with(CONSENT, "20", "yes, given up, and it comes again", &[Request, Yes, Abandon, SameAnswer]),
+        with(CONSENT, "20", "yes, over the rate limit", &[Request, YesNotAllowed]),
+        with(CONSENT, "20", "the same, and again later", &[Request, YesNotAllowed, Yes]),
+        with(CONSENT, "20", "yes, with another leg of the conversation", &[Request, OtherLeg, Yes]),
+        with(CONSENT, "20", "yes, to another process", &[Request, Crash, Yes]),
+        with(CONSENT, "20", "yes twice, running", &[Request, Yes, Yes]),
+        with(CONSENT, "20", "yes twice, done", &[Request, Yes, Succeeds, Yes]),
+        with(CONSENT, "20", "yes twice, not done", &[Request, Yes, Fails, Yes]),
+        with(CONSENT, "20", "yes twice, unknown", &[Request, Yes, EndsInDoubt, Yes]),
+        with(CONSENT, "20", "yes, then no", &[Request, Yes, No]),
+        with(CONSENT, "20", "yes, external content since", &[Request, Taint, Yes]),
+        with(CONSENT, "20", "the same, its reply was lost", &[Request, Taint, Yes, SameAnswer]),
+        with(CONSENT, "20", "the same, yes to the question that names it", &[Request, Taint, Yes, Yes]),
+        line("20", "yes to another try at what may have happened", &[Request, EndsInDoubt, Request, Yes]),
+        line("20", "the same, and it has happened since", &[Request, EndsInDoubt, Request, FirstSucceeds, Yes]),
+        line("20", "yes to doing it again", &[Request, Succeeds, Heard, Onset, Request, Yes]),
+        line("20", "no to doing it again", &[Request, Succeeds, Heard, Onset, Request, No]),
+        with(CONSENT, "20", "yes, and an earlier attempt has succeeded since", &[Request, Yes, Fails, Request, FirstSucceeds, Yes]),
+        with(CONSENT, "20", "yes, and a lookup has found that it happened", &[Request, Yes, Fails, Request, FindsIt, Yes]),
+        with(CONSENT, "20", "no to the older of two", &[Request, OtherWords, NoToFirst]),
+        with(READS_CONSENT, "20", "yes, no side effects", &[Request, Yes]),
+        with(READS_CONSENT, "20", "the same, its reply was lost", &[Request, Yes, SameAnswer]),
+        with(READS_CONSENT, "20", "yes twice, no side effects", &[Request, Yes, Yes]),
+        with(READS_CONSENT, "18", "no side effects, asked for again after a yes", &[Request, Yes, Request]),
+        with(REPEATABLE_CONSENT, "20", "yes, `repeatable`, while one runs", &[Request, Yes, Request, Yes]),
+        with(REPEATABLE_CONSENT, "20", "yes, `repeatable`, after one in doubt", &[Request, Yes, EndsInDoubt, Request, Yes]),
+    ];
+    check(&lines, &expect_file!["table/answers.md"]);
+}
+
+#[test]
+fn records() {
+    #[rustfmt::skip]
+    let lines = [
+        line("Record", "success", &[Request, Succeeds]),
+        line("Record", "success, twice", &[Request, Succeeds, Succeeds]),
+        line("Record", "failure", &[Request, Fails]),
+        line("Record", "doubt", &[Request, EndsInDoubt]),
+        line("Record", "failure after success", &[Request, Succeeds, Fails]),
+        line("Record", "success after failure", &[Request, Fails, Succeeds]),
+        line("Record", "doubt after failure", &[Request, Fails, EndsInDoubt]),
+        line("Record", "failure after doubt", &[Request, EndsInDoubt, Fails]),
+        line("Record", "success after the lease", &[Request, Passes(LEASE_MS), Settles, Succeeds]),
+        line("Record", "failure after the lease", &[Request, Passes(LEASE_MS), Settles, Fails]),
+        line("Record", "success of a process that was taken for dead", &[Request, Crash, Settles, Succeeds]),
+        line("Record", "of a leg that was taken over", &[Request, TakenOver, Succeeds]),
+        line("Record", "failure, an older attempt in doubt", &[Request, EndsInDoubt, Request, Yes, Fails]),
+        line("Record", "the same, and the older one has failed too", &[Request, EndsInDoubt, Request, Yes, Fails, FirstFails]),
+        line("Record", "success of an older attempt while a newer runs", &[Request, EndsInDoubt, Request, Yes, FirstSucceeds]),
+        line("Record", "the same, then the newer fails", &[Request, EndsInDoubt, Request, Yes, FirstSucceeds, Fails]),
+        line("Record", "failure of an older attempt while a newer runs", &[Request, EndsInDoubt, Request, Yes, FirstFails]),
+        line("Retry", "an attempt failed for a moment", &[Request, Retries]),
+        line("Retry", "its reply was lost", &[Request, Retries, SameRetry]),
+        line("Retry", "of an attempt that is not the newest", &[Request, Retries, FirstRetries]),
+        line("Retry", "after success", &[Request, Succeeds, Retries]),
+        line("Retry", "after the sweep has taken it for lapsed", &[Request, Passes(LEASE_MS), Settles, Retries]),
+        line("Retry", "by a process that was taken for dead", &[Request, Crash, Retries]),
+        line("Retry", "given up before it came", &[Request, AbandonNext, Retries]),
+        line("Retry", "given up after it came", &[Request, Retries, Abandon]),
+        line("Retry", "then failure", &[Request, Retries, Fails]),
+        line("Retry", "a new lease", &[Request, Passes(LEASE_MS - 1), Retries, Passes(2), Request]),
+        line("Found", "it happened", &[Request, EndsInDoubt, LooksUp, FindsIt]),
+        line("Found", "nothing, before it could have landed", &[Request, EndsInDoubt, LooksUp, Passes(LANDED_MS), FindsNothing]),
+        line("Found", "nothing, a moment too early", &[Request, EndsInDoubt, Passes(LANDED_MS - 1), LooksUp, FindsNothing]),
+        line("Found", "nothing, after it would have landed", &[Request, EndsInDoubt, Passes(LANDED_MS), LooksUp, FindsNothing]),
+        line("Found", "nothing, and a newer attempt has begun since it was asked", &[Request, EndsInDoubt, Passes(LANDED_MS), LooksUp, Request, Yes, FindsNothing]),
+        line("Found", "the same, and that one has ended in doubt", &[Request, EndsInDoubt, Passes(LANDED_MS), LooksUp, Request, Yes, EndsInDoubt, FindsNothing]),
+        line("Found", "no answer", &[Request, EndsInDoubt, LooksUp, FindsNoAnswer]),
+        line("Found", "nothing, then another lookup found it", &[Request, EndsInDoubt, Passes(LANDED_MS), LooksUp, FindsNothing, FindsIt]),
+        line("Found", "it happened, then the attempt's process says that it failed", &[Request, EndsInDoubt, LooksUp, FindsIt, Fails]),
+        line("Found", "it happened, while a further attempt runs", &[Request, EndsInDoubt, LooksUp, Request, Yes, FindsIt]),
+        line("Found", "nothing, after success", &[Request, EndsInDoubt, Passes(LANDED_MS), LooksUp, Succeeds, FindsNothing]),
+        line("LookUp", "of an effect that is done", &[Request, Succeeds, LooksUp]),
+        line("Settle", "nothing has lapsed", &[Request, Settles]),
+        line("Settle", "a lease is over", &[Request, Passes(LEASE_MS), Settles]),
+        line("Settle", "a process is dead", &[Request, Crash, Settles]),
+        line("Settle", "twice", &[Request, Crash, Settles, Settles]),
+        line("Abandon", "before the request comes", &[AbandonNext]),
+        line("Abandon", "after it has begun a run", &[Request, Abandon]),
+        line("Abandon", "then asked for anew", &[Request, Abandon, Request]),
+        with(CONSENT, "Abandon", "after an approval has begun a run", &[Request, Yes, Abandon]),
+        line("Abandon", "of a further attempt at what may have happened", &[Request, EndsInDoubt, Request, Yes, Abandon]),
+        line("Abandon", "the same, and a lookup has found that it had happened", &[Request, EndsInDoubt, Request, Yes, FindsIt, Abandon]),
+        line("Abandon", "of a retry, and a lookup has found that it had happened", &[Request, Retries, FindsIt, Abandon]),
+        line("Abandon", "twice", &[Request, Abandon, Abandon]),
+        line("Abandon", "after success", &[Request, Succeeds, Abandon]),
+        with(CONSENT, "Withdraw", "an open question", &[Request, Withdraw]),
+        with(CONSENT, "Withdraw", "then asked for anew", &[Request, Withdraw, Request]),
+        with(CONSENT, "Withdraw", "another leg's question", &[Request, OtherLeg, Withdraw, Yes]),
+        with(CONSENT, "Withdraw", "an approved one", &[Request, Yes, Withdraw, Succeeds]),
+        line("Heard", "while it runs, which is nothing", &[Onset, Request, Heard, Succeeds, Onset, Request]),
+        line("time", "an hour forward while it runs", &[Request, Passes(HOUR_MS), Request]),
+        line("time", "an hour back while it runs", &[Request, Back(HOUR_MS), Request]),
+        line("time", "forward, an effect, back, and the lease passes", &[Passes(HOUR_MS), Request, Back(HOUR_MS), Passes(LEASE_MS), Request]),
+        with(CONSENT, "time", "an hour back does not prolong a question", &[Request, Passes(QUESTION_MS), Onset, Back(HOUR_MS), Yes]),
+    ];
+    check(&lines, &expect_file!["table/records.md"]);
+}
+
+/// How it stands with a key before a request.
+struct Stand {
+    name: &'static str,
+    acts: &'static [Act],
+    /// Something has happened, or may have.
+    is_hazard: bool,
+}
+
+const fn stand(name: &'static str, acts: &'static [Act], is_hazard: bool) -> Stand {
+    Stand {
+        name,
+        acts,
+        is_hazard,
+    }
+}
+
+const STANDS: [Stand; 14] = [
+    stand("nothing", &[Onset], false),
+    stand("running", &[Onset, Request], false),
+    stand("lease over", &[Onset, Request, Passes(LEASE_MS)], true),
+    stand("process dead", &[Onset, Request, Crash], true),
+    stand("unknown", &[Onset, Request, EndsInDoubt], true),
+    stand(
+        "found nothing",
+        &[
+            Onset,
+            Request,
+            Passes(LANDED_MS),
+            Settles,
+            LooksUp,
+            FindsNothing,
+        ],
+        false,
+    ),
+    stand("not done", &[Onset, Request, Fails], false),
+    stand("done, not heard", &[Onset, Request, Succeeds], true),
+    stand("done, heard", &[Onset, Request, Succeeds, Heard], true),
+    stand(
+        "not done, older done",
+        &[Onset, Request, Succeeds, Heard, Onset, Request, Yes, Fails],
+        true,
+    ),
+    stand("asked", &[Onset, Now(CONSENT), Request], false),
+    stand(
+        "asked, time up",
+        &[Onset, Now(CONSENT), Request, Passes(QUESTION_MS)],
+        false,
+    ),
+    stand("denied", &[Onset, Now(CONSENT), Request, No], false),
+    stand(
+        "withdrawn",
+        &[Onset, Now(CONSENT), Request, Withdraw],
+        false,
+    ),
+];
+
+/// The reply to a request where it stands so.
+fn reply(stand: &Stand, is_later: bool, policy: Policy, has_external_content: bool) -> String {
+    let mut ledger = Ledger::new(PLAIN);
+    ledger.all(stand.acts);
+    if has_external_content {
+        ledger.act(Taint);
+    }
+    if is_later {
+        ledger.act(Onset);
+    }
+    ledger.all(&[Now(policy), Request])
+}
+
+#[test]
+fn matrix() {
+    let columns = [
+        ("plain", PLAIN, false),
+        ("`repeatable`", REPEATABLE, false),
+        ("`idempotent`", IDEMPOTENT, false),
+        ("`lookup`", LOOKUP, false),
+        ("consent", CONSENT, false),
+        ("nobody to ask", ALONE, false),
+        ("external content", PLAIN, true),
+        ("over budget", OVER_BUDGET, false),
+    ];
+    let mut table = "| before | turn |".to_owned();
+    for (name, _, _) in columns {
+        table += &format!(" {name} |");
+    }
+    table += &format!("\n|{}\n", " --- |".repeat(columns.len() + 2));
+    for stand in &STANDS {
+        for (turn, is_later) in [("same", false), ("later", true)] {
+            table += &format!("| {} | {turn} |", stand.name);
+            for (_, policy, has_external_content) in columns {
+                let reply = reply(stand, is_later, policy, has_external_content);
+                table += &format!(" {reply} |");
+            }
+            table += "\n";
+        }
+    }
+    expect_file!["table/matrix.md"].assert_eq(&table);
+}
+
+#[test]
+fn whatever_the_policy() {
+    for bits in 0..1_u32 << 8 {
+        let has = |bit: u32| bits & (1 << bit) != 0;
+        let policy = Policy {
+            writes: true,
+            consent: has(0),
+            repeatable: has(1),
+            idempotent: has(2),
+            lookup: has(3),
+            can_ask: has(4),
+            may_run: has(5),
+            ignores_external: has(6),
+        };
+        for (stand, is_later) in STANDS
+            .iter()
+            .flat_map(|stand| [(stand, false), (stand, true)])
+        {
+            let reply = reply(stand, is_later, policy, has(7));
+            let at = format!("{}, later: {is_later}, {policy:?}: {reply}", stand.name);
+            let external = has(7) && !policy.ignores_external;
+            if reply.starts_with("`Run`") {
+                assert!(!policy.consent && !external && policy.may_run, "{at}");
+                assert!(policy.repeatable || !stand.is_hazard, "{at}");
+                let may_arrive = stand.name == "found nothing" && !policy.idempotent;
+                assert!(policy.repeatable || !may_arrive, "{at}");
+            }
+            if reply.starts_with("`Ask`") {
+                assert!(policy.can_ask, "{at}");
+                assert!(policy.may_run || reply.contains("again"), "{at}");
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the users of this world really want, beside the calls that their models make of it. No session, store or handler ever
+//! sees an intent: the judge alone does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One thing that a user wants done once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct IntentId(pub(crate) usize);
+
+#[derive(Clone, Debug)]
+pub(crate) struct UserIntent {
+    pub(crate) conversation: usize,
+    pub(crate) tool: Arc<str>,
+    pub(crate) text: String,
+    /// In how many ways it was said where each is another effect.
+    pub(crate) wordings: u32,
+    /// A model of the conversation was told what came of it, or may have been.
+    pub(crate) is_answered: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Intents {
+    intents: Vec<UserIntent>,
+    /// By the free text that a call was made with, which no other call has.
+    of_words: BTreeMap<String, IntentId>,
+    /// By conversation, tool and arguments: how many calls asked for that, each provider message counted once.
+    asked: BTreeMap<(usize, String, String), u32>,
+}
+
+impl Intents {
+    pub(crate) fn begin(&mut self, intent: UserIntent) -> IntentId {
+        self.intents.push(intent);
+        IntentId(self.intents.len() - 1)
+    }
+
+    pub(crate) fn get(&self, id: IntentId) -> &UserIntent {
+        &self.intents[id.0]
+    }
+
+    /// The newest intent of a conversation that one of its models may have heard of.
+    pub(crate) fn latest_of(&self, conversation: usize, back: usize) -> Option<IntentId> {
+        let ids = (0..self.intents.len()).rev();
+        let mut of_conversation = ids.filter(|id| self.intents[*id].conversation == conversation);
+        of_conversation.nth(back).map(IntentId)
+    }
+
+    pub(crate) fn answered(&mut self, id: IntentId) {
+        self.intents[id.0].is_answered = true;
+    }
+
+    /// The same where nobody says of which call it is.
+    pub(crate) fn answered_of_tool(&mut self, conversation: usize, is_tool: impl Fn(&str) -> bool) {
+        for intent in &mut self.intents {
+            intent.is_answered |= intent.conversation == conversation && is_tool(&intent.tool);
+        }
+    }
+
+    /// These words stand in one call alone.
+    pub(crate) fn words(&mut self, words: String, id: IntentId) {
+        if &*self.intents[id.0].tool == crate::tools::MEMO {
+            self.intents[id.0].wordings += 1;
+        }
+        self.of_words.insert(words, id);
+    }
+
+    /// Whose intent is carried out with this free text.
+    pub(crate) fn of_words(&self, words: &str) -> Option<IntentId> {
+        self.of_words.get(words).copied()
+    }
+
+    /// A model asks for something, in a message that is no repeat.
+    pub(crate) fn note_asked(&mut self, conversation: usize, tool: &str, text: &str) {
+        let place = (conversation, tool.to_owned(), text.to_owned());
+        *self.asked.entry(place).or_default() += 1;
+    }
+
+    /// How many calls of the conversation have asked for this.
+    pub(crate) fn asked(&self, conversation: usize, tool: &str, text: &str) -> u32 {
+        let place = (conversation, tool.to_owned(), text.to_owned());
+        self.asked.get(&place).copied().unwrap_or(0)
+    }
+}

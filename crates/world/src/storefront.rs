@@ -1,0 +1,332 @@
+//! The store as a process sees it: behind a queue, slow, down, full, with acknowledgements that get lost. What is committed, and
+//! what is kept for another try, the driver's own backlog decides. Knows no rule of the ledger.
+
+use crate::count::{Seen, kind_of, states_of};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use windlass_driver::{Backlog, Committed, Ledger, PendingReplies, Tail, Tails};
+use windlass_store::command::{Asked, Reply};
+use windlass_store::{
+    Batch, Conversation, ConversationRef, Due, Effect, Entry, EntryNumber, Hash, Leg, OwnerId,
+    Question, QuestionNumber, Store, StoreUnavailable, Token,
+};
+use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
+use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
+
+/// Batches that are kept where the store takes none; more than any world has.
+const KEPT_MAX: usize = 100_000;
+
+/// How the store behaves at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StoreMood {
+    #[default]
+    Up,
+    Slow,
+    Down,
+    Full,
+    /// It does what it is asked, and its acknowledgement is lost.
+    Forgetful,
+    /// It does what it is asked, and is heard to have done so when nobody waits any more.
+    Late,
+}
+
+/// A store that fails as its mood says.
+pub(crate) struct FaultyStore {
+    inner: Arc<dyn Store>,
+    mood: Mutex<StoreMood>,
+    seen: Mutex<Seen>,
+}
+
+impl FaultyStore {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
+        Self {
+            inner,
+            mood: Mutex::default(),
+            seen: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn set_mood(&self, mood: StoreMood) {
+        *lock(&self.mood) = mood;
+    }
+
+    pub(crate) fn mood(&self) -> StoreMood {
+        *lock(&self.mood)
+    }
+
+    pub(crate) fn take_seen(&self) -> Seen {
+        std::mem::take(&mut *lock(&self.seen))
+    }
+
+    /// Without any fault: for those who see everything.
+    pub(crate) fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn is_up(&self) -> Result<&dyn Store, StoreUnavailable> {
+        match self.mood() {
+            StoreMood::Down => Err(StoreUnavailable::Failed {
+                cause: "it is down".to_owned(),
+            }),
+            StoreMood::Up
+            | StoreMood::Slow
+            | StoreMood::Full
+            | StoreMood::Forgetful
+            | StoreMood::Late => Ok(&*self.inner),
+        }
+    }
+}
+
+impl Store for FaultyStore {
+    fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
+        let store = self.is_up()?;
+        let mood = self.mood();
+        if mood == StoreMood::Full {
+            return Err(StoreUnavailable::DiskFull {
+                cause: "no space".to_owned(),
+            });
+        }
+        let replies = store.commit(batches)?;
+        let mut seen = lock(&self.seen);
+        let answered = batches.iter().zip(&replies);
+        for (command, reply) in
+            answered.flat_map(|(batch, replies)| batch.commands.iter().zip(replies))
+        {
+            seen.commands.push((kind_of(command), mood));
+            seen.states.extend(states_of(command, reply));
+        }
+        match mood {
+            StoreMood::Forgetful => Err(StoreUnavailable::Failed {
+                cause: "the acknowledgement was lost".to_owned(),
+            }),
+            _ => Ok(replies),
+        }
+    }
+
+    fn conversation(
+        &self,
+        tenant: &TenantId,
+        conversation_id: &ConversationId,
+    ) -> Result<Option<Conversation>, StoreUnavailable> {
+        self.is_up()?.conversation(tenant, conversation_id)
+    }
+
+    fn entries(
+        &self,
+        conversation: &ConversationRef,
+        after: EntryNumber,
+        entries_max: usize,
+    ) -> Result<Vec<Entry>, StoreUnavailable> {
+        self.is_up()?.entries(conversation, after, entries_max)
+    }
+
+    fn entry_of_key(
+        &self,
+        conversation: &ConversationRef,
+        key: &str,
+    ) -> Result<Option<Entry>, StoreUnavailable> {
+        self.is_up()?.entry_of_key(conversation, key)
+    }
+
+    fn question(
+        &self,
+        conversation: &ConversationRef,
+        token: &Token,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        self.is_up()?.question(conversation, token)
+    }
+
+    fn open_questions(
+        &self,
+        conversation: &ConversationRef,
+    ) -> Result<Vec<Asked>, StoreUnavailable> {
+        self.is_up()?.open_questions(conversation)
+    }
+
+    fn question_of_number(
+        &self,
+        conversation: &ConversationRef,
+        number: QuestionNumber,
+    ) -> Result<Option<Question>, StoreUnavailable> {
+        self.is_up()?.question_of_number(conversation, number)
+    }
+
+    fn effect(
+        &self,
+        tenant: &TenantId,
+        effect_id: &EffectId,
+    ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.is_up()?.effect(tenant, effect_id)
+    }
+
+    fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
+        self.is_up()?.unheard(conversation)
+    }
+
+    fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {
+        self.is_up()?.leg(resume_token)
+    }
+
+    fn due(&self) -> Result<Due, StoreUnavailable> {
+        self.is_up()?.due()
+    }
+
+    fn unaudited(
+        &self,
+        effects_max: usize,
+    ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
+        self.is_up()?.unaudited(effects_max)
+    }
+
+    fn prune(&self) -> Result<usize, StoreUnavailable> {
+        self.is_up()?.prune()
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.inner.now_unix_ms()
+    }
+
+    fn owner(&self) -> &OwnerId {
+        self.inner.owner()
+    }
+}
+
+impl Blocks for FaultyStore {
+    fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {
+        self.inner.block_all(blocks)
+    }
+
+    fn blocked(
+        &self,
+        user_id: &UserId,
+        now_unix_ms: u64,
+    ) -> Result<Option<Block>, BlocksUnavailable> {
+        self.inner.blocked(user_id, now_unix_ms)
+    }
+}
+
+/// Where the answer to one batch will be.
+type AnswerPlace = Arc<Mutex<Option<Committed>>>;
+
+/// The ledger of one process: batches wait until the world has them committed, and answers until the world gives them.
+pub(crate) struct QueuedLedger {
+    pub(crate) store: Arc<FaultyStore>,
+    backlog: Mutex<Backlog>,
+    tails: Tails,
+    queue: Mutex<VecDeque<(Batch, AnswerPlace)>>,
+    /// Something was queued since this was asked last.
+    has_work: AtomicBool,
+}
+
+/// An answer on its way.
+pub(crate) struct Answer {
+    pub(crate) conversation: ConversationRef,
+    place: AnswerPlace,
+    committed: Committed,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Answer({:?})", self.committed)
+    }
+}
+
+impl Answer {
+    pub(crate) fn give(self) {
+        *lock(&self.place) = Some(self.committed);
+    }
+}
+
+impl QueuedLedger {
+    pub(crate) fn new(store: Arc<FaultyStore>) -> Self {
+        Self {
+            store,
+            backlog: Mutex::new(Backlog::new(KEPT_MAX)),
+            tails: Tails::default(),
+            queue: Mutex::default(),
+            has_work: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a commit has to be planned.
+    pub(crate) fn take_work(&self) -> bool {
+        self.has_work.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.queue).is_empty() && lock(&self.backlog).is_empty()
+    }
+
+    /// Whether the store has not taken something that must not be lost.
+    pub(crate) fn keeps_something(&self) -> bool {
+        !lock(&self.backlog).is_empty()
+    }
+
+    /// Conversations that have something to be committed.
+    pub(crate) fn waiting(&self) -> Vec<ConversationRef> {
+        let mut waiting = BTreeMap::new();
+        for (batch, _) in lock(&self.queue).iter() {
+            let conversation = &batch.conversation;
+            waiting.insert(conversation.conversation_id.clone(), conversation.clone());
+        }
+        waiting.into_values().collect()
+    }
+
+    /// Has the first batches of some conversations committed, or what was kept for another try.
+    pub(crate) fn commit(&self, of: &[ConversationRef], batches_max: usize) -> Vec<Answer> {
+        let mut batches = Vec::new();
+        let mut places = Vec::new();
+        let mut queue = lock(&self.queue);
+        let mut left = VecDeque::new();
+        for (batch, place) in queue.drain(..) {
+            match of.contains(&batch.conversation) && batches.len() < batches_max {
+                true => {
+                    places.push((batch.conversation.clone(), place));
+                    batches.push(batch);
+                }
+                false => left.push_back((batch, place)),
+            }
+        }
+        *queue = left;
+        drop(queue);
+        let mut told = |batch: &Batch, replies: &[Reply]| self.tails.committed(batch, replies);
+        let committed = lock(&self.backlog).commit(&*self.store, batches, &mut told);
+        let answered = places.into_iter().zip(committed);
+        let answers = answered.map(|((conversation, place), committed)| Answer {
+            conversation,
+            place,
+            committed,
+        });
+        answers.collect()
+    }
+}
+
+impl Ledger for QueuedLedger {
+    fn apply(&self, batch: Batch) -> PendingReplies {
+        let place = AnswerPlace::default();
+        lock(&self.queue).push_back((batch, place.clone()));
+        self.has_work.store(true, Ordering::Relaxed);
+        Box::pin(std::future::poll_fn(move |_| match lock(&place).take() {
+            Some(committed) => Poll::Ready(committed),
+            None => Poll::Pending,
+        }))
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    fn tail(&self, conversation: &ConversationRef, leg: &windlass_tool::id::SessionId) -> Tail {
+        self.tails.listen(conversation, leg)
+    }
+
+    fn is_live(&self, conversation: &ConversationRef, leg: &windlass_tool::id::SessionId) -> bool {
+        self.tails.is_live(conversation, leg)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
