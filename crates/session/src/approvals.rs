@@ -1,7 +1,9 @@
 //! The questions that this session has put to its client, and answers that need no run. Everything else of a question is the
 //! ledger's. Knows no token.
 
+use crate::facts::Slot;
 use windlass_store::{Nonce, Question, QuestionNumber};
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 
 /// A question of which the client has not heard the end.
@@ -14,6 +16,10 @@ pub(crate) struct AskedQuestion {
     pub(crate) turn: u64,
     /// The effect that its approval began, once that is known.
     pub(crate) effect_id: Option<EffectId>,
+    /// What is recorded of its call where nothing comes of it.
+    pub(crate) slot: Slot,
+    /// Why an approval of it did not count yet.
+    pub(crate) refused: Option<ErrorType>,
 }
 
 /// An answer that the ledger is asked about, and for which nothing can run.
@@ -85,6 +91,18 @@ impl Approvals {
         Some(self.pending.remove(index))
     }
 
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether an approval is refused for a reason that it was not refused for before.
+    pub(crate) fn is_refused_anew(&mut self, number: QuestionNumber, reason: ErrorType) -> bool {
+        let mut asked = self.asked.iter_mut();
+        asked
+            .find(|asked| asked.number == number)
+            .is_none_or(|asked| asked.refused.replace(reason) != Some(reason))
+    }
+
     pub(crate) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -93,6 +111,7 @@ impl Approvals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::{Delivered, DeliveryKey};
 
     fn asked(number: u32) -> AskedQuestion {
         AskedQuestion {
@@ -101,7 +120,27 @@ mod tests {
             tool: ToolId::parse("order").unwrap(),
             turn: 1,
             effect_id: None,
+            slot: Slot::unreadable(Delivered {
+                number: CallNumber(u64::from(number)),
+                batch: 0,
+                key: DeliveryKey::Question(CallNumber(u64::from(number))).into(),
+                unstable_id: None,
+                name: "order".into(),
+                turn: 1,
+                generation: 0,
+            }),
+            refused: None,
         }
+    }
+
+    #[test]
+    fn an_approval_is_refused_anew_for_another_reason_alone() {
+        let mut approvals = Approvals::default();
+        approvals.ask(asked(1));
+        let mut is_new = |reason| approvals.is_refused_anew(QuestionNumber(1), reason);
+        assert!(is_new(ErrorType::RateLimit));
+        assert!(!is_new(ErrorType::RateLimit));
+        assert!(is_new(ErrorType::BudgetExceeded));
     }
 
     #[test]

@@ -318,6 +318,11 @@ impl Calls {
         })
     }
 
+    /// Open calls that the user approved.
+    pub(crate) fn approved(&self) -> usize {
+        self.iter().filter(|call| call.is_approved()).count()
+    }
+
     /// Whether a call of this session runs because this question was approved.
     pub(crate) fn answers(&self, number: QuestionNumber) -> bool {
         self.iter().any(|call| {

@@ -419,6 +419,9 @@ impl World {
                 counts.state(State::Deduplicated);
                 live.facts.calls.entry(*call).or_default().deduplicated += 1;
             }
+            SessionEvent::ConfirmationRequested { call, .. } => {
+                live.facts.calls.entry(*call).or_default().asked += 1;
+            }
             SessionEvent::CallReturnedLate { .. } => counts.state(State::ReturnedLate),
             SessionEvent::IntentApplied { .. } => counts.state(State::IntentApplied),
             SessionEvent::IntentRejected { .. } => counts.state(State::IntentRejected),
@@ -429,8 +432,8 @@ impl World {
     fn ends(&mut self, id: usize, live: &mut Live, record: &CallRecord) {
         let ends = live.facts.calls.entry(record.call()).or_default();
         ends.ends += 1;
-        // One that is refused at once is not said to be requested.
-        if ends.ends > 1 + ends.answers {
+        // One that is refused at once is not said to be requested. A question that comes to nothing ends its call once more.
+        if ends.ends > 1 + ends.answers + ends.asked {
             let what = format!("life {id} ends {} once more: {ends:?}", record.call());
             self.broken(Rule::OneResponsePerCall, what);
         }

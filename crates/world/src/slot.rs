@@ -177,6 +177,8 @@ pub(crate) struct CallEnds {
     pub(crate) is_requested: bool,
     /// Answers of its user's that were given to the ledger, each of which may have an end of its own.
     pub(crate) answers: u32,
+    /// Questions to the user about it.
+    pub(crate) asked: u32,
     pub(crate) starts: u32,
     pub(crate) ends: u32,
     /// Answered from what was known.

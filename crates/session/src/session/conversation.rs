@@ -1303,12 +1303,15 @@ impl Session {
     fn take_up(&mut self, question: Question, out: &mut Vec<Output>) {
         let call = CallNumber(question.call);
         self.calls.number_after(call);
+        let slot = self.slot_of(&question, call);
         self.approvals.ask(AskedQuestion {
             number: question.number,
             call,
             tool: question.tool.clone(),
             turn: self.turns.last_number(),
             effect_id: None,
+            slot,
+            refused: None,
         });
         self.show_question(&question, out);
     }

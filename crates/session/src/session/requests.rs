@@ -912,6 +912,7 @@ impl Session {
         // The client knows the question by the number of this call.
         call.refusal = None;
         let (number, turn) = (call.number(), call.turn());
+        let slot = call.slot();
         self.refuse_call(call, error, Charge::Already, out);
         self.approvals.ask(AskedQuestion {
             number: question.number,
@@ -919,8 +920,39 @@ impl Session {
             tool: question.tool.clone(),
             turn,
             effect_id: None,
+            slot,
+            refused: None,
         });
         self.show_question(&question, out);
+    }
+
+    /// What the record of a question says of its call: its arguments where its tool would still take them.
+    pub(super) fn slot_of(&self, question: &Question, call: CallNumber) -> Slot {
+        let delivered = Delivered {
+            number: call,
+            batch: 0,
+            key: DeliveryKey::Question(CallNumber(question.call)).into(),
+            unstable_id: None,
+            name: question.tool.as_str().into(),
+            turn: self.turns.last_number(),
+            generation: 0,
+        };
+        let Some(tool) = self.config.registry.get(question.tool.as_str()) else {
+            return Slot::unreadable(delivered);
+        };
+        let arguments = arguments_of(question.arguments.expose());
+        if !tool.parameters.argument_violations(&arguments).is_empty() {
+            return Slot::refused(delivered, Some(tool.clone()), Some(arguments));
+        }
+        Slot::Valid(Arc::new(CallFacts {
+            delivered,
+            tool: tool.clone(),
+            completed: Completed {
+                arguments: Sensitive(Arc::new(arguments)),
+                defaults_applied: Arc::default(),
+                clamped: None,
+            },
+        }))
     }
 
     /// Puts a question before the client.
@@ -1085,6 +1117,12 @@ impl Session {
             let error = CallError::new(ErrorType::Transient, message);
             return self.tell_result(&question, error, Resolution::Refused, out);
         }
+        let open = self.calls.approved() + self.approvals.pending();
+        if open >= self.config.limits.open_confirmations_max {
+            let message = format!("{open} answers are being carried out; send this one again");
+            let error = CallError::new(ErrorType::Transient, message);
+            return self.tell_result(&question, error, Resolution::Refused, out);
+        }
         if !approved {
             return self.send_plain_answer(question, false, out);
         }
@@ -1103,34 +1141,17 @@ impl Session {
     /// What runs if the approval counts: the arguments that were shown. `None` where the tool is gone, is not for this mode, or
     /// would not take them any more.
     fn facts_of(&mut self, question: &Question) -> Option<Arc<CallFacts>> {
-        let tool = self.config.registry.get(question.tool.as_str())?.clone();
-        let arguments = arguments_of(question.arguments.expose());
-        let is_good = *tool.version == *question.tool_version
-            && tool.allows(question.mode)
-            && tool.parameters.argument_violations(&arguments).is_empty();
-        if !is_good {
+        let tool = self.config.registry.get(question.tool.as_str())?;
+        if *tool.version != *question.tool_version || !tool.allows(question.mode) {
             return None;
         }
         let known = self.approvals.get(question.number).map(|asked| asked.call);
         let number = known.filter(|call| self.calls.get(*call).is_none());
         let number = number.unwrap_or_else(|| self.calls.next_number());
-        Some(Arc::new(CallFacts {
-            delivered: Delivered {
-                number,
-                batch: 0,
-                key: DeliveryKey::Question(CallNumber(question.call)).into(),
-                unstable_id: None,
-                name: tool.id.as_str().into(),
-                turn: self.turns.last_number(),
-                generation: 0,
-            },
-            completed: Completed {
-                arguments: Sensitive(Arc::new(arguments)),
-                defaults_applied: Arc::default(),
-                clamped: None,
-            },
-            tool,
-        }))
+        match self.slot_of(question, number) {
+            Slot::Valid(facts) => Some(facts),
+            Slot::Invalid(_) | Slot::Unexamined(_) => None,
+        }
     }
 
     /// Tells the ledger that the user has approved, and whether the call may run.
@@ -1225,6 +1246,7 @@ impl Session {
             self.end_question(&question, Resolution::Declined, out);
             let error = confirm::denied(question.tool.as_str(), denied);
             let response = self.response_without_tool(question.tool.as_str(), error);
+            self.record_denial(&question, pending.number, &response, out);
             self.tell_client(&question, response, out);
             self.tell_of_denial(denied, out);
             return;
@@ -1241,6 +1263,13 @@ impl Session {
         if let Reply::Refused(Refusal::NotAllowed) = reply
             && let Some(error) = call.refusal
         {
+            // However often it comes too soon, it is told of once.
+            let error_type = error.error_type;
+            if self.approvals.is_refused_anew(question.number, error_type) {
+                let response = self.response_without_tool(question.tool.as_str(), error.clone());
+                let record = call_record(Slot::Valid(call.facts), &response);
+                out.push(Output::Event(SessionEvent::CallRejected(record)));
+            }
             return self.tell_result(&question, error, Resolution::Refused, out);
         }
         self.tell_reply(&question, reply, out);
@@ -1259,12 +1288,15 @@ impl Session {
             Reply::Ask(asked) => {
                 self.forget_question(question.number);
                 let asked = asked.question;
+                let call = CallNumber(asked.call);
                 self.approvals.ask(AskedQuestion {
                     number: asked.number,
-                    call: CallNumber(asked.call),
+                    call,
                     tool: asked.tool.clone(),
                     turn: self.turns.last_number(),
                     effect_id: None,
+                    slot: self.slot_of(&asked, call),
+                    refused: None,
                 });
                 self.show_question(&asked, out);
                 CallError::new(
@@ -1344,6 +1376,27 @@ impl Session {
         self.tell_client(question, response, out);
     }
 
+    /// The call about which the user was asked has ended with a no; one that was said before has its record.
+    fn record_denial(
+        &self,
+        question: &Question,
+        number: CallNumber,
+        response: &Arc<ToolResponse>,
+        out: &mut Vec<Output>,
+    ) {
+        let slot = match self.approvals.get(question.number) {
+            Some(asked) => asked.slot.clone(),
+            None if question.leg != self.config.session_id
+                && question.state == QuestionState::Open =>
+            {
+                self.slot_of(question, number)
+            }
+            None => return,
+        };
+        let record = call_record(slot, response);
+        out.push(Output::Event(SessionEvent::CallRejected(record)));
+    }
+
     fn tell_client(
         &mut self,
         question: &Question,
@@ -1408,6 +1461,8 @@ impl Session {
             resolution: Resolution::Expired,
         }));
         let response = self.response_without_tool(asked.tool.as_str(), error);
+        let record = call_record(asked.slot, &response);
+        out.push(Output::Event(SessionEvent::CallRejected(record)));
         out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
             call: Some(asked.call),
             response: Sensitive(response),
@@ -1416,23 +1471,28 @@ impl Session {
 
     /// The session ends for good: nobody asks its questions any more.
     pub(super) fn withdraw_all(&mut self, out: &mut Vec<Output>) {
-        let open: Vec<(QuestionNumber, CallNumber)> = self
-            .approvals
-            .open()
-            .map(|asked| (asked.number, asked.call))
-            .collect();
+        // What was approved and changes nothing runs to its end.
+        let is_open = |number: &QuestionNumber| !self.calls.answers(*number);
+        let asked = self.approvals.open().map(|asked| asked.number);
+        let open: Vec<QuestionNumber> = asked.filter(is_open).collect();
         if open.is_empty() {
             return;
         }
-        for (number, call) in &open {
-            self.forget_question(*number);
+        for number in &open {
+            let Some(asked) = self.forget_question(*number) else {
+                continue;
+            };
             out.push(Output::Event(SessionEvent::ConfirmationResolved {
-                call: Some(*call),
+                call: Some(asked.call),
                 resolution: Resolution::Withdrawn,
             }));
+            let message = "the session ended before the user answered";
+            let error = CallError::new(ErrorType::Cancelled, message);
+            let response = self.response_without_tool(asked.tool.as_str(), error);
+            let record = call_record(asked.slot, &response);
+            out.push(Output::Event(SessionEvent::CallCancelled(record)));
         }
-        let numbers = open.into_iter().map(|(number, _)| number).collect();
-        out.push(Output::Withdraw(numbers));
+        out.push(Output::Withdraw(open));
     }
 }
 
@@ -2076,7 +2136,15 @@ impl Session {
 
     /// The outcome could not be stored in time: the call is answered, and the driver goes on trying.
     fn unacknowledged(&mut self, call: Box<Call>, mut concluded: Concluded, out: &mut Vec<Output>) {
-        Arc::make_mut(&mut concluded.response).meta.recorded = Some(false);
+        // An attempt before this session's may be in doubt, and only the ledger knows.
+        let is_others = |run: &EffectRun| run.attempt.0 > call.attempt;
+        let has_failed = outcome_of(&concluded.response) == AttemptOutcome::Failed;
+        let is_in_doubt = has_failed && concluded.run.as_ref().is_some_and(is_others);
+        let response = Arc::make_mut(&mut concluded.response);
+        response.meta.recorded = Some(false);
+        if is_in_doubt {
+            response.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
+        }
         if let Some(run) = &concluded.run {
             out.push(Output::Event(SessionEvent::OutcomeUnrecorded {
                 call: call.number(),
@@ -2152,7 +2220,9 @@ impl Session {
             false => self.scheduling_of(call.tool(), blocks, scheduling, settled.response.is_ok()),
         };
         match call.origin {
-            Origin::Approval(question) => self.resolve_approved(&question, &settled, out),
+            Origin::Approval(question) => {
+                self.resolve_approved(&question, &settled, call.started.is_some(), out);
+            }
             Origin::Model => {
                 let slot = Slot::Valid(call.facts);
                 self.answer(slot, settled, scheduling, call.spoken, blocks, out);
@@ -2165,10 +2235,16 @@ impl Session {
     }
 
     /// The user hears what came of an approval, and so does the model of this session if it asked.
-    fn resolve_approved(&mut self, question: &Question, settled: &Settled, out: &mut Vec<Output>) {
+    fn resolve_approved(
+        &mut self,
+        question: &Question,
+        settled: &Settled,
+        has_begun: bool,
+        out: &mut Vec<Output>,
+    ) {
         self.tell_client(question, settled.response.clone(), out);
         // An approval that the ledger did not take may be sent again.
-        let is_over = settled.is_outcome || settled.effect_id.is_some();
+        let is_over = has_begun || settled.is_outcome || settled.effect_id.is_some();
         if !is_over {
             return;
         }

@@ -108,6 +108,7 @@ fn a_declined_call_does_not_run_and_is_not_asked_again_until_the_user_speaks() {
             > decline token-1
             answer question-1 no
             call-1 Declined
+            call-1 rejected ConfirmationDeclined
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
             to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"10\"} and said no. It has not run. Do not call it again unless the user asks for it."
             > calls function-call-2 pay {"text":"10"}
@@ -284,6 +285,7 @@ fn the_users_limit_is_charged_when_the_call_runs() {
             > confirm token-1
             check rate call-1 limited_pay (free)
             answer question-1 yes as call-1
+            call-1 rejected RateLimit
             call-1 Refused
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
         "#]],

@@ -174,6 +174,7 @@ fn a_denial_is_told_once_it_is_stored() {
             answer question-1 no
             > store up
             call-1 Declined
+            call-1 rejected ConfirmationDeclined
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
             to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"10\"} and said no. It has not run. Do not call it again unless the user asks for it."
             > confirm token-1
@@ -445,6 +446,7 @@ fn a_session_that_ends_waits_for_its_changes_and_asks_nothing_more() {
             > stop
             turn 1 ended: calls 2 retrieval 0 refusals 1 repeats 0 interrupted
             call-1 Withdrawn
+            call-1 cancelled
             withdraw question-1
             client: session complete, 1 transcripts
             > returns 2 {"x":1}

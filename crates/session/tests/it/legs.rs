@@ -163,6 +163,7 @@ fn a_denial_in_another_session_is_told_to_the_one_that_asked() {
             > b: decline token-1
             b: answer question-1 no
             b: call-1 Declined
+            b: call-2 rejected ConfirmationDeclined
             b: client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
             call-1 Declined
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
@@ -274,6 +275,7 @@ fn what_was_done_elsewhere_is_told_again_or_asked_about() {
             > decline token-1
             answer question-1 no
             call-1 Declined
+            call-1 rejected ConfirmationDeclined
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether write may run with {"text":"a"} and said no
         "#]],
     );

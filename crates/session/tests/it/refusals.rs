@@ -55,6 +55,7 @@ fn refused_an_expired_token() {
             client: TurnComplete { turn: 1 }
             > wait 300000
             call-1 Expired
+            call-1 rejected ConfirmationExpired
             client: confirmation result call-1 CONFIRMATION_EXPIRED the user did not answer in time
             > confirm token-1
             answer question-1 yes as call-2
@@ -111,6 +112,7 @@ fn refused_a_token_after_the_session() {
             client: TurnComplete { turn: 1 }
             > stop
             call-1 Withdrawn
+            call-1 cancelled
             withdraw question-1
             client: session complete, 2 transcripts
             client: Stopped

@@ -118,6 +118,7 @@ fn a_question_that_ran_out_meanwhile_is_over() {
             to model: history "pay / Please."
             > wait 100000
             call-1 Expired
+            call-1 rejected ConfirmationExpired
             client: confirmation result call-1 CONFIRMATION_EXPIRED the user did not answer in time
             > confirm token-1
             answer question-1 yes as call-2
@@ -185,6 +186,7 @@ fn a_denial_that_the_model_has_not_heard_of_is_told() {
             > decline token-1
             answer question-1 no
             call-1 Declined
+            call-1 rejected ConfirmationDeclined
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
             > killed
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no

@@ -137,6 +137,7 @@ fn that_the_user_said_no_is_told_until_the_model_reacts() {
             > decline token-1
             answer question-1 no
             call-1 Declined
+            call-1 rejected ConfirmationDeclined
             client: confirmation result call-1 CONFIRMATION_DECLINED the user was asked whether pay may run with {"text":"10"} and said no
             to model: notice "(A message of the system, not of the user.) The user was asked whether pay may run with {\"text\":\"10\"} and said no. It has not run. Do not call it again unless the user asks for it."
             > lost 1
@@ -188,6 +189,7 @@ fn clicks_that_came_too_often_are_told_of_once() {
             > confirm token-1
             check rate call-1 limited_pay (free)
             answer question-1 yes as call-1
+            call-1 rejected RateLimit
             call-1 Refused
             client: confirmation result call-1 RATE_LIMIT limited_pay was called too often by this user
             > confirm token-1

@@ -175,9 +175,25 @@ impl Step<'_> {
         match state {
             Some(EffectState::Running) => self.attach_to(effect_id),
             Some(EffectState::Done) => self.replay(effect_id, &request.leg.leg),
+            // Of a repeatable tool the same message is no wish for a further effect.
+            Some(EffectState::Unknown) if request.tool.repeatable => {
+                self.known_unknown(request, effect_id)
+            }
             Some(EffectState::NotDone | EffectState::Unknown) | None => {
                 self.judge(request, key, Turn::Same, generation)
             }
+        }
+    }
+
+    /// A message that is known has an effect of which nobody knows whether it happened.
+    fn known_unknown(&mut self, request: &Request, effect_id: &EffectId) -> Reply {
+        let Some(index) = self.place_of(effect_id) else {
+            return Reply::Missing;
+        };
+        let effect = self.effects[index].clone();
+        match self.may_look_up(&effect, request) {
+            true => self.look_up_at(index),
+            false => Reply::Unknown(Box::new(effect)),
         }
     }
 
@@ -375,7 +391,11 @@ impl Step<'_> {
     ) -> Reply {
         // Row 17.
         let lost = self.asked_before_reconnect(request, key, generation);
-        if !lost.is_empty() && request.can_ask && !request.tool.repeatable && request.tool.writes {
+        if !lost.is_empty() && !request.tool.repeatable && request.tool.writes {
+            // It may be the same change in other words, and only a person can tell.
+            if !request.can_ask {
+                return Reply::Refused(Refusal::NobodyToAsk);
+            }
             let mut hazards = self.hazards(&request.tool);
             hazards.earlier.extend(lost);
             return self.ask_naming(request, key, hazards);
@@ -405,8 +425,8 @@ impl Step<'_> {
         self.begin(request, key, again, None, generation)
     }
 
-    /// Effects of the same tool and user turn that were asked for before a reconnect: a model that lost its connection may ask
-    /// for the same in other words.
+    /// Effects of the same tool and user turn that were asked for on another connection: a model that lost its connection may ask
+    /// for the same in other words, and the older request may be decided last.
     fn asked_before_reconnect(
         &self,
         request: &Request,
@@ -417,10 +437,9 @@ impl Step<'_> {
         let is_lost = |effect: &&Effect| {
             effect.key != key
                 && effect.onset == onset
-                && effect.onset.is_some()
                 && effect.parent.is_none()
                 && effect.leg == *leg
-                && effect.generation < generation
+                && effect.generation != generation
                 && !effect.is_heard
                 && effect.state != EffectState::NotDone
         };
