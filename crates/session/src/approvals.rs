@@ -40,6 +40,8 @@ const ASKED_MAX: usize = 64;
 pub(crate) struct Approvals {
     asked: Vec<AskedQuestion>,
     pending: Vec<PendingAnswer>,
+    /// Further approvals of a question whose call is open, each of which is told what comes of it.
+    clicks: Vec<(QuestionNumber, u32)>,
 }
 
 impl Approvals {
@@ -89,6 +91,18 @@ impl Approvals {
     pub(crate) fn take_pending(&mut self, number: CallNumber) -> Option<PendingAnswer> {
         let index = self.pending.iter().position(|one| one.number == number)?;
         Some(self.pending.remove(index))
+    }
+
+    pub(crate) fn click(&mut self, number: QuestionNumber) {
+        match self.clicks.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, clicks)) => *clicks = clicks.saturating_add(1),
+            None => self.clicks.push((number, 1)),
+        }
+    }
+
+    pub(crate) fn take_clicks(&mut self, number: QuestionNumber) -> u32 {
+        let found = self.clicks.iter().position(|(known, _)| *known == number);
+        found.map_or(0, |index| self.clicks.swap_remove(index).1)
     }
 
     pub(crate) fn pending(&self) -> usize {

@@ -17,7 +17,7 @@ use crate::log::{
     EffectChange, EffectState, Entry, EntryEvent, EntryNumber, NewEntry, QuestionChange,
     QuestionState,
 };
-use crate::question::{Certainty, Earlier, Hazards, Question};
+use crate::question::{Earlier, Hazards, Question};
 use crate::rows::{Change, Rows};
 use std::collections::BTreeMap;
 use windlass_tool::id::{EffectId, SessionId, ToolId};
@@ -517,22 +517,11 @@ impl<'a> Step<'a> {
             EffectState::NotDone => self.may_arrive(effect, tool),
             EffectState::Running => false,
         };
-        let earlier = |effect: &Effect| Earlier {
-            effect_id: effect.effect_id.clone(),
-            certainty: match effect.state {
-                EffectState::Done => Certainty::Done,
-                EffectState::Running | EffectState::NotDone | EffectState::Unknown => {
-                    Certainty::MayHaveHappened
-                }
-            },
-            at_unix_ms: effect.changed_at_unix_ms,
-            arguments: effect.arguments.clone(),
-        };
         let effects = self.effects.iter().filter(is_named);
         Hazards {
             earlier: match tool.repeatable {
                 true => Vec::new(),
-                false => effects.map(earlier).collect(),
+                false => effects.map(Earlier::of).collect(),
             },
             external_content: self.conversation.has_external_content,
         }

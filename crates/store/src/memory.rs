@@ -515,6 +515,14 @@ impl Tables for TalkRows<'_> {
         Ok(self.talk().map_or_else(Vec::new, |talk| talk.unheard(tool)))
     }
 
+    fn begun_since(
+        &mut self,
+        tool: &ToolId,
+        at_unix_ms: u64,
+    ) -> Result<Vec<Effect>, StoreUnavailable> {
+        Ok(self.effects(|effect| effect.tool == *tool && effect.begun_at_unix_ms >= at_unix_ms))
+    }
+
     fn questions_of_key(&mut self, key: &EffectKey) -> Result<Vec<Question>, StoreUnavailable> {
         Ok(self.questions(|question| question.key == *key))
     }

@@ -1,7 +1,8 @@
 //! Questions to users, and all that an approval is bound to. Knows no store and no clock.
 
+use crate::effect::Effect;
 use crate::id::{EffectKey, Nonce, QuestionNumber};
-use crate::log::{EntryNumber, QuestionState};
+use crate::log::{EffectState, EntryNumber, QuestionState};
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;
@@ -62,6 +63,23 @@ pub struct Earlier {
     pub at_unix_ms: u64,
     /// Canonical JSON.
     pub arguments: Sensitive<String>,
+}
+
+impl Earlier {
+    /// What is known of an effect that has begun, and has not failed for certain.
+    pub(crate) fn of(effect: &Effect) -> Self {
+        Self {
+            effect_id: effect.effect_id.clone(),
+            certainty: match effect.state {
+                EffectState::Done => Certainty::Done,
+                EffectState::Running | EffectState::NotDone | EffectState::Unknown => {
+                    Certainty::MayHaveHappened
+                }
+            },
+            at_unix_ms: effect.changed_at_unix_ms,
+            arguments: effect.arguments.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

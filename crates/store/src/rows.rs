@@ -31,6 +31,8 @@ pub struct Rows {
     pub is_abandoned: bool,
     /// Effects of the same tool whose end no model has heard, and those that run, whatever their key.
     pub unheard: Vec<Effect>,
+    /// Effects of the same tool that have begun since the question was asked that an answer is about.
+    pub begun_since: Vec<Effect>,
     pub counts: Counts,
     /// Entries of an append that the log has already, by their place in the command.
     pub known_entries: Vec<Option<EntryNumber>>,
@@ -81,6 +83,12 @@ pub(crate) trait Tables {
     fn running(&mut self) -> Result<Vec<Effect>, StoreUnavailable>;
     /// Settled effects whose end no model has heard, oldest first; of one tool, or of all.
     fn unheard(&mut self, tool: Option<&ToolId>) -> Result<Vec<Effect>, StoreUnavailable>;
+    /// Effects of a tool that have begun at this time or later, oldest first.
+    fn begun_since(
+        &mut self,
+        tool: &ToolId,
+        at_unix_ms: u64,
+    ) -> Result<Vec<Effect>, StoreUnavailable>;
     /// Oldest first.
     fn questions_of_key(&mut self, key: &EffectKey) -> Result<Vec<Question>, StoreUnavailable>;
     fn question(&mut self, number: QuestionNumber) -> Result<Option<Question>, StoreUnavailable>;
@@ -234,6 +242,7 @@ fn load(
                 rows.key = Some(key);
                 rows.effects = tables.effects_of_key(&key)?;
                 rows.questions = tables.questions_of_key(&key)?;
+                rows.begun_since = tables.begun_since(&question.tool, question.asked_at_unix_ms)?;
             }
             rows.counts = tables.counts(now_unix_ms)?;
         }

@@ -1117,6 +1117,10 @@ impl Session {
             let error = CallError::new(ErrorType::Transient, message);
             return self.tell_result(&question, error, Resolution::Refused, out);
         }
+        // Clicks on one button have one answer.
+        if approved && self.calls.answers(question.number) {
+            return self.approvals.click(question.number);
+        }
         let open = self.calls.approved() + self.approvals.pending();
         if open >= self.config.limits.open_confirmations_max {
             let message = format!("{open} answers are being carried out; send this one again");
@@ -1288,7 +1292,11 @@ impl Session {
             Reply::Ask(asked) => {
                 self.forget_question(question.number);
                 let asked = asked.question;
-                let call = CallNumber(asked.call);
+                // Another session's number may be that of a call of this one.
+                let call = match asked.leg == self.config.session_id {
+                    true => CallNumber(asked.call),
+                    false => self.calls.next_number(),
+                };
                 self.approvals.ask(AskedQuestion {
                     number: asked.number,
                     call,
@@ -1404,10 +1412,17 @@ impl Session {
         out: &mut Vec<Output>,
     ) {
         let call = Some(self.call_of(question));
-        out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
-            call,
-            response: Sensitive(response),
-        }));
+        // Those who approved it wait for what comes of its call.
+        let clicks = match self.calls.answers(question.number) {
+            true => 0,
+            false => self.approvals.take_clicks(question.number),
+        };
+        for _ in 0..=clicks {
+            out.push(Output::SendClient(ClientUpdate::ConfirmationResult {
+                call,
+                response: Sensitive(response.clone()),
+            }));
+        }
     }
 
     /// The question is answered, as far as this session's client is concerned.

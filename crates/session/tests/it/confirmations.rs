@@ -164,7 +164,6 @@ fn every_click_gets_the_one_answer() {
             call-1 Approved
             start call-1 pay (effect-1) {"text":"10"}
             > confirm token-1
-            answer question-1 yes as call-2
             > decline token-1
             answer question-1 no
             call-1 Refused
@@ -173,11 +172,10 @@ fn every_click_gets_the_one_answer() {
             record effect-1 Succeeded
             call-1 finished
             client: confirmation result call-1 ok
-            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
-            answer question-1 yes as call-2
             client: confirmation result call-1 ok
+            to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":10},\"status\":\"success\"}"
             > confirm token-1
-            answer question-1 yes as call-4
+            answer question-1 yes as call-3
             client: confirmation result call-1 ok
         "#]],
     );

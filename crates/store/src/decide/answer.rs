@@ -2,9 +2,10 @@
 
 use super::{Begin, NewEffect, Step, covers, is_of_tool};
 use crate::command::{Answer, AnswerVerdict, Approval, Refusal, Reply, Run};
+use crate::effect::Effect;
 use crate::id::{AttemptNumber, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
-use crate::question::{Hazards, Question};
+use crate::question::{Earlier, Hazards, Question};
 use windlass_tool::id::EffectId;
 
 impl Step<'_> {
@@ -50,7 +51,10 @@ impl Step<'_> {
         {
             return Reply::Attach(Box::new(running.clone()));
         }
-        let hazards = self.hazards(tool);
+        let mut hazards = self.hazards(tool);
+        if !tool.repeatable {
+            hazards.earlier.extend(self.begun_meanwhile(&question));
+        }
         if !covers(&question.hazards, &hazards) {
             return self.ask_anew(&question, answer, approval, hazards);
         }
@@ -69,6 +73,21 @@ impl Step<'_> {
         });
         let again = again.map(|effect| effect.effect_id);
         self.begin_approved(answer, approval, &question, again)
+    }
+
+    /// What an older connection asked for in the same user turn, and what has begun since the question was put: it may be the
+    /// same change in other words, and the question could not name it.
+    fn begun_meanwhile(&self, question: &Question) -> Vec<Earlier> {
+        let is_older = |effect: &&Effect| {
+            effect.key != question.key
+                && effect.parent.is_none()
+                && effect.leg == question.leg
+                && effect.onset == question.onset
+                && effect.generation < question.generation
+                && effect.state != EffectState::NotDone
+        };
+        let begun = self.rows.begun_since.iter().filter(is_older);
+        begun.map(Earlier::of).collect()
     }
 
     fn begin_approved(

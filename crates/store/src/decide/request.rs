@@ -443,20 +443,11 @@ impl Step<'_> {
                 && !effect.is_heard
                 && effect.state != EffectState::NotDone
         };
-        let earlier = |effect: &Effect| Earlier {
-            effect_id: effect.effect_id.clone(),
-            certainty: match effect.state {
-                EffectState::Done => Certainty::Done,
-                _ => Certainty::MayHaveHappened,
-            },
-            at_unix_ms: effect.changed_at_unix_ms,
-            arguments: effect.arguments.clone(),
-        };
         self.rows
             .unheard
             .iter()
             .filter(is_lost)
-            .map(earlier)
+            .map(Earlier::of)
             .collect()
     }
 

@@ -135,6 +135,29 @@ pub(super) fn unheard(
     )
 }
 
+/// Of one tool. Reads all effects of the conversation: it is asked for when a user answers.
+pub(super) fn begun_since(
+    connection: &Connection,
+    of: &ConversationRef,
+    tool: &ToolId,
+    at_unix_ms: u64,
+) -> rusqlite::Result<Vec<Effect>> {
+    let statement = of_conversation!(
+        "INDEXED BY effects_by_key",
+        "tool = ?3 AND begun_at_unix_ms >= ?4"
+    );
+    select(
+        connection,
+        statement,
+        params![
+            of.tenant.as_str(),
+            of.conversation_id.as_str(),
+            tool.as_str(),
+            time(at_unix_ms)
+        ],
+    )
+}
+
 /// How many effects a conversation has. Reads the index alone.
 pub(super) fn count(connection: &Connection, of: &ConversationRef) -> rusqlite::Result<usize> {
     connection

@@ -93,6 +93,14 @@ impl Tables for ConversationRows<'_> {
         effects::unheard(self.connection, self.of, tool).map_err(unavailable)
     }
 
+    fn begun_since(
+        &mut self,
+        tool: &ToolId,
+        at_unix_ms: u64,
+    ) -> Result<Vec<Effect>, StoreUnavailable> {
+        effects::begun_since(self.connection, self.of, tool, at_unix_ms).map_err(unavailable)
+    }
+
     fn questions_of_key(&mut self, key: &EffectKey) -> Result<Vec<Question>, StoreUnavailable> {
         questions::of_key(self.connection, self.of, key).map_err(unavailable)
     }

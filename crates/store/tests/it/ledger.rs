@@ -56,6 +56,8 @@ pub(crate) enum Act {
     OtherWords,
     /// Arguments that mean another effect of the same tool.
     OtherKey,
+    /// The same, and yet another.
+    ThirdKey,
     /// The newest message comes again.
     SameMessage,
     /// The newest message comes again with other arguments.
@@ -70,6 +72,8 @@ pub(crate) enum Act {
     OtherLeg,
     /// The provider's connection was lost and is there again.
     Reconnect,
+    /// What was asked for on the connection before comes now.
+    OldConnection,
     /// The leg was taken over, which the process does not know.
     TakenOver,
     /// The user answers the newest question.
@@ -364,6 +368,7 @@ impl Ledger {
             Act::Request => self.model("{\"at\":\"noon\"}", "{\"at\":\"noon\"}"),
             Act::OtherWords => self.model("{\"at\":\"noon\",\"note\":\"!\"}", "{\"at\":\"noon\"}"),
             Act::OtherKey => self.model("{\"at\":\"one\"}", "{\"at\":\"one\"}"),
+            Act::ThirdKey => self.model("{\"at\":\"three\"}", "{\"at\":\"three\"}"),
             Act::SameMessage => self.same_message(None),
             Act::SameMessageOtherWords => self.same_message(Some("{\"at\":\"two\"}")),
             Act::SameCommand => {
@@ -387,6 +392,10 @@ impl Ledger {
             }
             Act::Reconnect => {
                 self.generation += 1;
+                Reply::Done
+            }
+            Act::OldConnection => {
+                self.generation -= 1;
                 Reply::Done
             }
             Act::TakenOver => self.send(Command::Resume(Presented {

@@ -3,10 +3,10 @@
 use crate::ledger::Act::{
     Abandon, AbandonNext, Back, Crash, EndsInDoubt, Fails, FindsIt, FindsNoAnswer, FindsNothing,
     FirstFails, FirstRetries, FirstSucceeds, Heard, LooksUp, Nested, NestedConsent,
-    NestedOtherWords, No, NoToFirst, Now, Onset, OtherKey, OtherLeg, OtherWords, Passes, Reconnect,
-    Request, Retries, SameAnswer, SameCommand, SameMessage, SameMessageOtherWords, SameRetry,
-    Settles, Succeeds, Taint, TakenOver, Upgrade, Withdraw, Yes, YesChanged, YesElsewhere,
-    YesForged, YesNotAllowed, YesToFirst, YesUnknownTool,
+    NestedOtherWords, No, NoToFirst, Now, OldConnection, Onset, OtherKey, OtherLeg, OtherWords,
+    Passes, Reconnect, Request, Retries, SameAnswer, SameCommand, SameMessage,
+    SameMessageOtherWords, SameRetry, Settles, Succeeds, Taint, TakenOver, ThirdKey, Upgrade,
+    Withdraw, Yes, YesChanged, YesElsewhere, YesForged, YesNotAllowed, YesToFirst, YesUnknownTool,
 };
 use crate::ledger::{Act, HOUR_MS, LANDING_MS, LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS};
 use expect_test::{ExpectFile, expect_file};
@@ -209,6 +209,7 @@ fn requests() {
         line("17", "the same, in another turn", &[Onset, Request, Reconnect, Onset, OtherKey]),
         line("17", "no reconnect", &[Onset, Request, OtherKey]),
         with(CONSENT, "17", "the same, approved, running", &[Onset, Request, Yes, Reconnect, OtherKey]),
+        line("17", "the older connection's request comes last", &[Onset, Reconnect, Request, OldConnection, OtherKey]),
         with(ALONE, "17", "nobody to ask", &[Onset, Request, Reconnect, OtherKey]),
         with(CONSENT, "18", "none, needs consent", &[Request]),
         with(ALONE_CONSENT, "18", "none, needs consent, nobody to ask", &[Request]),
@@ -260,6 +261,8 @@ fn answers() {
         with(CONSENT, "20", "yes, external content since", &[Request, Taint, Yes]),
         with(CONSENT, "20", "the same, its reply was lost", &[Request, Taint, Yes, SameAnswer]),
         with(CONSENT, "20", "the same, yes to the question that names it", &[Request, Taint, Yes, Yes]),
+        line("20", "yes, the older connection began another key since", &[Onset, Request, Reconnect, OtherKey, OldConnection, ThirdKey, Yes]),
+        line("20", "the same, yes to the question that names it", &[Onset, Request, Reconnect, OtherKey, OldConnection, ThirdKey, Yes, Yes]),
         line("20", "yes to another try at what may have happened", &[Request, EndsInDoubt, Request, Yes]),
         line("20", "the same, and it has happened since", &[Request, EndsInDoubt, Request, FirstSucceeds, Yes]),
         line("20", "yes to doing it again", &[Request, Succeeds, Heard, Onset, Request, Yes]),
