@@ -2,7 +2,6 @@
 //! knows nothing of the code inside a crate.
 
 use crate::report::Problem;
-use crate::shipped;
 use crate::workspace::{Workspace, output_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -153,7 +152,6 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
         Err(problem) => problems.push(problem),
     }
     problems.extend(check_lints(workspace));
-    problems.extend(shipped::check(workspace));
     problems
 }
 

@@ -12,7 +12,6 @@ mod parts;
 mod plan;
 mod postgres;
 mod report;
-mod shipped;
 mod soak;
 mod tidy;
 mod workspace;

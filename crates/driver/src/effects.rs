@@ -19,9 +19,7 @@ const RESULT_CHARACTERS_MAX: usize = 262_144;
 /// its arguments any more.
 pub(crate) fn lookup_of(effect: &Effect, registry: &Registry) -> Option<EffectLookup> {
     let tool = registry.get(effect.tool.as_str())?;
-    if !tool.handler.has_lookup() {
-        return None;
-    }
+    tool.handler.outcome_lookup()?;
     let arguments: Arguments = serde_json::from_str(effect.arguments.expose()).ok()?;
     Some(EffectLookup {
         tool: tool.clone(),

@@ -6,9 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
 use windlass_tool::arguments::Arguments as Given;
-use windlass_tool::handler::{
-    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
-};
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::intent::{EndAfter, Intent};
 
 pub(crate) struct Ender;
@@ -26,24 +24,6 @@ struct Arguments<'a> {
 impl Handler for Ender {
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(end(&invocation))
-    }
-
-    /// The session that asks is there, so that it was not ended; whether it is to be, it knows itself.
-    fn lookup(&self, invocation: LookupInvocation) -> Lookup {
-        let session = &invocation.context.session;
-        Lookup::Found(
-            match (session.is_active, session.pending_end_voice_session) {
-                (true, true) => match success(&invocation.arguments) {
-                    Ok(success) => Finding::Happened(Box::new(Success {
-                        intents: Vec::new(),
-                        ..success
-                    })),
-                    Err(_) => Finding::Unknown,
-                },
-                (true, false) => Finding::NotHappened,
-                (false, _) => Finding::Unknown,
-            },
-        )
     }
 }
 

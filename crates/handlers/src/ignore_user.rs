@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Number, json};
 use windlass_tool::handler::{
     Block, Context, Execution, Finding, Handler, Invocation, Lookup, LookupInvocation,
-    OutboxClosed, Placement, Success,
+    OutboxClosed, OutcomeLookup, Placement, Success,
 };
 use windlass_tool::intent::{EndAfter, Intent};
 use windlass_tool::kind::Mode;
@@ -26,13 +26,19 @@ impl Handler for Blocker {
         ready(block(&invocation))
     }
 
-    fn lookup(&self, invocation: LookupInvocation) -> Lookup {
-        Lookup::Found(find(&invocation).unwrap_or(Finding::Unknown))
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        Some(self)
     }
 
     /// A block is on the disk before the call is answered, which takes milliseconds.
     fn placement(&self) -> Placement {
         Placement::Blocking
+    }
+}
+
+impl OutcomeLookup for Blocker {
+    fn look_up(&self, invocation: LookupInvocation) -> Lookup {
+        Lookup::Found(find(&invocation).unwrap_or(Finding::Unknown))
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use windlass_driver::{EffectLookup, Report};
 use windlass_session::io::AdmittedCall;
 use windlass_tool::handler::{
-    Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding,
+    Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding, Handler,
     HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, SessionContext,
     SessionFacts, ToolFacts, World,
 };
@@ -334,7 +334,7 @@ fn ask(lookup: &EffectLookup, context: Context) -> Asked {
     };
     let handler = lookup.tool.handler.clone();
     match handler.placement() {
-        Placement::Inline => match contain(|| handler.lookup(invocation)) {
+        Placement::Inline => match contain(|| find_out(&*handler, invocation)) {
             Err(_) => Asked::Found(Finding::Unknown),
             Ok(Lookup::Found(finding)) => Asked::Found(finding),
             Ok(Lookup::Pending(future)) => Asked::Pending(Box::pin(async move {
@@ -345,7 +345,7 @@ fn ask(lookup: &EffectLookup, context: Context) -> Asked {
         Placement::Blocking => {
             let found = tokio::task::spawn_blocking(move || {
                 let runtime = tokio::runtime::Handle::current();
-                let finding = contain(|| match handler.lookup(invocation) {
+                let finding = contain(|| match find_out(&*handler, invocation) {
                     Lookup::Found(finding) => finding,
                     Lookup::Pending(future) => runtime.block_on(future),
                 });
@@ -355,6 +355,13 @@ fn ask(lookup: &EffectLookup, context: Context) -> Asked {
                 async move { found.await.unwrap_or(Finding::Unknown) },
             ))
         }
+    }
+}
+
+fn find_out(handler: &dyn Handler, invocation: LookupInvocation) -> Lookup {
+    match handler.outcome_lookup() {
+        Some(lookup) => lookup.look_up(invocation),
+        None => Lookup::Found(Finding::Unknown),
     }
 }
 

@@ -30,15 +30,9 @@ pub trait Handler: Send + Sync {
     /// Runs one attempt of one admitted call. Arguments are validated, with defaults applied.
     fn execute(&self, invocation: Invocation) -> Execution;
 
-    /// Finds out what became of an effect that an attempt of this tool started. Asked where nobody knows how the attempt
-    /// ended; changes nothing.
-    fn lookup(&self, _invocation: LookupInvocation) -> Lookup {
-        Lookup::Found(Finding::Unknown)
-    }
-
-    /// Whether [`Self::lookup`] can find out anything.
-    fn has_lookup(&self) -> bool {
-        false
+    /// What finds out what became of this tool's effects, where there is a way: mostly the handler itself.
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        None
     }
 
     /// Whether an attempt may take long without yielding, and so must not run on a thread that moves audio.
@@ -50,6 +44,13 @@ pub trait Handler: Send + Sync {
     fn response_version(&self) -> &str {
         crate::envelope::RESPONSE_VERSION
     }
+}
+
+/// Finds out what became of a tool's effects.
+pub trait OutcomeLookup: Send + Sync {
+    /// What became of an effect that an attempt of this tool started. Asked where nobody knows how the attempt ended; changes
+    /// nothing.
+    fn look_up(&self, invocation: LookupInvocation) -> Lookup;
 }
 
 /// Where an attempt runs.

@@ -7,7 +7,9 @@ use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
 };
 use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Failure, Handler, Invocation};
+use windlass_tool::handler::{
+    Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup,
+};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
@@ -69,8 +71,14 @@ impl Handler for Simulated {
         Execution::Ready(Err(Failure::new(FailureKind::Permanent, problem)))
     }
 
-    fn has_lookup(&self) -> bool {
-        self.has_lookup
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        self.has_lookup.then_some(self as &dyn OutcomeLookup)
+    }
+}
+
+impl OutcomeLookup for Simulated {
+    fn look_up(&self, _: LookupInvocation) -> Lookup {
+        Lookup::Found(Finding::Unknown)
     }
 }
 

@@ -23,7 +23,8 @@ use windlass_store::{
 };
 use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::handler::{
-    Execution, Finding, Handler, HandlerMessage, HandlerResult, Invocation, Success,
+    Execution, Finding, Handler, HandlerMessage, HandlerResult, Invocation, Lookup,
+    LookupInvocation, OutcomeLookup, Success,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
@@ -41,8 +42,14 @@ impl Handler for Unused {
         unreachable!("the bench's executor runs no handler")
     }
 
-    fn has_lookup(&self) -> bool {
-        true
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        Some(self)
+    }
+}
+
+impl OutcomeLookup for Unused {
+    fn look_up(&self, _: LookupInvocation) -> Lookup {
+        unreachable!("the bench's executor asks no handler")
     }
 }
 

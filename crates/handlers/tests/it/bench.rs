@@ -32,7 +32,6 @@ pub(crate) fn effect_id() -> EffectId {
 pub(crate) struct Bench {
     pub(crate) mode: Mode,
     pub(crate) session_is_active: bool,
-    pub(crate) session_is_ending: bool,
     pub(crate) fakes: Arc<Fakes>,
 }
 
@@ -61,7 +60,6 @@ impl Bench {
         Self {
             mode,
             session_is_active: true,
-            session_is_ending: false,
             fakes: Arc::default(),
         }
     }
@@ -108,7 +106,8 @@ impl Bench {
     /// What the tool finds out about its effect afterwards.
     pub(crate) fn look_up(&self, tool: &str, arguments: Value) -> Finding {
         let handler = windlass_handlers::builtin()[tool].clone();
-        let found = handler.lookup(LookupInvocation {
+        let lookup = handler.outcome_lookup().expect("it can find out");
+        let found = lookup.look_up(LookupInvocation {
             effect_id: effect_id(),
             arguments: Arc::new(admitted(&schema(tool), arguments)),
             context: self.context(tool),
@@ -147,7 +146,7 @@ impl Bench {
             session: SessionFacts {
                 is_active: self.session_is_active,
                 is_model_generating: true,
-                pending_end_voice_session: self.session_is_ending,
+                pending_end_voice_session: false,
             },
             effect_id: Some(effect_id()),
             deadline_unix_ms: NOW_UNIX_MS + 10_000,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Execution, Failure, Handler, Invocation, Lookup, LookupInvocation, OutboxClosed, Placement,
-    Report,
+    Execution, Failure, Handler, Invocation, Lookup, LookupInvocation, OutboxClosed, OutcomeLookup,
+    Placement, Report,
 };
 use windlass_tool::kind::SideEffects;
 use windlass_tool::registry::Tool;
@@ -82,18 +82,20 @@ impl Handler for Forgetful {
         panic!("boom")
     }
 
-    fn lookup(&self, _: LookupInvocation) -> Lookup {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        assert!(self.is_later, "boom");
-        Lookup::Pending(Box::pin(async { panic!("boom") }))
-    }
-
-    fn has_lookup(&self) -> bool {
-        true
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        Some(self)
     }
 
     fn placement(&self) -> Placement {
         self.placement
+    }
+}
+
+impl OutcomeLookup for Forgetful {
+    fn look_up(&self, _: LookupInvocation) -> Lookup {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        assert!(self.is_later, "boom");
+        Lookup::Pending(Box::pin(async { panic!("boom") }))
     }
 }
 

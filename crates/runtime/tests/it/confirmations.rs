@@ -12,7 +12,7 @@ use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
 use windlass_store::SqliteStore;
 use windlass_tool::handler::{
-    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
+    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup, Success,
 };
 use windlass_tool::kind::{RateLimit, SideEffects};
 use windlass_tool::registry::Tool;
@@ -225,11 +225,13 @@ impl Handler for Remembering {
         Execution::Pending(Box::pin(std::future::pending()))
     }
 
-    fn has_lookup(&self) -> bool {
-        true
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        Some(self)
     }
+}
 
-    fn lookup(&self, invocation: LookupInvocation) -> Lookup {
+impl OutcomeLookup for Remembering {
+    fn look_up(&self, invocation: LookupInvocation) -> Lookup {
         let found = Success::new(json!({ "found": invocation.effect_id.as_str() }));
         Lookup::Found(Finding::Happened(Box::new(found)))
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 use windlass_tool::handler::{
-    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, Success,
+    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup, Success,
 };
 use windlass_tool::kind::{Reach, SideEffects};
 use windlass_tool::registry::Tool;
@@ -63,11 +63,13 @@ impl Handler for Order {
         }))
     }
 
-    fn has_lookup(&self) -> bool {
-        true
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        Some(self)
     }
+}
 
-    fn lookup(&self, _: LookupInvocation) -> Lookup {
+impl OutcomeLookup for Order {
+    fn look_up(&self, _: LookupInvocation) -> Lookup {
         Lookup::Found(match self.0.orders() {
             0 => Finding::NotHappened,
             number => Finding::Happened(Box::new(Success::new(json!({ "found": number })))),

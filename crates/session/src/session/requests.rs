@@ -599,7 +599,7 @@ impl Session {
         nonce: windlass_store::Nonce,
         effect_id: EffectId,
     ) {
-        let lookup_ms = match call.tool().handler.has_lookup() {
+        let lookup_ms = match call.tool().handler.outcome_lookup().is_some() {
             true => call.tool().timeout_ms,
             false => 0,
         };
@@ -2731,7 +2731,7 @@ fn tool_facts(tool: &Tool) -> ToolFacts {
         writes: tool.writes() && !STEERING_TOOLS.contains(&tool.id.as_str()),
         idempotent: tool.idempotent,
         repeatable: tool.repeatable,
-        has_lookup: tool.handler.has_lookup(),
+        has_lookup: tool.handler.outcome_lookup().is_some(),
     }
 }
 

@@ -7,6 +7,7 @@ mod chat;
 mod declined;
 mod process;
 mod shop;
+mod stopped;
 
 use crate::support::live_model::Models;
 use crate::support::voice_client::VoiceClient;

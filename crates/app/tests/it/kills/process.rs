@@ -4,17 +4,19 @@ use super::shop;
 use crate::support::config;
 use crate::support::held_store::database;
 use crate::support::program::{command, run};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_app::server::{Setup, start};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, Placement, Success,
+    Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup,
+    Placement, Success,
 };
 use windlass_tool::id::ToolId;
 
@@ -28,6 +30,8 @@ const SHOP: &str = "WINDLASS_TEST_KILLED_SHOP";
 const TEXT_MODEL: &str = "WINDLASS_TEST_KILLED_TEXT_MODEL";
 /// How long it waits for the store, in milliseconds, where that is what is tested.
 const STORE_PATIENCE: &str = "WINDLASS_TEST_KILLED_STORE_PATIENCE";
+/// How long an order may take, in milliseconds, where that is what is tested.
+const ORDER_TIMEOUT: &str = "WINDLASS_TEST_KILLED_ORDER_TIMEOUT";
 
 /// How long the sweep may take; only a broken server takes that long.
 const AUDITED_WITHIN: Duration = Duration::from_secs(60);
@@ -36,7 +40,9 @@ const AUDITED_WITHIN: Duration = Duration::from_secs(60);
 pub(super) const PLAIN: &str = "order";
 pub(super) const CONFIRMED: &str = "order_confirmed";
 pub(super) const TRACKED: &str = "order_tracked";
-const TOOLS: [(&str, bool); 3] = [(PLAIN, false), (CONFIRMED, true), (TRACKED, false)];
+/// The same as the last, of a shop that knows its keys, so that ordering twice under one is ordering once.
+pub(super) const KEYED: &str = "order_keyed";
+const TOOLS: [&str; 4] = [PLAIN, CONFIRMED, TRACKED, KEYED];
 
 pub(super) struct Process {
     child: Child,
@@ -47,6 +53,12 @@ impl Process {
     /// Starts a server over a folder and waits until it listens.
     pub(super) fn start(folder: &Path, model: &str, shop: &str) -> Self {
         Self::start_with(folder, &[(MODEL, model), (SHOP, shop)])
+    }
+
+    /// The same of one whose leases are short; `None` where it does not start.
+    pub(super) fn start_hasty(folder: &Path, model: &str, shop: &str) -> Option<Self> {
+        let told = [(MODEL, model), (SHOP, shop), (ORDER_TIMEOUT, "1000")];
+        Self::try_start(folder, &told)
     }
 
     /// The same of one that chats.
@@ -77,6 +89,10 @@ impl Process {
     }
 
     fn start_with(folder: &Path, told: &[(&str, &str)]) -> Self {
+        Self::try_start(folder, told).expect("the server starts")
+    }
+
+    fn try_start(folder: &Path, told: &[(&str, &str)]) -> Option<Self> {
         let arguments = [
             "kills::process::server_that_is_killed",
             "--exact",
@@ -94,8 +110,26 @@ impl Process {
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut lines = output.lines().map_while(Result::ok);
         let address = lines.find_map(|line| Some(line.strip_prefix("listens at ")?.to_owned()));
-        let address = address.expect("the server starts");
-        Self { child, address }
+        if address.is_none() {
+            child.wait().unwrap();
+        }
+        Some(Self {
+            address: address?,
+            child,
+        })
+    }
+
+    /// Nothing of it moves until it goes on.
+    pub(super) fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub(super) fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// SIGKILL, and nothing of it lives on.
@@ -199,7 +233,17 @@ impl Handler for Tracked {
         self.0.execute(invocation)
     }
 
-    fn lookup(&self, invocation: LookupInvocation) -> Lookup {
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        Some(self)
+    }
+
+    fn placement(&self) -> Placement {
+        self.0.placement()
+    }
+}
+
+impl OutcomeLookup for Tracked {
+    fn look_up(&self, invocation: LookupInvocation) -> Lookup {
         let found = shop::find(&self.0.shop, invocation.effect_id.as_str());
         Lookup::Found(match found {
             Ok(Some(receipt)) => {
@@ -210,15 +254,25 @@ impl Handler for Tracked {
             Err(_) => Finding::Unknown,
         })
     }
-
-    fn placement(&self) -> Placement {
-        self.0.placement()
-    }
 }
 
 /// Orders an item, with the effect's own key.
 struct Order {
     shop: String,
+    /// Where it writes down that it has begun, and that it has ended.
+    notes: PathBuf,
+    /// An order takes its time to the shop, so that a server may be stopped before it leaves.
+    is_far: bool,
+}
+
+/// Orders that a process has begun and not ended.
+pub(super) fn under_way(folder: &Path) -> usize {
+    let names = fs::read_dir(folder).unwrap();
+    let names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let count = |kind: &str| names.iter().filter(|name| name.starts_with(kind)).count();
+    count("began-") - count("ended-")
 }
 
 impl Handler for Order {
@@ -226,7 +280,18 @@ impl Handler for Order {
         let item = invocation.arguments.get("item").unwrap_or_default();
         let item = item.as_str().unwrap_or_default();
         let effect_id = invocation.context.effect_id.expect("a change has an id");
-        Execution::Ready(match shop::order(&self.shop, effect_id.as_str(), item) {
+        let process = std::process::id();
+        let note = |what: &str| {
+            let name = format!("{what}-{effect_id}-{process}");
+            fs::write(self.notes.join(name), "").unwrap();
+        };
+        note("began");
+        if self.is_far {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        let ordered = shop::order(&self.shop, effect_id.as_str(), item);
+        note("ended");
+        Execution::Ready(match ordered {
             Ok(receipt) => Ok(Success::new(json!({ "receipt": receipt }))),
             Err(error) => Err(Failure::new(FailureKind::Transient, error.to_string())),
         })
@@ -238,21 +303,22 @@ impl Handler for Order {
 }
 
 fn write_tools(folder: &Path) {
-    for (tool, requires_confirmation) in TOOLS {
-        write_tool(folder, tool, requires_confirmation);
+    for tool in TOOLS {
+        write_tool(folder, tool);
     }
     fs::create_dir_all(folder.join("kb")).unwrap();
     fs::write(folder.join("kb/fram.md"), "# Fram\n\nA ship.\n").unwrap();
 }
 
-fn write_tool(folder: &Path, id: &str, requires_confirmation: bool) {
+fn write_tool(folder: &Path, id: &str) {
+    let timeout_ms = std::env::var(ORDER_TIMEOUT).map_or(60_000, |ms| ms.parse().unwrap());
     let tool = folder.join("tools").join(id.replace('_', "-"));
     fs::create_dir_all(&tool).unwrap();
     let schema = json!({
         "toolId": id, "version": "1.0.0", "description": "Orders an item.", "category": "action",
-        "sideEffects": "writes", "idempotent": false, "requiresConfirmation": requires_confirmation,
-        "allowedModes": ["voice", "text"], "latencyBudgetMs": 1_000,
-        "timeoutMs": 60_000,
+        "sideEffects": "writes", "idempotent": id == KEYED, "requiresConfirmation": id == CONFIRMED,
+        "allowedModes": ["voice", "text"], "latencyBudgetMs": timeout_ms.min(1_000),
+        "timeoutMs": timeout_ms,
         "parameters": {
             "type": "object", "additionalProperties": false, "required": ["item"],
             "properties": { "item": { "type": "string", "description": "What is ordered" } }
@@ -294,10 +360,14 @@ async fn server_that_is_killed() {
         keys.extend([("text.provider", "openai"), ("text.url", model)]);
     }
     let mut handlers = windlass_handlers::builtin();
-    for (tool, _) in TOOLS {
-        let order = Order { shop: shop.clone() };
+    for tool in TOOLS {
+        let order = Order {
+            shop: shop.clone(),
+            notes: folder.to_owned(),
+            is_far: std::env::var_os(ORDER_TIMEOUT).is_some(),
+        };
         let handler: Arc<dyn Handler> = match tool {
-            TRACKED => Arc::new(Tracked(order)),
+            TRACKED | KEYED => Arc::new(Tracked(order)),
             _ => Arc::new(order),
         };
         handlers.insert(ToolId::parse(tool).unwrap(), handler);

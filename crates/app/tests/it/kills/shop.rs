@@ -56,6 +56,15 @@ pub(super) fn find(address: &str, key: &str) -> std::io::Result<Option<u64>> {
 
 impl Shop {
     pub(super) fn open() -> Self {
+        Self::open_to(false)
+    }
+
+    /// One that does not wait for a server that says nothing, before it hears the next.
+    pub(super) fn open_to_many() -> Self {
+        Self::open_to(true)
+    }
+
+    fn open_to(many: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let books = Arc::new(Mutex::new(Books::default()));
@@ -63,7 +72,14 @@ impl Shop {
         std::thread::spawn(move || {
             // Read one after the other, so that whoever asks for an order hears of all that were sent before.
             for mut stream in listener.incoming().flatten() {
-                if let Some(answer) = take(&mut stream, &shared) {
+                if many {
+                    let shared = shared.clone();
+                    std::thread::spawn(move || {
+                        if let Some(answer) = take(&mut stream, &shared) {
+                            answer.send(stream);
+                        }
+                    });
+                } else if let Some(answer) = take(&mut stream, &shared) {
                     std::thread::spawn(move || answer.send(stream));
                 }
             }

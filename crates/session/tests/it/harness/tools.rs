@@ -5,7 +5,9 @@ use std::sync::Arc;
 use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
 };
-use windlass_tool::handler::{Execution, Handler, Invocation};
+use windlass_tool::handler::{
+    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup,
+};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
@@ -23,8 +25,14 @@ impl Handler for Unused {
         unreachable!("the core starts no handler itself")
     }
 
-    fn has_lookup(&self) -> bool {
-        self.has_lookup
+    fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
+        self.has_lookup.then_some(self as &dyn OutcomeLookup)
+    }
+}
+
+impl OutcomeLookup for Unused {
+    fn look_up(&self, _: LookupInvocation) -> Lookup {
+        Lookup::Found(Finding::Unknown)
     }
 }
 
