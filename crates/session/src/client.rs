@@ -2,13 +2,14 @@
 //! to the messages of the voice protocol and to the chat stream.
 
 use crate::model::{Role, TranscriptEntry};
+use crate::policy::confirm;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use windlass_store::QuestionNumber;
+use windlass_store::{Certainty, Earlier, Question, QuestionNumber};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::ToolResponse;
+use windlass_tool::envelope::{ToolResponse, rfc3339};
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -216,5 +217,33 @@ impl ErrorCode {
             Self::Overloaded => "overloaded",
             Self::Internal => "internal",
         }
+    }
+}
+/// Earlier changes that one warning names, newest first.
+const WARNINGS_MAX: usize = 3;
+
+/// What the user should know before answering a question: each earlier change that it names, with its arguments where they are
+/// other ones.
+pub fn warning(question: &Question) -> Option<String> {
+    let newest = question.hazards.earlier.iter().rev();
+    let sentences: Vec<String> = newest
+        .take(WARNINGS_MAX)
+        .map(|earlier| warning_of(earlier, question))
+        .collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+fn warning_of(earlier: &Earlier, question: &Question) -> String {
+    let mut when = rfc3339(earlier.at_unix_ms);
+    if earlier.arguments.expose() != question.arguments.expose() {
+        when = format!("{when}, with {}", confirm::shown(&earlier.arguments));
+    }
+    match earlier.certainty {
+        Certainty::Done => {
+            format!("This was done before, at {when}. If you approve it, it is done once more.")
+        }
+        Certainty::MayHaveHappened => format!(
+            "This was begun before, at {when}, and nobody knows whether it happened. If you approve it, it may happen a second time."
+        ),
     }
 }

@@ -6,11 +6,10 @@ use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use windlass_runtime::caller::Caller;
+use windlass_session::client::warning;
 use windlass_session::said::Said;
 use windlass_store::command::Asked;
-use windlass_store::{
-    Certainty, ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, Hazards,
-};
+use windlass_store::{ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::id::{CallNumber, ConversationId, EffectId, SessionId};
 use windlass_tool::kind::Mode;
@@ -159,24 +158,10 @@ fn question(asked: &Asked, shows_token: bool) -> Value {
     if shows_token {
         fields["token"] = asked.token.text().expose().as_str().into();
     }
-    if let Some(warning) = warning(&question.hazards) {
+    if let Some(warning) = warning(question) {
         fields["warning"] = warning.into();
     }
     fields
-}
-
-/// What the user should know before answering, in the words of the session that asked.
-fn warning(hazards: &Hazards) -> Option<String> {
-    let earlier = hazards.earlier.last()?;
-    let at = rfc3339(earlier.at_unix_ms);
-    Some(match earlier.certainty {
-        Certainty::Done => {
-            format!("This was done before, at {at}. If you approve it, it is done once more.")
-        }
-        Certainty::MayHaveHappened => format!(
-            "This was begun before, at {at}, and nobody knows whether it happened. If you approve it, it may happen a second time."
-        ),
-    })
 }
 
 fn effect_json(effect: &Effect) -> Value {

@@ -37,20 +37,6 @@ pub(crate) fn required(tool: &Tool, hazards: &Hazards) -> CallError {
     })
 }
 
-/// What the user should know before answering.
-pub(crate) fn warning(hazards: &Hazards) -> Option<String> {
-    let earlier = hazards.earlier.last()?;
-    let at = rfc3339(earlier.at_unix_ms);
-    Some(match earlier.certainty {
-        Certainty::Done => {
-            format!("This was done before, at {at}. If you approve it, it is done once more.")
-        }
-        Certainty::MayHaveHappened => format!(
-            "This was begun before, at {at}, and nobody knows whether it happened. If you approve it, it may happen a second time."
-        ),
-    })
-}
-
 /// The user has answered with no.
 pub(crate) fn denied(tool: &str, question: &Question) -> CallError {
     let message = format!(

@@ -25,8 +25,5 @@ pub(crate) use retry::{Failed, retry_delay};
 /// The one tool that costs no budget: it returns a guide that the prompt had no room for (`docs/policies.md`, "The pipeline").
 pub(crate) use windlass_tool::registry::DESCRIBE_TOOL;
 
-/// Tools that return intents and change nothing outside: they stay out of the ledger.
-pub(crate) const STEERING_TOOLS: [&str; 2] = ["end_voice_session", "start_voice_session"];
-
 /// The tool that blocks a user, once a session (`docs/policies.md`, "Limits that are not a turn's").
 pub(crate) const BLOCKING_TOOL: &str = "ignore_user";

@@ -5,7 +5,7 @@ use super::conversation::{Produced, append};
 use super::{Lifecycle, Session};
 use crate::approvals::{AskedQuestion, PendingAnswer};
 use crate::calls::{Call, Concluded, LateAttempt, Origin, Phase, Retrying};
-use crate::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image};
+use crate::client::{Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image, warning};
 use crate::deadlines::Deadline;
 use crate::event::{
     CallRecord, CallStarted, DuplicateRule, LatencyLimit, Resolution, SessionEvent,
@@ -18,8 +18,8 @@ use crate::model::{
 };
 use crate::policy::{
     BLOCKING_TOOL, Completed, DESCRIBE_TOOL, Delivery, DeliveryState, EffectRun, Failed, Gates,
-    Judged, Proposal, STEERING_TOOLS, Seen, Settled, admitted, budget, confirm, delivery_key,
-    examine, judge, outcome_of, outcome_unknown, retry_delay, timed_out,
+    Judged, Proposal, Seen, Settled, admitted, budget, confirm, delivery_key, examine, judge,
+    outcome_of, outcome_unknown, retry_delay, timed_out,
 };
 use crate::said::Said;
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::intent::Intent;
 use windlass_tool::json;
 use windlass_tool::kind::{Category, Mode, OnInterrupt, Reach, Scheduling};
-use windlass_tool::registry::Tool;
+use windlass_tool::registry::{STEERING_TOOLS, Tool};
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
 
@@ -976,7 +976,7 @@ impl Session {
             tool: question.tool.clone(),
             arguments: Sensitive(Arc::new(arguments_of(question.arguments.expose()))),
             preview: (!preview.is_empty()).then(|| question.preview.clone()),
-            warning: confirm::warning(&question.hazards),
+            warning: warning(question),
             expires_at_unix_ms: question.expires_at_unix_ms,
         };
         let update = ClientUpdate::ConfirmationRequest(Box::new(asked));

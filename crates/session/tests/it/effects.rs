@@ -71,7 +71,7 @@ fn what_is_asked_for_in_a_later_turn_is_a_question_that_names_what_was_done() {
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED book was done before, at 2026-11-18T11:06:40.000Z with {"about":"table","text":"for two"}. It was not done again: the user is being asked whether to do it once more
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"about":"table","text":"once more"} warned "This was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
+            client: confirm call-2 token-1 {"about":"table","text":"once more"} warned "This was done before, at 2026-11-18T11:06:40.000Z, with {\"about\":\"table\",\"text\":\"for two\"}. If you approve it, it is done once more."
             > says Once more?
             client: Assistant piece "Once more?"
             > done
@@ -608,7 +608,7 @@ fn another_change_of_the_same_tool_behind_a_reconnect_names_the_first() {
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED write was done before, at 2026-11-18T11:06:40.000Z with {"text":"a"}. It was not done again: the user is being asked whether to do it once more
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"text":"A!"} warned "This was done before, at 2026-11-18T11:06:40.000Z. If you approve it, it is done once more."
+            client: confirm call-2 token-1 {"text":"A!"} warned "This was done before, at 2026-11-18T11:06:40.000Z, with {\"text\":\"a\"}. If you approve it, it is done once more."
         "#]],
     );
 }

@@ -261,6 +261,7 @@ fn answers() {
         with(CONSENT, "20", "yes, external content since", &[Request, Taint, Yes]),
         with(CONSENT, "20", "the same, its reply was lost", &[Request, Taint, Yes, SameAnswer]),
         with(CONSENT, "20", "the same, yes to the question that names it", &[Request, Taint, Yes, Yes]),
+        with(CONSENT, "20", "yes, another key was approved since", &[Onset, Request, Reconnect, OtherKey, YesToFirst, Yes]),
         line("20", "yes, the older connection began another key since", &[Onset, Request, Reconnect, OtherKey, OldConnection, ThirdKey, Yes]),
         line("20", "the same, yes to the question that names it", &[Onset, Request, Reconnect, OtherKey, OldConnection, ThirdKey, Yes, Yes]),
         line("20", "yes to another try at what may have happened", &[Request, EndsInDoubt, Request, Yes]),
