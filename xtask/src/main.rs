@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak` and `order`. Knows the project's
+//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database` and `soak`. Knows the project's
 //! rules and the tools that enforce them; knows nothing of what the product does.
 
 #![expect(
@@ -7,7 +7,6 @@
 )]
 
 mod edges;
-mod order;
 mod parts;
 mod plan;
 mod postgres;
@@ -31,7 +30,6 @@ usage: cargo xtask <command>
           starts the PostgreSQL of the tests, says where it is, and stops it when its input ends
   soak    worlds of faults around the session core, 10,000 of them; or --seeds N, or --minutes N,
           or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N
-  order   writes down which functions a start and a conversation run, for the linker (needs valgrind and nm)
 
 With CI=true, a test that has to be left out is a failure. What only has a note at the end is none.
 ";
@@ -59,7 +57,6 @@ fn main() -> ExitCode {
         }
         ("edges", _) => report.check("crate edges", || edges::check(&workspace)),
         ("database", _) => postgres::keep(&workspace, &mut report),
-        ("order", _) => order::renew(&workspace, &mut report),
         ("soak", Some(request)) => soak::soak(&workspace, &mut report, &request),
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");

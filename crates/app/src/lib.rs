@@ -10,7 +10,6 @@ mod failure;
 mod knowledge;
 mod live_tools;
 mod logging;
-mod pace;
 mod printer;
 mod provider;
 mod records;

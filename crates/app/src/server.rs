@@ -310,11 +310,6 @@ impl Server {
         self.state.speaking_chat().cloned()
     }
 
-    /// How many voice clients are connected, from now on.
-    pub(crate) fn voice_connections(&self) -> channel::Receiver<usize> {
-        self.state.voice.follow_connections()
-    }
-
     /// Whether the model is the demo model: rules, no AI.
     pub fn is_demo(&self) -> bool {
         self.demo_notice.is_some()

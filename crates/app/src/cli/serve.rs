@@ -3,33 +3,28 @@
 use super::signals::Signals;
 use super::{ServeArguments, load_config};
 use crate::failure::Failure;
-use crate::pace::Pace;
 use crate::printer::Printer;
 use crate::server::{self, Server, Setup};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use windlass_runtime::config::Config;
 
 pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let config = load_config(&arguments.file, arguments.flags.keys())?;
-    let pace = Pace::new(Duration::from_micros(config.server.tick_us.get()));
-    let runtime = runtime(&config, &pace)?;
+    let runtime = runtime(&config)?;
     let setup = Setup {
         config,
         handlers: windlass_handlers::builtin(),
         watch: arguments.watch,
     };
-    let outcome = runtime.block_on(serve(setup, &pace));
+    let outcome = runtime.block_on(serve(setup));
     // What a handler still does on a thread for blocking work is not waited for.
     runtime.shutdown_background();
     outcome
 }
 
-fn runtime(config: &Config, pace: &Arc<Pace>) -> Result<Runtime, Failure> {
+fn runtime(config: &Config) -> Result<Runtime, Failure> {
     let mut builder = Builder::new_multi_thread();
-    pace.set(&mut builder);
     if let Some(threads) = config.server.worker_threads {
         builder.worker_threads(threads.count());
     }
@@ -39,10 +34,9 @@ fn runtime(config: &Config, pace: &Arc<Pace>) -> Result<Runtime, Failure> {
         .map_err(|error| Failure::Failed(format!("no threads can be started: {error}")))
 }
 
-async fn serve(setup: Setup, pace: &Pace) -> Result<(), Failure> {
+async fn serve(setup: Setup) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     let server = server::start(setup).await?;
-    pace.follow(server.voice_connections());
     say_ready(&server);
     signals.next().await;
     tracing::info!("shutting down; a second signal ends at once");

@@ -47,7 +47,6 @@ const ROWS: &[(&str, Preset)] = &[
     ("server.connections_max", Whole(4_096)),
     ("server.shutdown_seconds", Whole(30)),
     ("server.worker_threads", Unset(Kind::Whole)),
-    ("server.tick_us", Whole(500)),
     ("folders.tools", Text("tools")),
     ("folders.knowledge", Text("kb")),
     ("folders.data", Text("data")),

@@ -53,8 +53,6 @@ pub struct Server {
     pub shutdown_seconds: Whole<0, 3_600>,
     /// `None` for one per core.
     pub worker_threads: Option<Whole<1, 1_024>>,
-    /// How often a server with 100 voice clients and more looks at its sockets, in microseconds; 0 for at once.
-    pub tick_us: Whole<0, 10_000>,
 }
 
 /// Relative ones are relative to the working directory.
@@ -204,7 +202,6 @@ impl Config {
                 connections_max: values.need("server.connections_max")?,
                 shutdown_seconds: values.need("server.shutdown_seconds")?,
                 worker_threads: set(values, "server.worker_threads")?,
-                tick_us: values.need("server.tick_us")?,
             },
             folders: Folders {
                 tools: values.need("folders.tools")?,

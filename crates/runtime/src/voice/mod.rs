@@ -211,11 +211,6 @@ impl VoiceService {
         *self.connections.borrow()
     }
 
-    /// Connected clients, whenever their number changes.
-    pub fn follow_connections(&self) -> watch::Receiver<usize> {
-        self.connections.subscribe()
-    }
-
     /// Tells every session that the server is shutting down. Each ends within the shutdown timeout.
     pub fn shut_down(&self) {
         self.shutdown.send_replace(true);
