@@ -103,13 +103,28 @@ test("a call that needs consent asks in a dialog, and runs where the user says y
   }
 });
 
-test("a no in writing that is not stored yet is said to count", async () => {
-  const chunks = [{ type: "start" }, { type: "data-declined", data: { toolCallId: "call-1", recorded: false }, transient: true }];
-  const body = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
-  const prepare = (page) => page.route("**/api/chat", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+test("an answer in writing that is not stored is asked for once more", async () => {
+  const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null, expiresAt: new Date(Date.now() + 300_000).toISOString() };
+  const streams = [
+    [{ type: "data-confirmation-request", data: request }],
+    [{ type: "data-answer-again", data: { toolCallId: "call-1", code: "TRANSIENT", message: "not stored" }, transient: true }],
+  ];
+  const sent = [];
+  const prepare = (page) => page.route("**/api/chat", (route) => {
+    const chunks = [{ type: "start" }, ...streams[Math.min(sent.length, 1)]];
+    sent.push(route.request().postDataJSON());
+    route.fulfill({ contentType: "text/event-stream", body: chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("") });
+  });
   await visit(browser, server.url, { prepare }, async (page) => {
-    await ask(page, "Who designed the Fram?");
-    await page.getByText("Your no counts, but is not stored yet").waitFor();
+    await ask(page, "Pay ten.");
+    const no = page.locator("#confirmation[open]").getByRole("button", { name: /^No/ });
+    await no.click();
+    await page.getByText("Your answer is not stored").waitFor();
+    await no.click();
+    await page.waitForFunction(() => document.querySelector("#confirmation")?.open === true);
+    assert.equal(sent.length, 3);
+    const answers = sent.slice(1).map((body) => body.messages[0].parts[0].approval);
+    assert.deepEqual(answers, [{ id: "token-1", approved: false }, { id: "token-1", approved: false }]);
   });
 });
 

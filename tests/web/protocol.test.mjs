@@ -255,13 +255,17 @@ test("a confirmation is asked for with its preview, and the answer carries its t
   }
 });
 
-test("a no that is not stored yet is said to count, and that it may be asked for again", async () => {
+test("an answer that is not stored is asked for once more, under the same token", async () => {
   await inSession(async (page, endpoint) => {
-    const response = { ok: false, error: { type: "CONFIRMATION_DECLINED" }, meta: { recorded: false } };
+    endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
+    const no = page.getByRole("dialog", { name: "May the agent do this?" }).getByRole("button", { name: "No, do not" });
+    await no.click();
+    await endpoint.next("confirm");
+    const response = { ok: false, error: { type: "TRANSIENT", retryable: true } };
     endpoint.send({ type: "confirmation_result", callId: "call-1", ok: false, response });
-    const notice = page.locator(".notice[data-subject=declined]");
-    await notice.getByText("Your no counts, but is not stored yet").waitFor();
-    await notice.getByText(/may ask you the same again/).waitFor();
+    await page.locator(".notice[data-subject=answer]").getByText("Your answer is not stored").waitFor();
+    await no.click();
+    assert.deepEqual(endpoint.all("confirm").map(({ token, approved }) => [token, approved]), [["token-1", false], ["token-1", false]]);
   });
 });
 

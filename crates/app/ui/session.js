@@ -294,12 +294,16 @@ export class Session {
     error: (message) => this.#error(message),
   };
 
-  /** What came of a question. One that is open as before is asked again behind it. */
+  /** What came of a question. One that is open as before is shown again. */
   #confirmed(message) {
     const { confirmation, calls, notices } = this.#view;
-    if (confirmation.resolve(message.callId)) notices.show("elsewhere", outcomeNotice(message.response));
-    if (message.response?.error?.retryable === true) notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });
-    else notices.hide("answer");
+    if (message.response?.error?.retryable === true) {
+      confirmation.again(message.callId);
+      notices.show("answer", { tone: "warning", ...SEND_AGAIN_NOTICE });
+    } else {
+      if (confirmation.resolve(message.callId)) notices.show("elsewhere", outcomeNotice(message.response));
+      notices.hide("answer");
+    }
     calls.confirmed(message);
   }
 

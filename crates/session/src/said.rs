@@ -4,9 +4,12 @@
 use crate::client::{Citation, Image, MessageKey};
 use crate::model::{HistoryEntry, Role};
 use crate::saved::OpenFrom;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use windlass_store::{Entry, EntryEvent, LegNumber};
+use windlass_tool::arguments::Arguments;
+use windlass_tool::data::Data;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, SessionId};
 use windlass_tool::sensitive::Sensitive;
@@ -56,12 +59,54 @@ pub enum Said {
     },
 }
 
+/// A call as it is written, without a copy of what it holds; it is read as [`Said::Call`].
+#[derive(Serialize)]
+#[serde(tag = "kind", rename = "call")]
+pub(crate) struct SaidCall<'a> {
+    pub(crate) call: CallNumber,
+    pub(crate) tool: &'a str,
+    pub(crate) turn: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arguments: Option<&'a Arguments>,
+    pub(crate) result: SaidResult<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<ErrorType>,
+    pub(crate) duration_ms: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_external: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SaidResult<'a> {
+    Data(#[serde(serialize_with = "as_it_stands")] Option<&'a Data>),
+    Message(&'a str),
+}
+
+/// Text is copied as it is: a tree of it would cost more than all else of a call.
+fn as_it_stands<S: Serializer>(data: &Option<&Data>, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = data.and_then(|data| data.text());
+    match text.and_then(|text| serde_json::from_str::<&RawValue>(text).ok()) {
+        Some(raw) => raw.serialize(serializer),
+        None => data.serialize(serializer),
+    }
+}
+
+impl SaidCall<'_> {
+    pub(crate) fn event(&self) -> EntryEvent {
+        written(self)
+    }
+}
+
+fn written(said: &impl Serialize) -> EntryEvent {
+    let text = serde_json::to_string(said).expect("what was said has text keys and whole numbers");
+    EntryEvent::Said(Sensitive(text))
+}
+
 impl Said {
     /// As an entry of the log.
     pub fn event(&self) -> EntryEvent {
-        let text =
-            serde_json::to_string(self).expect("what was said has text keys and whole numbers");
-        EntryEvent::Said(Sensitive(text))
+        written(self)
     }
 
     /// `None` of entries of the ledger's own, and of a form that this program does not know.

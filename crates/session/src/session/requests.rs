@@ -21,7 +21,7 @@ use crate::policy::{
     Judged, Proposal, Seen, Settled, admitted, budget, confirm, delivery_key, examine, judge,
     outcome_of, outcome_unknown, retry_delay, timed_out,
 };
-use crate::said::Said;
+use crate::said::{SaidCall, SaidResult};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -1441,7 +1441,7 @@ impl Session {
     /// The model of the session that asked is told that the user said no.
     fn tell_of_denial(&mut self, question: &Question, out: &mut Vec<Output>) {
         let asked = self.forget_question(question.number);
-        if question.leg != self.config.session_id {
+        if !self.is_mine(question) {
             return;
         }
         let turn = asked.map_or_else(|| self.turns.last_number(), |asked| asked.turn);
@@ -2049,7 +2049,7 @@ impl Session {
     fn intents_for_asker(&self, call: &Call, concluded: &Concluded) -> Option<LegRequest> {
         let question = call.question()?;
         let intents = &concluded.response.intents;
-        (question.leg != self.config.session_id && !intents.is_empty()).then(|| LegRequest {
+        (!self.is_mine(question) && !intents.is_empty()).then(|| LegRequest {
             leg: question.leg.clone(),
             question: question.number,
             intents: intents.clone(),
@@ -2206,7 +2206,7 @@ impl Session {
         self.report(&call, &settled.response, effect_id, out);
         self.log_call(&call.slot(), &settled, out);
         let question = call.question();
-        let is_askers = question.is_none_or(|question| question.leg == self.config.session_id);
+        let is_askers = question.is_none_or(|question| self.is_mine(question));
         if is_askers {
             self.apply_intents(number, &settled.response.intents, out);
         }
@@ -2266,16 +2266,22 @@ impl Session {
         self.tell_of_end(question, settled, out);
     }
 
+    /// Whether this session's model is the one that asks. A chat has one session at a time, which goes on where the last one ended.
+    fn is_mine(&self, question: &Question) -> bool {
+        let is_of_chat = self.config.mode == Mode::Text && question.mode == Mode::Text;
+        question.leg == self.config.session_id || is_of_chat
+    }
+
     /// The model of this session hears what came of a question of its own, unless it has.
     fn tell_of_end(&mut self, question: &Question, settled: &Settled, out: &mut Vec<Output>) {
-        let Some(asked) = self.forget_question(question.number) else {
-            return;
-        };
-        if question.leg != self.config.session_id || self.lifecycle != Lifecycle::Running {
+        let asked = self.forget_question(question.number);
+        let is_told = asked.is_none() && question.leg == self.config.session_id;
+        if is_told || !self.is_mine(question) || self.lifecycle != Lifecycle::Running {
             return;
         }
+        let turn = asked.map_or_else(|| self.turns.last_number(), |asked| asked.turn);
         let approved = Approved {
-            turn: asked.turn,
+            turn,
             question: question.number,
             tool: question.tool.as_str(),
         };
@@ -2309,18 +2315,16 @@ impl Session {
         let tool = slot.tool();
         let is_plain = tool.is_some_and(|tool| tool.sensitive.is_empty());
         let arguments = slot.completed().filter(|_| is_plain);
-        let arguments =
-            arguments.map(|completed| Sensitive(completed.arguments.expose().to_value()));
-        let result = match self.project(settled).body {
-            ProjectionBody::Success { data, .. } => json!({ "data": data }),
-            ProjectionBody::Failure { message, .. } => json!({ "message": message }),
-        };
-        let said = Said::Call {
+        let projection = self.project(settled);
+        let said = SaidCall {
             call: slot.number,
-            tool: crate::facts::shorten(&slot.name).to_owned(),
+            tool: crate::facts::shorten(&slot.name),
             turn: slot.turn,
-            arguments,
-            result: Sensitive(result),
+            arguments: arguments.map(|completed| completed.arguments.expose().as_ref()),
+            result: match &projection.body {
+                ProjectionBody::Success { data, .. } => SaidResult::Data(data.as_ref()),
+                ProjectionBody::Failure { message, .. } => SaidResult::Message(message),
+            },
             error: settled.response.error_type(),
             duration_ms: settled.response.meta.duration_ms,
             is_external: settled.quoted,

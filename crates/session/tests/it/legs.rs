@@ -339,6 +339,7 @@ fn a_text_session_takes_over_what_text_sessions_asked_before_it() {
             b: record effect-1 Succeeded
             b: call-1 finished
             b: client: confirmation result call-1 ok
+            b: to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":1},\"status\":\"success\"}"
             client: confirmation result call-1 ok
             to model: notice "(A message of the system, not of the user.) The user approved the call of pay, and it has run. Its result: {\"data\":{\"paid\":1},\"status\":\"success\"}"
         "#]],

@@ -98,7 +98,7 @@ impl Process {
             "--exact",
             "--nocapture",
         ];
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let child = Command::new(std::env::current_exe().unwrap())
             .args(arguments)
             .env(FOLDER, folder)
             .envs(told.iter().copied())
@@ -107,16 +107,15 @@ impl Process {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = output.lines().map_while(Result::ok);
-        let address = lines.find_map(|line| Some(line.strip_prefix("listens at ")?.to_owned()));
-        if address.is_none() {
-            child.wait().unwrap();
-        }
-        Some(Self {
-            address: address?,
+        let mut process = Self {
             child,
-        })
+            address: String::new(),
+        };
+        let output = BufReader::new(process.child.stdout.take().unwrap());
+        let mut lines = output.lines().map_while(Result::ok);
+        process.address =
+            lines.find_map(|line| Some(line.strip_prefix("listens at ")?.to_owned()))?;
+        Some(process)
     }
 
     /// Nothing of it moves until it goes on.

@@ -62,7 +62,7 @@ async fn stop_one(round: u32) -> (bool, bool) {
     let mut first_model = models.next().await;
     first_model.call("call-0001", tool, item.clone()).await;
     let mut seeded = Seeded(u64::from(round));
-    if round % 4 != 0 {
+    if !round.is_multiple_of(4) {
         until(|| process::under_way(folder) == 1).await;
     }
     let lock = folder.join("data").join("windlass.lock");
