@@ -3,8 +3,8 @@
 //! The format (<https://huggingface.co/docs/safetensors>): eight bytes of header length, little-endian; a JSON object of
 //! `name: {dtype, shape, data_offsets}`; then the data, to which the offsets are relative.
 
-use serde::Deserialize;
-use std::collections::BTreeMap;
+use safetensors::Dtype;
+use safetensors::tensor::Metadata;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -28,16 +28,9 @@ pub enum TensorError {
     },
 }
 
-#[derive(Deserialize)]
-struct Entry {
-    dtype: String,
-    shape: Vec<usize>,
-    data_offsets: [u64; 2],
-}
-
 pub(crate) struct Tensors {
     file: BufReader<File>,
-    entries: BTreeMap<String, Entry>,
+    metadata: Metadata,
     data_start: u64,
 }
 
@@ -54,17 +47,11 @@ impl Tensors {
         }
         let mut header = Vec::new();
         (&mut file).take(length).read_to_end(&mut header)?;
-        let mut fields: BTreeMap<String, serde_json::Value> = serde_json::from_slice(&header)
-            .map_err(|error| TensorError::Header(error.to_string()))?;
-        fields.remove("__metadata__");
-        let entries = fields
-            .into_iter()
-            .map(|(name, value)| Ok((name, serde_json::from_value(value)?)))
-            .collect::<Result<_, serde_json::Error>>()
+        let metadata = serde_json::from_slice(&header)
             .map_err(|error| TensorError::Header(error.to_string()))?;
         Ok(Self {
             file,
-            entries,
+            metadata,
             data_start: 8 + length,
         })
     }
@@ -77,20 +64,20 @@ impl Tensors {
         mut take: impl FnMut(f32),
     ) -> Result<(), TensorError> {
         let entry = self
-            .entries
-            .get(name)
+            .metadata
+            .info(name)
             .ok_or_else(|| TensorError::Missing(name.to_owned()))?;
         let count: usize = shape.iter().product();
-        let [start, end] = entry.data_offsets;
-        let fits = end.checked_sub(start) == Some(count as u64 * 4);
-        if entry.dtype != "F32" || entry.shape != shape || !fits {
+        let (start, end) = entry.data_offsets;
+        let fits = end.checked_sub(start) == Some(count * 4);
+        if entry.dtype != Dtype::F32 || entry.shape != shape || !fits {
             return Err(TensorError::Shape {
                 name: name.to_owned(),
-                found: format!("{} of shape {:?}", entry.dtype, entry.shape),
+                found: format!("{:?} of shape {:?}", entry.dtype, entry.shape),
                 wanted: shape.to_vec(),
             });
         }
-        let place = self.data_start.saturating_add(start);
+        let place = self.data_start.saturating_add(start as u64);
         self.file.seek(SeekFrom::Start(place))?;
         let mut buffer = [0; 16 * 1024];
         let mut left = count * 4;

@@ -283,7 +283,8 @@ impl Conversion<'_, '_> {
                     draft.schema.insert("example".to_owned(), example.clone());
                 }
             }
-            "additionalProperties" if value == &Value::Bool(true) => {}
+            // Every tool refuses arguments that it does not name, and models send none, so that nobody need be told.
+            "additionalProperties" if value.is_boolean() => {}
             // Nobody can be told what is no keyword, and that is an error already.
             unknown if !is_keyword(unknown) => {}
             _ => {

@@ -303,6 +303,11 @@ fn gemini_says_in_words_what_it_has_no_keyword_for() {
             note additionalProperties /parameters/properties/p/additionalProperties 1
             error /parameters/properties/p/properties/not-a-name Gemini takes no parameter of this name"#]],
     );
+    // What every schema says is no loss.
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false}),
+        expect![[r#"{"properties":{"a":{"type":"STRING"}},"type":"OBJECT"}"#]],
+    );
 }
 
 #[test]
