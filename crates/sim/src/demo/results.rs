@@ -85,7 +85,7 @@ pub(super) fn told(tool: &str, outcome: &Outcome) -> String {
             words::shortened(&format!("{tool} answered: {text}"))
         }
         Outcome::Failure(problem) => words::shortened(&format!(
-            "{tool} did not work: {}",
+            "{tool} gave no result: {}",
             words::sentence(problem)
         )),
     }
