@@ -17,7 +17,7 @@ const KEPT_BYTES_MAX: usize = 192 * 1024;
 /// Answers to one message that are kept: to its first form, to those that it was edited to, and others that were wanted.
 const ANSWERS_MAX: u32 = 32;
 
-/// An answer of which the log has an entry.
+/// An answer that the log has an entry for.
 struct Kept {
     number: EntryNumber,
     content: Option<[u8; 32]>,
@@ -137,7 +137,7 @@ pub(super) fn answer_entries(
     Ok([answer].into_iter().chain(pointers).collect())
 }
 
-/// The name of the message in which these questions are answered, whoever brings it again.
+/// The name of the message that answers these questions. It is the same when the message comes again.
 pub(super) fn approval_of(questions: &[QuestionNumber]) -> Message {
     let numbers = questions.iter().map(|number| number.0.to_string());
     Message {
@@ -146,7 +146,7 @@ pub(super) fn approval_of(questions: &[QuestionNumber]) -> Message {
     }
 }
 
-/// What keeps an answer to a question that was given without a stream, for whoever gives it again. The ledger has what became of
+/// The entry that keeps an answer given without a stream, for a client that sends it again. The ledger has what became of
 /// an effect, and nothing of a tool that changes nothing.
 pub(super) fn confirmation_entry(
     question: QuestionNumber,

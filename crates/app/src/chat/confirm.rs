@@ -41,7 +41,7 @@ impl ChatHost {
     ) -> Result<Confirmation, ChatRefusal> {
         let store = self.conversations.store();
         let id = &given.conversation;
-        // Whoever shows a token that is not theirs to show learns nothing, not even who is blocked.
+        // A client with a foreign token learns nothing, not even who is blocked.
         let known = self.conversations.known(id).map_err(unavailable)?;
         let known = known.ok_or(ChatRefusal::Unknown)?;
         let whose = Whose::of(&known.user_id);
@@ -79,7 +79,7 @@ impl ChatHost {
             AnswerClaim::First(teller) => {
                 let outcome = teller.subscribe();
                 let host = self.clone();
-                // It is given to its end, whoever has left.
+                // The answer is given to its end, also if its client has left.
                 tokio::spawn(async move {
                     let confirmation = host.give(conversation, maker, question, given).await;
                     if let Some(confirmation) = confirmation {
@@ -193,7 +193,7 @@ impl ChatHost {
         }
         if !entries.is_empty() {
             session.append(entries);
-            // Whoever gives the same answer again finds it.
+            // A client that sends the same answer again finds it.
             self.keep(conversation).await;
         }
         tokio::spawn(async move {
@@ -231,7 +231,7 @@ impl Confirmation {
         }
     }
 
-    /// What keeps it for whoever gives the same answer again, where it stays what it is.
+    /// The entry that keeps it for a client that sends the same answer again, if it is final.
     pub(super) fn entry(
         &self,
         question: QuestionNumber,

@@ -61,7 +61,7 @@ pub(crate) struct Message {
     pub(crate) content: Option<[u8; 32]>,
 }
 
-/// What came of an answer to a question, as whoever gave it is told.
+/// The outcome of an answer to an approval request, as its client is told.
 #[derive(Clone, Debug)]
 pub(crate) struct Confirmation {
     pub(crate) response: Arc<ToolResponse>,
