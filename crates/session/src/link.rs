@@ -41,6 +41,9 @@ pub(crate) struct Link {
     pub(crate) notices: Notices,
     /// Answers that the model has not reacted to yet.
     pub(crate) unconfirmed: Vec<Unconfirmed>,
+    /// Answers with an effect that the model has reacted to in the turn under way. If the connection is lost before the turn ends, the
+    /// next one is asked the same question, and its model knows of none of them.
+    pub(crate) confirmed: Vec<Late>,
     /// Results whose connection is gone, for the next silence.
     pub(crate) late: VecDeque<Late>,
     /// The last result that went out asks for words, and nobody was nudged for it yet.
@@ -126,17 +129,20 @@ impl Link {
         forgotten
     }
 
-    /// The model has produced something in this message: what it can follow has arrived. Gives the effects of which it has heard.
-    pub(crate) fn confirm(&mut self, message: u64) -> Vec<EffectId> {
-        let mut heard = Vec::new();
-        self.unconfirmed.retain(|answer| {
-            let is_heard = answer.heard_from.is_some_and(|from| from <= message);
-            if is_heard {
-                heard.extend(answer.late.settled.effect_id.clone());
-            }
-            !is_heard
-        });
-        heard
+    /// The model has produced something in this message: the answers that it can follow have arrived.
+    pub(crate) fn confirm(&mut self, message: u64) {
+        let heard =
+            |answer: &mut Unconfirmed| answer.heard_from.is_some_and(|from| from <= message);
+        let heard = self.unconfirmed.extract_if(.., heard);
+        let effects = heard.filter(|answer| answer.late.settled.effect_id.is_some());
+        self.confirmed.extend(effects.map(|answer| answer.late));
+    }
+
+    /// Effects that the model has heard of for good: the newest `kept_max` are kept back.
+    pub(crate) fn take_confirmed(&mut self, kept_max: usize) -> Vec<EffectId> {
+        let heard = self.confirmed.len().saturating_sub(kept_max);
+        let heard = self.confirmed.drain(..heard);
+        heard.filter_map(|late| late.settled.effect_id).collect()
     }
 }
 

@@ -290,10 +290,11 @@ impl Session {
         self.turns.give_room_back();
         self.transcript.give_room_back();
         self.link.unconfirmed.shrink_to_fit();
+        self.link.confirmed.shrink_to_fit();
     }
 
     /// How much it holds now of what grows while it runs.
-    pub fn held(&self) -> [Held; 7] {
+    pub fn held(&self) -> [Held; 8] {
         let limits = &self.config.limits;
         let open = limits.open_calls_max;
         // What the user approves runs beside the others.
@@ -308,6 +309,7 @@ impl Session {
                 self.link.unconfirmed.len(),
                 unconfirmed_max,
             ),
+            of("confirmed answers", self.link.confirmed.len(), open),
             of("notices", self.link.notices.len(), 2 * NOTICES_MAX),
             of("questions", self.approvals.len(), 64 + LATE_MAX),
             of(

@@ -222,13 +222,16 @@ impl World {
     fn is_lost(&self, slot: usize, intent: IntentId) -> bool {
         let generation = self.generation(slot);
         let slot = &self.slots[slot];
-        let mut calls = slot.past.iter().filter(|past| past.intent == intent);
+        let calls = slot.past.iter().filter(|past| past.intent == intent);
+        let mut calls = calls.peekable();
+        // Which connection the call was made on is forgotten with the oldest calls.
+        let is_known = calls.peek().is_some();
         let are_lost = calls.all(|past| {
             past.session == slot.number
                 && past.generation < generation
                 && past.onsets == slot.onsets
         });
-        are_lost && !self.intents.get(intent).is_answered
+        is_known && are_lost && !self.intents.get(intent).is_answered
     }
 
     /// A model that was cut off wants what it has had no answer to.

@@ -646,9 +646,12 @@ impl Session {
         self.turns.join_waiting();
         let words = self.words_of(&[number]);
         if words.is_empty() {
-            self.end_turn(true, out);
-        } else {
-            self.link.unanswered = Some(words);
+            return self.end_turn(true, out);
+        }
+        self.link.unanswered = Some(words);
+        // The next connection's model is asked the same, and has not heard of what was done for it.
+        for late in std::mem::take(&mut self.link.confirmed) {
+            self.keep_late(late, out);
         }
     }
 
@@ -779,7 +782,12 @@ impl Session {
             return;
         }
         let (mut effects, questions) = self.link.notices.confirm(message);
-        effects.extend(self.link.confirm(message));
+        self.link.confirm(message);
+        let kept_max = match self.turns.current() {
+            Some(_) => self.config.limits.open_calls_max,
+            None => 0,
+        };
+        effects.extend(self.link.take_confirmed(kept_max));
         self.heard(effects, questions, out);
     }
 
@@ -954,6 +962,9 @@ impl Session {
             self.transcript.drop_citations();
         }
         self.state.set_generating(false);
+        // Nobody will be asked again what the turn was about.
+        let effects = self.link.take_confirmed(0);
+        self.heard(effects, Vec::new(), out);
         let Some(ended) = self.turns.end(self.now, is_interrupted) else {
             return;
         };

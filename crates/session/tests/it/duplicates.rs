@@ -438,11 +438,11 @@ fn by_text_an_id_names_a_delivery_of_its_turn_alone() {
             to model: functions.order:0 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Ordered.
-            heard effect-1
             client: Assistant piece "Ordered."
             > generated
             > done
             client: Assistant said "Ordered."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
             > text once more

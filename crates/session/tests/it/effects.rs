@@ -22,7 +22,6 @@ fn what_the_model_asks_for_in_other_words_is_the_same_change() {
             to model: function-call-1 ok {"booked":1}
             client: ToolsComplete { tool_count: 1 }
             > says Booked.
-            heard effect-1
             client: Assistant piece "Booked."
             > calls function-call-2 book {"about":"table","text":"two people, please"}
             request call-2 book
@@ -31,6 +30,7 @@ fn what_the_model_asks_for_in_other_words_is_the_same_change() {
             client: ToolsComplete { tool_count: 1 }
             > done
             client: Assistant said "Booked."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
         "#]],
@@ -55,10 +55,10 @@ fn what_is_asked_for_in_a_later_turn_is_a_question_that_names_what_was_done() {
             to model: function-call-1 ok {"booked":1}
             client: ToolsComplete { tool_count: 1 }
             > says Booked.
-            heard effect-1
             client: Assistant piece "Booked."
             > done
             client: Assistant said "Booked."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > wait 60000
@@ -271,7 +271,6 @@ fn a_tool_that_is_repeatable_does_it_as_often_as_it_is_asked() {
             to model: other-call-3 ok {"x":2} (This was done before, at 2026-11-18T11:06:40.000Z, with {}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Louder.
-            heard effect-2
             client: Assistant piece "Louder."
         "#]],
     );
@@ -340,10 +339,10 @@ fn what_may_have_happened_is_asked_about_and_runs_with_a_yes() {
             client: ToolsComplete { tool_count: 1 }
             client: confirm call-2 token-1 {"text":"a"} warned "This was begun before, at 2026-11-18T11:06:40.000Z, and nobody knows whether it happened. If you approve it, it may happen a second time."
             > says Shall I?
-            heard effect-1
             client: Assistant piece "Shall I?"
             > done
             client: Assistant said "Shall I?"
+            heard effect-1
             turn 1 ended: calls 2 retrieval 0 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }
             > confirm token-1
@@ -399,10 +398,10 @@ fn what_a_lookup_finds_is_the_answer() {
             to model: function-call-2 ok {"found":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Sent.
-            heard effect-1
             client: Assistant piece "Sent."
             > done
             client: Assistant said "Sent."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
         "#]],
@@ -508,7 +507,6 @@ fn a_barge_in_cancels_what_has_not_begun_and_a_request_afterwards_is_one_like_an
             to model: function-call-1 ok {"x":1} + function-call-2 CANCELLED post was taken back
             client: ToolsComplete { tool_count: 2 }
             > calls function-call-3 write {"text":"a"} + function-call-4 post {"text":"b"}
-            heard effect-1
             client: ModelGenerating
             request call-3 write
             call-3 is a repeat: SameEffectFinished
@@ -554,7 +552,6 @@ fn a_barge_in_before_the_ledger_has_answered_starts_nothing() {
             to model: function-call-1 CANCELLED write was taken back
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
-            heard effect-1
             client: ModelGenerating
             request call-2 write
             start call-2 write (effect-1) {"text":"a"}

@@ -122,11 +122,11 @@ fn a_change_that_was_begun_before_a_loss_happens_once_and_answers_the_new_call()
             to model: function-call-2 ok {"id":7} (This was done before, at 2026-11-18T11:06:40.000Z, with {}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Written.
-            heard effect-1
             client: Assistant piece "Written."
             > generated
             > done
             client: Assistant said "Written."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
         "#]],
@@ -165,11 +165,11 @@ fn a_change_that_was_finished_before_the_model_asks_again_is_answered_from_the_r
             to model: function-call-2 ok {"id":7} (This was done before, at 2026-11-18T11:06:40.000Z, with {}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Written.
-            heard effect-1
             client: Assistant piece "Written."
             > generated
             > done
             client: Assistant said "Written."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
         "#]],

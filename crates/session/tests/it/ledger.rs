@@ -253,7 +253,6 @@ fn an_outcome_that_is_not_stored_in_time_is_told_as_unrecorded_and_no_change_sta
             > recording works
             start call-2 post (effect-2) {"text":"a"}
             > says Done.
-            heard effect-1
             client: Assistant piece "Done."
             > log
             s-1: the user begins
@@ -330,10 +329,10 @@ fn a_late_result_settles_what_was_unknown_and_is_not_spoken_of() {
             to model: function-call-1 OUTCOME_UNKNOWN write was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > says Nobody knows.
-            heard effect-1
             client: Assistant piece "Nobody knows."
             > done
             client: Assistant said "Nobody knows."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > returns 1 {"x":1}
@@ -375,10 +374,10 @@ fn what_was_found_out_by_itself_is_told_to_whoever_asks() {
             to model: function-call-1 OUTCOME_UNKNOWN send was started, and how it ended is not known
             client: ToolsComplete { tool_count: 1 }
             > says Nobody knows.
-            heard effect-1
             client: Assistant piece "Nobody knows."
             > done
             client: Assistant said "Nobody knows."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > lookup finds it happened {"found":1}

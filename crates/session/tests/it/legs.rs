@@ -33,10 +33,10 @@ fn a_session_waits_for_what_another_is_at_and_hears_its_end() {
             b: to model: b-call-number-1 ok {"x":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             b: client: ToolsComplete { tool_count: 1 }
             > b: says It is written.
-            b: heard effect-1
             b: client: Assistant piece "It is written."
             > b: done
             b: client: Assistant said "It is written."
+            b: heard effect-1
             b: turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 1
             b: client: TurnComplete { turn: 1 }
         "#]],
@@ -256,10 +256,10 @@ fn what_was_done_elsewhere_is_told_again_or_asked_about() {
             b: to model: b-call-number-1 ok {"x":1}
             b: client: ToolsComplete { tool_count: 1 }
             > b: says Written.
-            b: heard effect-1
             b: client: Assistant piece "Written."
             > b: done
             b: client: Assistant said "Written."
+            b: heard effect-1
             b: turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             b: client: TurnComplete { turn: 1 }
             > text write it

@@ -64,7 +64,6 @@ fn speech_into_an_answer_is_an_onset() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says Written
-            heard effect-1
             client: Assistant piece "Written"
             > hears yes
             client: User piece "yes"
@@ -73,6 +72,7 @@ fn speech_into_an_answer_is_an_onset() {
             client: Interrupted
             client: Assistant said "Written"
             client: User said "yes"
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
             turn 2 started
             > done
@@ -155,10 +155,10 @@ fn what_the_model_calls_without_an_onset_belongs_to_the_turn_before() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says Written.
-            heard effect-1
             client: Assistant piece "Written."
             > done
             client: Assistant said "Written."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > calls function-call-2 write {"text":"a"}
@@ -199,10 +199,10 @@ fn a_message_that_is_sent_again_is_no_onset() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says Written.
-            heard effect-1
             client: Assistant piece "Written."
             > done
             client: Assistant said "Written."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > sends m-1 write it
@@ -223,7 +223,6 @@ fn a_message_that_is_sent_again_is_no_onset() {
             turn 3 started
             to model: text "write it"
             > calls function-call-3 write {"text":"a"}
-            heard effect-1
             client: ModelGenerating
             request call-3 write
             call-3 rejected ConfirmationRequired

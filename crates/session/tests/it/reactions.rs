@@ -261,8 +261,11 @@ fn a_silent_result_has_arrived_once_the_model_speaks_of_anything() {
             turn 2 started
             to model: text "who are you?"
             > audio
-            heard effect-1
             client: ModelGenerating
+            > done
+            heard effect-1
+            turn 2 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 2 }
         "#]],
     );
 }
@@ -327,8 +330,12 @@ fn a_model_that_waits_for_its_result_reacts_by_whatever_it_says_next() {
             to model: function-call-1 ok {"ordered":1}
             client: ToolsComplete { tool_count: 1 }
             > says It is
-            heard effect-1
             client: Assistant piece "It is"
+            > done
+            client: Assistant said "It is"
+            heard effect-1
+            turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
         "#]],
     );
 }
@@ -373,6 +380,50 @@ fn further_calls_of_one_message_are_no_reaction_to_the_first_answer() {
 }
 
 #[test]
+fn a_model_that_is_asked_the_question_anew_has_not_heard_what_was_done_for_it() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text order it
+            turn 1 started
+            to model: text "order it"
+            > calls function-call-1 write {"text":"a"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > returns 1 {"ordered":1}
+            record effect-1 Succeeded
+            call-1 finished
+            to model: function-call-1 ok {"ordered":1}
+            client: ToolsComplete { tool_count: 1 }
+            > calls function-call-2 look {}
+            start call-2 look {}
+            > lost 1
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "order it"
+            > calls function-call-3 write {"text":"in other words"}
+            client: ModelGenerating
+            request call-3 write
+            call-3 rejected ConfirmationRequired
+            to model: function-call-3 CONFIRMATION_REQUIRED write was done before, at 2026-11-18T11:06:40.000Z with {"text":"a"}. It was not done again: the user is being asked whether to do it once more
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 token-1 {"text":"in other words"} warned "This was done before, at 2026-11-18T11:06:40.000Z, with {\"text\":\"a\"}. If you approve it, it is done once more."
+            > says It is ordered.
+            client: Assistant piece "It is ordered."
+            > done
+            client: Assistant said "It is ordered."
+            turn 1 ended: calls 3 retrieval 0 refusals 1 repeats 0
+            client: TurnComplete { turn: 1 }
+            to model: late write ok {"ordered":1}
+        "#]],
+    );
+}
+
+#[test]
 fn an_answer_that_waits_for_others_is_heard_after_those() {
     check(
         Mode::Voice,
@@ -394,7 +445,10 @@ fn an_answer_that_waits_for_others_is_heard_after_those() {
             to model: function-call-1 ok {"ordered":1} + function-call-2 ok {"seen":1}
             client: ToolsComplete { tool_count: 2 }
             > audio
+            > done
             heard effect-1
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
         "#]],
     );
 }

@@ -82,7 +82,6 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: function-call-1 ok {"written":1}
             client: ToolsComplete { tool_count: 1 }
             > says One.
-            heard effect-1
             client: Assistant piece "One."
             > calls function-call-2 write {"text":"b"}
             request call-2 write
@@ -98,13 +97,13 @@ fn the_budget_of_the_open_turn_is_spent_once() {
             to model: text "write everywhere"
             > calls function-call-1 look {"text":"c"}
             client: ModelGenerating
-            start call-4 look {"text":"c"}
-            > returns 4 {"seen":4}
-            call-4 finished
-            to model: function-call-1 ok {"seen":4}
+            start call-5 look {"text":"c"}
+            > returns 5 {"seen":5}
+            call-5 finished
+            to model: function-call-1 ok {"seen":5}
             client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 look {"text":"d"}
-            call-5 rejected BudgetExceeded
+            call-6 rejected BudgetExceeded
             to model: function-call-2 BUDGET_EXCEEDED no more than 3 tool calls in one voice turn
             client: ToolsComplete { tool_count: 1 }
         "#]],
@@ -139,10 +138,10 @@ fn a_change_that_was_done_is_told_and_not_done_again() {
             to model: other-call-1 ok {"written":1} (This was done before, at 2026-11-18T11:06:40.000Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
             > says Done.
-            heard effect-1
             client: Assistant piece "Done."
             > done
             client: Assistant said "Done."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 1
             client: TurnComplete { turn: 1 }
             > killed
@@ -327,11 +326,11 @@ fn the_end_of_a_session_is_no_proof_that_the_user_said_anything_since() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says done
-            heard effect-1
             client: Assistant piece "done"
             > shutdown
             client: error shutting_down: the server is shutting down
             client: Assistant said "Well,done"
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0 interrupted
             turn 2 started
             client: session complete, 3 transcripts

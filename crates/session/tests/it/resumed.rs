@@ -334,10 +334,10 @@ fn ids_that_begin_anew_are_no_conflict() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says Written.
-            heard effect-1
             client: Assistant piece "Written."
             > done
             client: Assistant said "Written."
+            heard effect-1
             turn 1 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 1 }
             > killed
@@ -389,10 +389,10 @@ fn what_is_written_after_a_kill_loses_nothing_to_what_was_written_before_it() {
             to model: function-call-1 ok {"x":1}
             client: ToolsComplete { tool_count: 1 }
             > says Written.
-            heard effect-1
             client: Assistant piece "Written."
             > done
             client: Assistant said "Written."
+            heard effect-1
             turn 2 ended: calls 1 retrieval 0 refusals 0 repeats 0
             client: TurnComplete { turn: 2 }
             > killed

@@ -425,23 +425,21 @@ impl Step<'_> {
         self.begin(request, key, again, None, generation)
     }
 
-    /// Effects of the same tool and user turn that were asked for on another connection: a model that lost its connection may ask
-    /// for the same in other words, and the older request may be decided last.
+    /// Effects of the same tool that were asked for on another connection, and not heard of: a model that lost its connection
+    /// may ask for the same in other words, and the older request may be decided last.
     fn asked_before_reconnect(
         &self,
         request: &Request,
         key: EffectKey,
         generation: u64,
     ) -> Vec<Earlier> {
-        let (leg, onset) = (&request.leg.leg, self.rows.onset);
         let is_lost = |effect: &&Effect| {
             effect.key != key
-                && effect.onset == onset
                 && effect.parent.is_none()
-                && effect.leg == *leg
+                && effect.leg == request.leg.leg
                 && effect.generation != generation
                 && !effect.is_heard
-                && effect.state != EffectState::NotDone
+                && (effect.state != EffectState::NotDone || self.may_arrive(effect, &request.tool))
         };
         self.rows
             .unheard
