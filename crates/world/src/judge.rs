@@ -367,6 +367,11 @@ impl World {
 
     fn note_answers(&mut self, live: &mut Live, answers: &[ModelToolResponse]) {
         for answer in answers {
+            if answer.id.is_none() {
+                let conversation = self.slots[live.slot].conversation;
+                let is_told = |tool: &str| tool == &*answer.name;
+                self.intents.answered_of_tool(conversation, is_told);
+            }
             let past = self.slots[live.slot].past.iter_mut();
             for call in past.filter(|past| past.id.is_some() && past.id == answer.id) {
                 call.is_answered = true;

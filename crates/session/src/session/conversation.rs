@@ -644,14 +644,15 @@ impl Session {
             self.transcript.refile(0, waiting, number);
         }
         self.turns.join_waiting();
-        let words = self.words_of(&[number]);
-        if words.is_empty() {
-            return self.end_turn(true, out);
-        }
-        self.link.unanswered = Some(words);
-        // The next connection's model is asked the same, and has not heard of what was done for it.
+        // The next connection's model has not heard of what was done in the turn.
         for late in std::mem::take(&mut self.link.confirmed) {
             self.keep_late(late, out);
+        }
+        let words = self.words_of(&[number]);
+        if words.is_empty() {
+            self.end_turn(true, out);
+        } else {
+            self.link.unanswered = Some(words);
         }
     }
 

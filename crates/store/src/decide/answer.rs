@@ -234,14 +234,18 @@ impl Step<'_> {
         }
     }
 
-    /// Something has happened, or may have, that the question did not name.
+    /// Something has happened, or may have, that the question did not name. What it named is named again.
     fn ask_anew(
         &mut self,
         question: &Question,
         answer: &Answer,
         approval: &Approval,
-        hazards: Hazards,
+        mut hazards: Hazards,
     ) -> Reply {
+        let named = question.hazards.earlier.iter();
+        let others = named.filter(|named| !hazards.names(&named.effect_id));
+        let others: Vec<Earlier> = others.cloned().collect();
+        hazards.earlier.extend(others);
         self.ask(Question {
             hazards,
             nonce: answer.nonce,

@@ -260,6 +260,7 @@ fn answers() {
         with(CONSENT, "20", "yes twice, unknown", &[Request, Yes, EndsInDoubt, Yes]),
         with(CONSENT, "20", "yes, then no", &[Request, Yes, No]),
         with(CONSENT, "20", "yes, external content since", &[Request, Taint, Yes]),
+        with(CONSENT, "20", "the same, of another key's change that it named", &[Request, Yes, Reconnect, OtherKey, Taint, Yes]),
         with(CONSENT, "20", "the same, its reply was lost", &[Request, Taint, Yes, SameAnswer]),
         with(CONSENT, "20", "the same, yes to the question that names it", &[Request, Taint, Yes, Yes]),
         with(CONSENT, "20", "yes, another key was approved since", &[Onset, Request, Reconnect, OtherKey, YesToFirst, Yes]),
