@@ -5,6 +5,7 @@ mod blocks;
 mod conversations;
 mod effects;
 mod entries;
+mod folding;
 mod lock;
 mod place;
 mod pruning;
@@ -21,6 +22,7 @@ use crate::log::{Entry, EntryNumber};
 use crate::question::Question;
 use crate::rows::{Surroundings, apply};
 use crate::{Batch, DUE_MAX, Due, Hash, Store, StoreSettings, StoreUnavailable, TIME_MAX_UNIX_MS};
+use folding::Folding;
 use place::Place;
 use rows::ConversationRows;
 use rusqlite::config::DbConfig;
@@ -46,11 +48,6 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a statement waits for another process: as long as an outcome may take to be stored before the call is
 /// answered without it.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Pages of the write-ahead log, 32 MiB, past which a commit folds it into the file: <https://sqlite.org/wal.html#ckpt>. The
-/// commit that does it takes some milliseconds; the longer the log, the fewer commits do and the more often a page that was
-/// written again is folded in but once. What the log holds when a process is killed is read at the next start.
-const CHECKPOINT_PAGES: i64 = 8_000;
 
 /// Prepared statements that are kept: more than there are.
 const STATEMENTS_MAX: usize = 128;
@@ -112,6 +109,8 @@ pub struct SqliteStore {
     /// For what is asked where a session stands: it does not wait for a commit that is under way. Closed before the writer,
     /// which folds the log into the file where it is the last.
     reader: Mutex<Connection>,
+    /// Its thread has a connection of its own, which is closed before the writer, too.
+    folding: Mutex<Folding>,
     writer: Mutex<Connection>,
     place: Place,
     settings: StoreSettings,
@@ -164,11 +163,13 @@ impl SqliteStore {
             .pragma_update(None, "journal_mode", "WAL")
             .map_err(explain)?;
         writer.busy_timeout(BUSY_TIMEOUT).map_err(explain)?;
+        let folding = Folding::of(&mut writer, path.clone()).map_err(explain)?;
         let reader = connect_to_read(&path).map_err(explain)?;
         let latest_unix_ms = conversations::latest_unix_ms(&reader).map_err(explain)?;
         let place = Place::of(&path).map_err(|error| not_writable(folder, &error))?;
         Ok(Self {
             reader: Mutex::new(reader),
+            folding: Mutex::new(folding),
             writer: Mutex::new(writer),
             place,
             ahead_ms: latest_unix_ms.saturating_sub((settings.clock)()),
@@ -264,6 +265,10 @@ impl Store for SqliteStore {
             replies.push(answers.collect::<Result<Vec<Reply>, _>>()?);
         }
         transaction.commit().map_err(unavailable)?;
+        let folding = self.folding.lock();
+        folding
+            .unwrap_or_else(PoisonError::into_inner)
+            .after_commit(&writer);
         Ok(replies)
     }
 
@@ -431,7 +436,6 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // Else a prepared statement is prepared again whenever a value that it compares with has changed, as times do with
     // every question: <https://sqlite.org/queryplanner-ng.html#qpsg>.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
 }

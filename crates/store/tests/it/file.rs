@@ -37,6 +37,24 @@ fn opened(store: &SqliteStore) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
 }
 
 #[test]
+fn the_log_of_a_file_that_is_written_on_and_on_stays_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let talk = conversation("talk", "alice");
+    let leg = attach(&store, &talk, "leg");
+    let log = folder.path().join(format!("{DATABASE_FILE}-wal"));
+    let text = "x".repeat(30_000);
+    // 120 MB. Without being folded the log would hold all of it.
+    for number in 0..400 {
+        let entries = (1..=10).map(|entry| said(10 * number + entry, None, &text));
+        let reply = one(&store, &talk, appended(&leg, entries.collect()));
+        assert!(matches!(reply, Reply::Appended(_)), "{reply:?}");
+    }
+    let bytes = std::fs::metadata(log).unwrap().len();
+    assert!(bytes < 64_000_000, "{bytes}");
+}
+
+#[test]
 fn what_a_process_that_never_closes_its_files_has_committed_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
