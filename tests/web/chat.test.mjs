@@ -135,6 +135,24 @@ test("the conversation goes on by voice, and comes back", async () => {
     // The voice session answers what was asked, without being asked again.
     await page.locator(".call-name", { hasText: "kb_search" }).first().waitFor();
     await page.locator("#end").click();
+test("a clock of this device that is wrong does not take the time to answer away", async () => {
+  const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null };
+  const prepare = async (page) => {
+    await page.addInitScript(() => {
+      const { now } = Date;
+      Date.now = () => now() + 600_000;
+    });
+    await page.route("**/api/chat", (route) => {
+      const data = { ...request, expiresAt: new Date(Date.now() + 300_000).toISOString() };
+      route.fulfill({ contentType: "text/event-stream", body: `data: ${JSON.stringify({ type: "data-confirmation-request", data })}\n\n` });
+    });
+  };
+  await visit(browser, server.url, { prepare }, async (page) => {
+    await ask(page, "Pay ten.");
+    await page.getByText(/You can answer for another [45]:\d\d/).waitFor();
+  });
+});
+
     await untilState(page, { phase: "idle" });
     await page.getByText("Voice ended").waitFor();
     const asked = model.seen.length;

@@ -282,6 +282,26 @@ test("Escape declines a confirmation, and a key pressed as it opens answers noth
   });
 });
 
+test("the time to answer begins with five minutes, however long a message of the server takes", async () => {
+  for (const delayMs of [0, 300]) {
+    const endpoint = new VoiceEndpoint();
+    endpoint.delayMs = delayMs;
+    await visit(browser, files.url, { prepare: (page) => endpoint.attach(page) }, async (page) => {
+      await ask(page, "Hello");
+      await endpoint.next("text");
+      await page.evaluate(() => {
+        const clock = document.querySelector("#confirmation-clock");
+        window.shownTimes = [];
+        new MutationObserver(() => window.shownTimes.push(clock.textContent)).observe(clock, { childList: true });
+      });
+      endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
+      await page.getByText(/You can answer/).waitFor();
+      const shown = await page.evaluate(() => window.shownTimes.find((text) => text !== ""));
+      assert.equal(shown, "You can answer for another 5:00.");
+    });
+  }
+});
+
 test("a confirmation shows its warning, and one without shows none", async () => {
   await inSession(async (page, endpoint) => {
     const warning = "The same may have been done already.";

@@ -1,6 +1,6 @@
 // Owns the wiring: finds the page's elements, hands them to the modules, and shows the session's state in words.
 import { Calls } from "./calls.js";
-import { countdown, countdownText } from "./clock.js";
+import { countdown, countdownText, learnServerTime } from "./clock.js";
 import { Confirmation } from "./confirmation.js";
 import { button, element, textOf } from "./dom.js";
 import { Notices } from "./notices.js";
@@ -12,6 +12,8 @@ const byId = (id) => document.getElementById(id);
 const SUGGESTIONS_MAX = 8;
 const MESSAGE_HEIGHT_MAX_PX = 160;
 const ASKED_EARLY_MAX = 8;
+/** The time in a header has whole seconds. */
+const HEADER_COARSE_MS = 2_000;
 
 let lastAsked = "";
 /** What is asked before it is known how the server answers, and whether a session is to be taken up; null from then on. */
@@ -206,6 +208,7 @@ async function loadInfo() {
   try {
     const answer = await fetch("api/info", { headers: { accept: "application/json" } });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
+    learnServerTime(answer.headers.get("date"), HEADER_COARSE_MS);
     showInfo(await answer.json());
   } catch (error) {
     console.debug("no information about the server", error.message);
