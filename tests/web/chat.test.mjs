@@ -45,6 +45,38 @@ test("a typed question is answered in writing, with its calls and sources", asyn
   });
 });
 
+test("a text model beside the demo voice is told apart from it", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    await page.getByText("The voice is a demo").waitFor();
+    assert.equal(await page.getByText("This is the demo model").isVisible(), false);
+    assert.match(await page.locator("#model").textContent(), /^Text: .+, openai · Voice: Demo model \(rules, no AI\)$/);
+    await ask(page, "Who designed the Fram?");
+    await untilAnswered(page);
+    assert.equal(await page.locator(".offer").count(), 0, "the demo's questions are not offered beneath another model's answer");
+  });
+});
+
+test("a reload shows what was said, its sources and the calls again, and the conversation goes on", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    const shown = () => page.evaluate(() => ({
+      words: [...document.querySelectorAll(".line .words")].map(({ textContent }) => textContent),
+      sources: [...document.querySelectorAll(".citation")].map(({ textContent, href }) => [textContent, href]),
+      calls: [...document.querySelectorAll(".call")].map(({ dataset, innerText }) => [dataset.state, innerText.split("\n")[0]]),
+    }));
+    await ask(page, "Who designed the Fram?");
+    await untilAnswered(page);
+    const before = await shown();
+    assert.deepEqual(before.words, ["Who designed the Fram?", "Colin Archer did."]);
+    assert.deepEqual([before.calls.length, before.sources.length > 0], [1, true]);
+    await page.reload();
+    await page.locator(".line.assistant").waitFor();
+    assert.deepEqual(await shown(), before);
+    await ask(page, "Thank you");
+    await untilAnswered(page);
+    assert.match(JSON.stringify(model.seen.at(-1).messages), /Who designed the Fram\?/);
+  });
+});
+
 test("a question that is typed before the page knows its server is answered in writing, too", async () => {
   let answer;
   const typed = new Promise((resolve) => {
@@ -103,6 +135,24 @@ test("a call that needs consent asks in a dialog, and runs where the user says y
   }
 });
 
+test("a clock of this device that is wrong does not take the time to answer away", async () => {
+  const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null };
+  const prepare = async (page) => {
+    await page.addInitScript(() => {
+      const { now } = Date;
+      Date.now = () => now() + 600_000;
+    });
+    await page.route("**/api/chat", (route) => {
+      const data = { ...request, expiresAt: new Date(Date.now() + 300_000).toISOString() };
+      route.fulfill({ contentType: "text/event-stream", body: `data: ${JSON.stringify({ type: "data-confirmation-request", data })}\n\n` });
+    });
+  };
+  await visit(browser, server.url, { prepare }, async (page) => {
+    await ask(page, "Pay ten.");
+    await page.getByText(/You can answer for another [45]:\d\d/).waitFor();
+  });
+});
+
 test("an answer in writing that is not stored is asked for once more", async () => {
   const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null, expiresAt: new Date(Date.now() + 300_000).toISOString() };
   const streams = [
@@ -135,24 +185,6 @@ test("the conversation goes on by voice, and comes back", async () => {
     // The voice session answers what was asked, without being asked again.
     await page.locator(".call-name", { hasText: "kb_search" }).first().waitFor();
     await page.locator("#end").click();
-test("a clock of this device that is wrong does not take the time to answer away", async () => {
-  const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null };
-  const prepare = async (page) => {
-    await page.addInitScript(() => {
-      const { now } = Date;
-      Date.now = () => now() + 600_000;
-    });
-    await page.route("**/api/chat", (route) => {
-      const data = { ...request, expiresAt: new Date(Date.now() + 300_000).toISOString() };
-      route.fulfill({ contentType: "text/event-stream", body: `data: ${JSON.stringify({ type: "data-confirmation-request", data })}\n\n` });
-    });
-  };
-  await visit(browser, server.url, { prepare }, async (page) => {
-    await ask(page, "Pay ten.");
-    await page.getByText(/You can answer for another [45]:\d\d/).waitFor();
-  });
-});
-
     await untilState(page, { phase: "idle" });
     await page.getByText("Voice ended").waitFor();
     const asked = model.seen.length;

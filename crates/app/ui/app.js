@@ -19,7 +19,8 @@ let lastAsked = "";
 /** What is asked before it is known how the server answers, and whether a session is to be taken up; null from then on. */
 let asked = [];
 let stopBlockClock = () => {};
-const info = { name: "Windlass", provider: "", model: "", demo: false, suggestions: [] };
+/** `demo`: whether the voice is the demo model. */
+const info = { demo: false, suggestions: [] };
 const notices = new Notices(byId("notices"));
 const transcript = new Transcript(byId("transcript"), byId("conversation"));
 const calls = new Calls({
@@ -47,7 +48,7 @@ const view = { transcript, calls, confirmation, notices, render, started, turnCo
 const session = new Session(view);
 
 // Tests and curious people read the counters here.
-window.windlass = { state: session.state, info };
+window.windlass = { state: session.state };
 
 function render() {
   // Modules report their first state while this one is still being built.
@@ -99,10 +100,10 @@ function started({ tools }) {
   byId("calls-empty").replaceChildren("Nothing called yet. The agent can use ", list);
 }
 
-/** The rules of the demo model answer little but the questions that it names, so it names them after each turn. */
+/** The rules of the demo model answer little but the questions that it names, so it names them after each of its turns. */
 function turnCompleted() {
   const others = info.suggestions.filter((question) => question !== lastAsked);
-  if (info.demo && others.length > 0) transcript.offer(others, ask);
+  if (info.demo && session.isRunning && others.length > 0) transcript.offer(others, ask);
 }
 
 function soundBlocked() {
@@ -191,17 +192,21 @@ function fitMessage() {
 }
 
 function showInfo(given) {
-  info.name = textOf(given.name) || info.name;
-  info.provider = textOf(given.provider);
-  info.model = textOf(given.model);
   info.demo = given.demo === true;
-  // The demo shows voice, which a typed question starts as well; its chat is there for programs.
-  session.canChat = given.text?.available === true && given.text.provider !== "demo";
   info.suggestions = (Array.isArray(given.suggestions) ? given.suggestions : []).map(textOf).filter(Boolean).slice(0, SUGGESTIONS_MAX);
-  byId("model").textContent = info.demo ? "Demo model: rules, no AI" : [info.model, info.provider].filter(Boolean).join(" · ");
+  const text = given.text ?? {};
+  // The demo shows voice, which a typed question starts as well; its chat is there for programs.
+  session.canChat = text.available === true && text.provider !== "demo";
+  const voice = info.demo ? "Demo model (rules, no AI)" : modelName(given);
+  byId("model").textContent = session.canChat ? `Text: ${modelName(text)} · Voice: ${voice}` : voice;
+  byId("model").title = byId("model").textContent;
+  byId(session.canChat ? "demo-voice" : "demo").hidden = !info.demo;
   const items = info.suggestions.map((question) => element("li", "", button("suggestion", question, () => ask(question))));
   byId("suggestions").replaceChildren(...items);
-  byId("demo").hidden = !info.demo;
+}
+
+function modelName({ model, provider }) {
+  return [model, provider].map(textOf).filter(Boolean).join(", ");
 }
 
 async function loadInfo() {
