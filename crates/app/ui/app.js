@@ -168,11 +168,6 @@ function ask(text) {
     asked.push(text);
     return true;
   }
-  if (session.state.phase === "ended") {
-    session.forget();
-    transcript.clear();
-    calls.clear();
-  }
   lastAsked = text;
   return session.say(text);
 }
@@ -293,13 +288,9 @@ listen();
 arrangeCalls();
 showLevel();
 await loadInfo();
+await session.recall();
 const kept = rememberedSession();
-if (kept) {
-  transcript.restore();
-  session.begin(kept);
-} else {
-  await session.recall();
-}
+if (kept) session.begin(kept);
 render();
 const early = asked;
 asked = null;

@@ -32,7 +32,7 @@ export function countdown(serverUnixMs, show) {
   return () => clearInterval(timer);
 }
 
-/** "0:42", "12:05", "3 h 20 min". */
+/** "0:42", "12:05", "3 h 20 min". Rounded, because the server's clock is known to within what a message takes. */
 export function countdownText(ms) {
   const seconds = Math.max(1, Math.round(ms / 1000));
   if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
