@@ -112,9 +112,9 @@ test("a call that needs consent asks in a dialog, and runs where the user says y
   writeFileSync(config, "[tools.kb_search]\nrequires_confirmation = true\n");
   const careful = await startServer(["--config", config, "--text-provider", "openai", "--text-provider-url", model.url]);
   try {
-    for (const [button, ended, words] of [
-      ["Yes", "It was looked up.", /approved the call/],
-      ["No", "Colin Archer did.", /said no/],
+    for (const [button, ended, words, outcome] of [
+      ["Yes", "It was looked up.", /approved the call/, /^Done/],
+      ["No", "Colin Archer did.", /said no/, /^Declined/],
     ]) {
       await visit(browser, careful.url, {}, async (page) => {
         await ask(page, "Who designed the Fram?");
@@ -128,6 +128,11 @@ test("a call that needs consent asks in a dialog, and runs where the user says y
         await untilAnswered(page, turnsCompleted + 1);
         assert.equal(await page.locator(".line.assistant").last().locator(".words").textContent(), ended);
         assert.match(JSON.stringify(model.seen.at(-1).messages), words);
+        assert.match(await page.locator(".call-outcome").first().textContent(), outcome);
+        await page.reload();
+        await page.locator(".line.assistant").first().waitFor();
+        assert.match(await page.locator(".call-outcome").first().textContent(), outcome, "so it is after a reload");
+        assert.equal(await page.locator(".call").count(), 1);
       });
     }
   } finally {

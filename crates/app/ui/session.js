@@ -101,7 +101,9 @@ export class Session {
       if (entry?.kind === "words") transcript.receive({ ...entry, final: true });
       if (entry?.kind === "call") calls.finished(entry);
     }
-    for (const question of Array.isArray(questions) ? questions : []) confirmation.request(question);
+    const asked = Array.isArray(questions) ? questions : [];
+    asked.forEach((question) => confirmation.request(question));
+    calls.settle(asked.map(({ callId }) => callId));
     this.#view.render();
   }
 

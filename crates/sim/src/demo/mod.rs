@@ -95,6 +95,14 @@ impl Model {
             Wish::Rudeness => self.answer_rudeness(tools),
             Wish::Tool { name, args } => self.use_tool(name, args, tools),
             Wish::Question(question) => self.search(question, tools),
+            // It speaks of the user, and ends with what the model shall not do.
+            Wish::Notice(text) => say(words::shortened(
+                text.replace("The user was", "You were")
+                    .replace("The user", "You")
+                    .split(" Do not call it again")
+                    .next()
+                    .unwrap_or_default(),
+            )),
         }
     }
 

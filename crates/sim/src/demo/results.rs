@@ -27,6 +27,9 @@ pub(super) struct Found {
 /// `output` holds a result and `error` a failure; without either the whole object is the result.
 pub(super) fn read(response: &Value) -> Outcome {
     if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
+        if error.get("type").and_then(Value::as_str) == Some("CONFIRMATION_REQUIRED") {
+            return Outcome::Failure("it waits for your yes".to_owned());
+        }
         let message = error.get("message").unwrap_or(error);
         let message = message
             .as_str()

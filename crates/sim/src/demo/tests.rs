@@ -335,6 +335,33 @@ fn any_declared_tool_can_be_called_by_name() {
 }
 
 #[test]
+fn a_call_that_the_user_is_asked_about_waits_and_what_came_of_it_is_told() {
+    let mut model = Model::new();
+    let tools = [tool("order", Value::Null)];
+    model.hear("call order {\"item\": \"tea\"}", &tools);
+    let asked =
+        json!({"error": {"type": "CONFIRMATION_REQUIRED", "message": "order runs only after"}});
+    assert_eq!(
+        said(&model.consult(&[("order".to_owned(), asked)], &tools)),
+        "order gave no result: It waits for your yes."
+    );
+    for (notice, told) in [
+        (
+            "The user approved the call of order, and it has run. Its result: {\"ordered\":1}",
+            "You approved the call of order, and it has run. Its result: {\"ordered\":1}",
+        ),
+        (
+            "The user was asked whether order may run with {} and said no. It has not run. Do not call it again unless \
+             the user asks for it.",
+            "You were asked whether order may run with {} and said no. It has not run.",
+        ),
+    ] {
+        let notice = format!("(A message of the system, not of the user.) {notice}");
+        assert_eq!(said(&model.hear(&notice, &tools)), told);
+    }
+}
+
+#[test]
 fn a_tool_that_does_not_block_is_bridged_with_a_word() {
     let mut tools = usual_tools();
     tools[0].blocking = false;
