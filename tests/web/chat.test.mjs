@@ -45,6 +45,38 @@ test("a typed question is answered in writing, with its calls and sources", asyn
   });
 });
 
+test("a text model beside the demo voice is told apart from it", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    await page.getByText("The voice is a demo").waitFor();
+    assert.equal(await page.getByText("This is the demo model").isVisible(), false);
+    assert.match(await page.locator("#model").textContent(), /^Text: .+, openai · Voice: Demo model \(rules, no AI\)$/);
+    await ask(page, "Who designed the Fram?");
+    await untilAnswered(page);
+    assert.equal(await page.locator(".offer").count(), 0, "the demo's questions are not offered beneath another model's answer");
+  });
+});
+
+test("a reload shows what was said, its sources and the calls again, and the conversation goes on", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    const shown = () => page.evaluate(() => ({
+      words: [...document.querySelectorAll(".line .words")].map(({ textContent }) => textContent),
+      sources: [...document.querySelectorAll(".citation")].map(({ textContent, href }) => [textContent, href]),
+      calls: [...document.querySelectorAll(".call")].map(({ dataset, innerText }) => [dataset.state, innerText.split("\n")[0]]),
+    }));
+    await ask(page, "Who designed the Fram?");
+    await untilAnswered(page);
+    const before = await shown();
+    assert.deepEqual(before.words, ["Who designed the Fram?", "Colin Archer did."]);
+    assert.deepEqual([before.calls.length, before.sources.length > 0], [1, true]);
+    await page.reload();
+    await page.locator(".line.assistant").waitFor();
+    assert.deepEqual(await shown(), before);
+    await ask(page, "Thank you");
+    await untilAnswered(page);
+    assert.match(JSON.stringify(model.seen.at(-1).messages), /Who designed the Fram\?/);
+  });
+});
+
 test("a question that is typed before the page knows its server is answered in writing, too", async () => {
   let answer;
   const typed = new Promise((resolve) => {
@@ -80,9 +112,9 @@ test("a call that needs consent asks in a dialog, and runs where the user says y
   writeFileSync(config, "[tools.kb_search]\nrequires_confirmation = true\n");
   const careful = await startServer(["--config", config, "--text-provider", "openai", "--text-provider-url", model.url]);
   try {
-    for (const [button, ended, words] of [
-      ["Yes", "It was looked up.", /approved the call/],
-      ["No", "Colin Archer did.", /said no/],
+    for (const [button, ended, words, outcome] of [
+      ["Yes", "It was looked up.", /approved the call/, /^Done/],
+      ["No", "Colin Archer did.", /said no/, /^Declined/],
     ]) {
       await visit(browser, careful.url, {}, async (page) => {
         await ask(page, "Who designed the Fram?");
@@ -96,11 +128,34 @@ test("a call that needs consent asks in a dialog, and runs where the user says y
         await untilAnswered(page, turnsCompleted + 1);
         assert.equal(await page.locator(".line.assistant").last().locator(".words").textContent(), ended);
         assert.match(JSON.stringify(model.seen.at(-1).messages), words);
+        assert.match(await page.locator(".call-outcome").first().textContent(), outcome);
+        await page.reload();
+        await page.locator(".line.assistant").first().waitFor();
+        assert.match(await page.locator(".call-outcome").first().textContent(), outcome, "so it is after a reload");
+        assert.equal(await page.locator(".call").count(), 1);
       });
     }
   } finally {
     await careful.close();
   }
+});
+
+test("a clock of this device that is wrong does not take the time to answer away", async () => {
+  const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null };
+  const prepare = async (page) => {
+    await page.addInitScript(() => {
+      const { now } = Date;
+      Date.now = () => now() + 600_000;
+    });
+    await page.route("**/api/chat", (route) => {
+      const data = { ...request, expiresAt: new Date(Date.now() + 300_000).toISOString() };
+      route.fulfill({ contentType: "text/event-stream", body: `data: ${JSON.stringify({ type: "data-confirmation-request", data })}\n\n` });
+    });
+  };
+  await visit(browser, server.url, { prepare }, async (page) => {
+    await ask(page, "Pay ten.");
+    await page.getByText(/You can answer for another [45]:\d\d/).waitFor();
+  });
 });
 
 test("an answer in writing that is not stored is asked for once more", async () => {

@@ -88,6 +88,24 @@ test("a goodbye ends the session after the farewell was heard", async () => {
   });
 });
 
+test("words that are typed after the end go on with the conversation, below what was said", async () => {
+  await visit(browser, server.url, {}, async (page) => {
+    const said = () => page.locator(".line.user .words").allTextContents();
+    await ask(page, QUESTION);
+    await untilAnswered(page);
+    await page.getByRole("button", { name: "End session" }).click();
+    await page.getByRole("button", { name: "Start again" }).waitFor();
+    await ask(page, "Where is the Fram Museum?");
+    await untilAnswered(page, 2);
+    assert.deepEqual(await said(), [QUESTION, "Where is the Fram Museum?"]);
+    assert.equal(await page.locator(".call").count(), 4);
+    assert.equal(await page.getByRole("button", { name: "Start again" }).count(), 0);
+    await page.reload();
+    await untilState(page, { phase: "live" });
+    assert.deepEqual(await said(), [QUESTION, "Where is the Fram Museum?"], "it is one conversation");
+  });
+});
+
 test("Escape stops the answer at once, and the session goes on", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, QUESTION);
@@ -208,5 +226,6 @@ test("a reload takes the session up again with what was said", async () => {
     assert.equal(await page.locator(".line.user").count(), 1);
     assert.match(await page.locator(".line.assistant .words").last().textContent(), /Colin Archer/);
     assert.ok((await page.locator(".citation").count()) >= 1);
+    assert.deepEqual(await page.locator(".call-name").allTextContents(), ["kb_get", "kb_search"]);
   });
 });

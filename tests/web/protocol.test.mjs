@@ -218,11 +218,38 @@ test("typed words cut off the answer that is being spoken", async () => {
     assert.equal((await endpoint.next("text")).text, "Something else");
     await untilState(page, { speaking: false });
     // The server's answer to the interruption must not end the wait for the new answer.
+    endpoint.send({ type: "turn_complete", turn: 1 });
     endpoint.send({ type: "interrupted" });
-    endpoint.send({ type: "transcript", role: "assistant", text: "An old answer", final: true });
-    await page.getByText("An old answer").waitFor();
+    endpoint.send({ type: "tool_call_finished", callId: "last", tool: "kb_get", ok: true, durationMs: 3 });
+    await page.getByText("kb_get").waitFor();
     assert.deepEqual([(await state(page)).generating, (await state(page)).interruptions], [true, 1]);
   });
+});
+
+test("what still comes of an answer that was cut off completes its line and opens none below the newer question", async () => {
+  const piece = (text) => ({ type: "transcript", role: "assistant", text, final: false });
+  for (const seen of [true, false]) {
+    await inSession(async (page, endpoint) => {
+      if (seen) {
+        endpoint.send(piece("Colin"));
+        await page.getByText("Colin", { exact: true }).waitFor();
+      }
+      await ask(page, "Something else");
+      await endpoint.next("interrupt");
+      endpoint.send(piece(" Arch"));
+      endpoint.send({ type: "model_generating" });
+      endpoint.send(piece("er did"));
+      endpoint.send({ type: "interrupted" });
+      endpoint.send(piece("."));
+      endpoint.send({ type: "transcript", role: "assistant", text: "Colin Archer did.", final: true });
+      endpoint.send({ type: "model_generating" });
+      endpoint.send(piece("A new "));
+      endpoint.send(piece("answer"));
+      await page.getByText("A new answer").waitFor();
+      const old = seen ? ["Colin Archer did."] : [];
+      assert.deepEqual(await page.locator(".line .words").allTextContents(), ["Hello", ...old, "Something else", "A new answer"]);
+    });
+  }
 });
 
 const PROPOSAL = {
@@ -251,6 +278,26 @@ test("a confirmation is asked for with its preview, and the answer carries its t
       await page.locator(`.call[data-state=${approved ? "done" : "refused"}]`).waitFor();
       assert.equal(await dialog.isVisible(), false);
       assert.equal(await page.locator(".notice[data-subject=declined]").count(), 0);
+    });
+  }
+});
+
+test("the time to answer begins with five minutes, however long a message of the server takes", async () => {
+  for (const delayMs of [0, 300]) {
+    const endpoint = new VoiceEndpoint();
+    endpoint.delayMs = delayMs;
+    await visit(browser, files.url, { prepare: (page) => endpoint.attach(page) }, async (page) => {
+      await ask(page, "Hello");
+      await endpoint.next("text");
+      await page.evaluate(() => {
+        const clock = document.querySelector("#confirmation-clock");
+        window.shownTimes = [];
+        new MutationObserver(() => window.shownTimes.push(clock.textContent)).observe(clock, { childList: true });
+      });
+      endpoint.send({ ...PROPOSAL, expiresAt: Date.now() + 300_000 });
+      await page.getByText(/You can answer/).waitFor();
+      const shown = await page.evaluate(() => window.shownTimes.find((text) => text !== ""));
+      assert.equal(shown, "You can answer for another 5:00.");
     });
   }
 });

@@ -38,6 +38,8 @@ export class VoiceEndpoint {
   received = [];
   audioFrames = [];
   connections = 0;
+  /** How long ago `connected` was sent when it arrives. */
+  delayMs = 0;
   /** Answers a `start` where the test does not want to do it itself. */
   onStart = () => this.send({ type: "started", sessionId: "s1", conversationId: "c1", resumeToken: "r1", mode: "voice", registryVersion: "1.0.0", tools: ["kb_search"] });
   #socket = null;
@@ -48,7 +50,7 @@ export class VoiceEndpoint {
     await page.routeWebSocket(/\/voice$/, (socket) => {
       this.#socket = socket;
       this.connections += 1;
-      this.send({ type: "connected", clientId: "client", timestamp: Date.now() });
+      this.send({ type: "connected", clientId: "client", timestamp: Date.now() - this.delayMs });
       socket.onMessage((data) => this.#take(data));
     });
   }

@@ -40,9 +40,11 @@ use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::sweeper::Sweeper;
 use windlass_runtime::text::TextSettings;
 use windlass_runtime::voice::{VoiceService, VoiceSettings};
+use windlass_sim::demo;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Batch, SqliteStore, Store, StoreLimits, StoreUnavailable};
-use windlass_tool::id::TenantId;
+use windlass_tool::handler::{GetRequest, Knowledge};
+use windlass_tool::id::{TenantId, UserId};
 use windlass_tool::kind::Mode;
 
 pub use crate::toolbox::Handlers;
@@ -128,7 +130,12 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
     let shutdown_timeout = Duration::from_secs(config.server.shutdown_seconds.get());
     let state = Arc::new(State {
-        info: info(&config, choice, chat.has_model()),
+        info: info(
+            &config,
+            choice,
+            chat.has_model(),
+            suggestions(choice, &knowledge).await,
+        ),
         origin_rule: origin_rule(&config, address),
         client_key,
         knowledge,
@@ -432,7 +439,21 @@ fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> Failure {
     Failure::Failed(format!("cannot listen on {wanted}: {error}{cure}"))
 }
 
-fn info(config: &Config, choice: Choice, has_text: bool) -> Info {
+/// The demo model's questions, where the records that answer them are served.
+async fn suggestions(choice: Choice, knowledge: &LiveKnowledge) -> Vec<&'static str> {
+    let record = GetRequest {
+        id: demo::RECORD.to_owned(),
+        namespace: None,
+        user_id: UserId::new("anonymous"),
+    };
+    if choice == Choice::Demo && matches!(knowledge.get(record).await, Ok(Ok(_))) {
+        demo::SUGGESTIONS.to_vec()
+    } else {
+        Vec::new()
+    }
+}
+
+fn info(config: &Config, choice: Choice, has_text: bool, suggestions: Vec<&'static str>) -> Info {
     Info {
         name: "Windlass",
         version: env!("CARGO_PKG_VERSION"),
@@ -442,10 +463,7 @@ fn info(config: &Config, choice: Choice, has_text: bool) -> Info {
             Choice::Demo => "demo model".to_owned(),
         },
         demo: choice == Choice::Demo,
-        suggestions: match choice {
-            Choice::GeminiLive | Choice::OpenaiRealtime => Vec::new(),
-            Choice::Demo => windlass_sim::demo::SUGGESTIONS.to_vec(),
-        },
+        suggestions,
         text: TextInfo {
             provider: text_provider::name(config.text.provider),
             model: text_provider::model_name(&config.text),

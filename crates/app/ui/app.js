@@ -1,6 +1,6 @@
 // Owns the wiring: finds the page's elements, hands them to the modules, and shows the session's state in words.
 import { Calls } from "./calls.js";
-import { countdown, countdownText } from "./clock.js";
+import { countdown, countdownText, learnServerTime } from "./clock.js";
 import { Confirmation } from "./confirmation.js";
 import { button, element, textOf } from "./dom.js";
 import { Notices } from "./notices.js";
@@ -12,12 +12,15 @@ const byId = (id) => document.getElementById(id);
 const SUGGESTIONS_MAX = 8;
 const MESSAGE_HEIGHT_MAX_PX = 160;
 const ASKED_EARLY_MAX = 8;
+/** The time in a header has whole seconds. */
+const HEADER_COARSE_MS = 2_000;
 
 let lastAsked = "";
 /** What is asked before it is known how the server answers, and whether a session is to be taken up; null from then on. */
 let asked = [];
 let stopBlockClock = () => {};
-const info = { name: "Windlass", provider: "", model: "", demo: false, suggestions: [] };
+/** `demo`: whether the voice is the demo model. */
+const info = { demo: false, suggestions: [] };
 const notices = new Notices(byId("notices"));
 const transcript = new Transcript(byId("transcript"), byId("conversation"));
 const calls = new Calls({
@@ -45,7 +48,7 @@ const view = { transcript, calls, confirmation, notices, render, started, turnCo
 const session = new Session(view);
 
 // Tests and curious people read the counters here.
-window.windlass = { state: session.state, info };
+window.windlass = { state: session.state };
 
 function render() {
   // Modules report their first state while this one is still being built.
@@ -97,10 +100,10 @@ function started({ tools }) {
   byId("calls-empty").replaceChildren("Nothing called yet. The agent can use ", list);
 }
 
-/** The rules of the demo model answer little but the questions that it names, so it names them after each turn. */
+/** The rules of the demo model answer little but the questions that it names, so it names them after each of its turns. */
 function turnCompleted() {
   const others = info.suggestions.filter((question) => question !== lastAsked);
-  if (info.demo && others.length > 0) transcript.offer(others, ask);
+  if (info.demo && session.isRunning && others.length > 0) transcript.offer(others, ask);
 }
 
 function soundBlocked() {
@@ -165,11 +168,6 @@ function ask(text) {
     asked.push(text);
     return true;
   }
-  if (session.state.phase === "ended") {
-    session.forget();
-    transcript.clear();
-    calls.clear();
-  }
   lastAsked = text;
   return session.say(text);
 }
@@ -189,23 +187,28 @@ function fitMessage() {
 }
 
 function showInfo(given) {
-  info.name = textOf(given.name) || info.name;
-  info.provider = textOf(given.provider);
-  info.model = textOf(given.model);
   info.demo = given.demo === true;
-  // The demo shows voice, which a typed question starts as well; its chat is there for programs.
-  session.canChat = given.text?.available === true && given.text.provider !== "demo";
   info.suggestions = (Array.isArray(given.suggestions) ? given.suggestions : []).map(textOf).filter(Boolean).slice(0, SUGGESTIONS_MAX);
-  byId("model").textContent = info.demo ? "Demo model: rules, no AI" : [info.model, info.provider].filter(Boolean).join(" · ");
+  const text = given.text ?? {};
+  // The demo shows voice, which a typed question starts as well; its chat is there for programs.
+  session.canChat = text.available === true && text.provider !== "demo";
+  const voice = info.demo ? "Demo model (rules, no AI)" : modelName(given);
+  byId("model").textContent = session.canChat ? `Text: ${modelName(text)} · Voice: ${voice}` : voice;
+  byId("model").title = byId("model").textContent;
+  byId(session.canChat ? "demo-voice" : "demo").hidden = !info.demo;
   const items = info.suggestions.map((question) => element("li", "", button("suggestion", question, () => ask(question))));
   byId("suggestions").replaceChildren(...items);
-  byId("demo").hidden = !info.demo;
+}
+
+function modelName({ model, provider }) {
+  return [model, provider].map(textOf).filter(Boolean).join(", ");
 }
 
 async function loadInfo() {
   try {
     const answer = await fetch("api/info", { headers: { accept: "application/json" } });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
+    learnServerTime(answer.headers.get("date"), HEADER_COARSE_MS);
     showInfo(await answer.json());
   } catch (error) {
     console.debug("no information about the server", error.message);
@@ -285,13 +288,9 @@ listen();
 arrangeCalls();
 showLevel();
 await loadInfo();
+await session.recall();
 const kept = rememberedSession();
-if (kept) {
-  transcript.restore();
-  session.begin(kept);
-} else {
-  await session.recall();
-}
+if (kept) session.begin(kept);
 render();
 const early = asked;
 asked = null;

@@ -28,6 +28,10 @@ const OUTCOMES = {
   INTERNAL: ["Failed", "The tool broke."],
 };
 
+function nameOf(tool) {
+  return shorten(textOf(tool) || "unnamed tool", 80);
+}
+
 export class Calls {
   #list;
   #summary;
@@ -51,10 +55,7 @@ export class Calls {
   }
 
   started({ callId, tool, args, status }) {
-    // Another session counts its calls anew, so that an id may come again.
-    const known = callId ? this.#find(callId, tool) : null;
-    const isOpen = known?.tool === tool && ["running", "waiting"].includes(known.state);
-    const row = isOpen ? known : this.#newRow(callId, tool);
+    const row = (callId ? this.#find(callId, tool) : null) ?? this.#newRow(callId, tool);
     fillArguments(row.args, args);
     row.status.textContent = shorten(textOf(status), 300);
     this.#setState(row, "running");
@@ -88,10 +89,10 @@ export class Calls {
     this.#conclude(row, ok === true, textOf(response?.error?.type), valueText(response?.data ?? undefined));
   }
 
-  /** The session is over: nothing more is heard of what still runs. */
-  settle() {
-    for (const row of this.#rows.filter(({ state }) => state === "running" || state === "waiting")) {
-      row.outcome.textContent = "No outcome was reported before the session ended.";
+  /** Nothing more is heard of what still runs or waits, but for these calls. */
+  settle(open = []) {
+    for (const row of this.#open.filter(({ callId }) => !open.includes(callId))) {
+      row.outcome.textContent = "No outcome was reported.";
       this.#setState(row, "failed");
     }
   }
@@ -103,14 +104,18 @@ export class Calls {
     this.#render();
   }
 
-  /** A call without an id is the newest one of its tool that still runs. */
+  /** The call that still runs or waits; without an id the newest of its tool. Another session counts anew, so that an id comes again. */
   #find(callId, tool) {
-    if (callId) return this.#rows.findLast((row) => row.callId === callId);
-    return this.#rows.findLast((row) => !row.callId && row.tool === tool && row.state === "running");
+    const isIt = (row) => row.callId === callId && (!tool || row.tool === nameOf(tool));
+    return this.#open.findLast(isIt);
+  }
+
+  get #open() {
+    return this.#rows.filter(({ state }) => state === "running" || state === "waiting");
   }
 
   #newRow(callId, tool) {
-    const name = shorten(textOf(tool) || "unnamed tool", 80);
+    const name = nameOf(tool);
     const row = {
       callId,
       tool: name,

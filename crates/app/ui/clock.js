@@ -2,10 +2,10 @@
 
 let offsetMs = 0;
 
-/** Learns the server's clock from a timestamp that it has just sent. */
-export function learnServerTime(timestamp) {
+/** Learns the server's clock from a timestamp that it has just sent; a coarse one counts only where the clocks differ by more. */
+export function learnServerTime(timestamp, coarseMs = 0) {
   const server = unixMs(timestamp);
-  if (server !== null) offsetMs = server - Date.now();
+  if (server !== null && Math.abs(server - Date.now()) > coarseMs) offsetMs = server - Date.now();
 }
 
 /** Milliseconds since the epoch from a number or an RFC 3339 text; null for anything else. */
@@ -32,9 +32,9 @@ export function countdown(serverUnixMs, show) {
   return () => clearInterval(timer);
 }
 
-/** "0:42", "12:05", "3 h 20 min". */
+/** "0:42", "12:05", "3 h 20 min". Rounded, because the server's clock is known to within what a message takes. */
 export function countdownText(ms) {
-  const seconds = Math.ceil(ms / 1000);
+  const seconds = Math.max(1, Math.round(ms / 1000));
   if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }

@@ -19,7 +19,8 @@ export class Session {
   #closeMicrophone = null;
   #lastLoudAt = -Infinity;
   #turnOpen = false;
-  #interruptSent = false;
+  /** The user's own interruption: `sent`, `heard` once the server has followed, and `none` once a newer answer begins. */
+  #interruption = "none";
   #ending = null;
   #conversation = new Conversation();
   #chat;
@@ -86,8 +87,9 @@ export class Session {
     if (this.isRunning || this.state.phase === "blocked") return;
     this.#ending = null;
     this.#turnOpen = false;
-    this.#interruptSent = false;
+    this.#interruption = "none";
     this.#chat.stop();
+    this.#view.transcript.withdrawOffers();
     this.#connection.open(kept ?? { conversationId: this.#conversation.id });
   }
 
@@ -99,7 +101,9 @@ export class Session {
       if (entry?.kind === "words") transcript.receive({ ...entry, final: true });
       if (entry?.kind === "call") calls.finished(entry);
     }
-    for (const question of Array.isArray(questions) ? questions : []) confirmation.request(question);
+    const asked = Array.isArray(questions) ? questions : [];
+    asked.forEach((question) => confirmation.request(question));
+    calls.settle(asked.map(({ callId }) => callId));
     this.#view.render();
   }
 
@@ -139,7 +143,7 @@ export class Session {
   say(text) {
     if (this.state.phase === "blocked") return false;
     if (this.canChat && !this.isRunning) {
-      this.#view.transcript.withdrawOffer();
+      this.#view.transcript.withdrawOffers();
       this.#chat.stop();
       this.#view.transcript.typed(text);
       this.#chat.say(text);
@@ -148,7 +152,7 @@ export class Session {
     this.begin();
     this.interrupt();
     this.#turnOpen = true;
-    this.#view.transcript.withdrawOffer();
+    this.#view.transcript.withdrawOffers();
     this.#view.transcript.typed(text);
     this.#connection.deliver({ type: "text", text });
     this.#changed({ generating: true });
@@ -164,7 +168,7 @@ export class Session {
       return;
     }
     this.#connection.send({ type: "interrupt" });
-    this.#interruptSent = this.#connection.state === "live";
+    this.#interruption = this.#connection.state === "live" ? "sent" : "none";
     if (this.#turnOpen) this.#playback.discard();
     this.#cutOff();
   }
@@ -215,10 +219,11 @@ export class Session {
 
   #interrupted() {
     this.#playback.accept();
-    const isOurs = this.#interruptSent;
-    this.#interruptSent = false;
     // What the user asked for has been done already, and a newer question may be on its way.
-    if (isOurs) return;
+    if (this.#interruption === "sent") {
+      this.#interruption = "heard";
+      return;
+    }
     this.#turnOpen = false;
     if (this.state.speaking || this.state.generating) this.#cutOff();
   }
@@ -260,16 +265,19 @@ export class Session {
   #answers = {
     connected: () => {},
     started: (message) => {
+      this.#interruption = "none";
       this.#view.started(message);
       this.#view.confirmation.reconnected();
     },
     transcript: (message) => {
-      const isSpeech = this.#view.transcript.receive(message);
+      const isLate = message.role === "assistant" && this.#interruption !== "none";
+      const isSpeech = this.#view.transcript.receive({ ...message, isLate });
       if (isSpeech) this.#turnOpen = true;
     },
     model_generating: () => {
+      if (this.#interruption === "sent") return;
+      this.#interruption = "none";
       this.#turnOpen = true;
-      this.#interruptSent = false;
       this.#playback.accept();
       this.#changed({ generating: true });
     },
@@ -308,11 +316,12 @@ export class Session {
   }
 
   #turnComplete() {
-    this.#turnOpen = false;
-    this.#interruptSent = false;
     this.state.turnsCompleted += 1;
-    this.#view.transcript.closeTurn();
     this.#playback.endTurn();
+    if (this.#interruption === "sent") return;
+    this.#interruption = "none";
+    this.#turnOpen = false;
+    this.#view.transcript.closeTurn();
     this.#changed({ generating: false });
     this.#view.turnCompleted();
   }

@@ -3,13 +3,10 @@
 import { button, element, link, shorten, textOf, webAddress } from "./dom.js";
 
 const LINES_MAX = 200;
-const KEPT_MAX = 40;
-const KEPT_CHARACTERS_MAX = 4000;
 const TYPED_MAX = 20;
 const CITATIONS_MAX = 12;
 /** So far from its end a reader still reads the end. */
 const END_PX = 240;
-const STORAGE_KEY = "windlass.transcript";
 const SPEAKERS = { user: "You", assistant: "Agent" };
 
 export class Transcript {
@@ -42,12 +39,15 @@ export class Transcript {
     this.#toEnd();
   }
 
-  /** Takes a `transcript` message. Returns whether it was the user's speech (and not typed words coming back). */
-  receive({ role, text, final, citations, images }) {
+  /**
+   * Takes a `transcript` message. Returns whether it was the user's speech (and not typed words coming back). What is late, of
+   * an answer that the user has cut off, completes its line or is dropped: below the line stands a newer question.
+   */
+  receive({ role, text, final, citations, images, isLate = false }) {
     if (!Object.hasOwn(SPEAKERS, role)) return false;
     const words = textOf(text);
     if (role === "user" && this.#isEcho(words)) return false;
-    const line = this.#lineFor(role, words, final === true);
+    const line = this.#lineFor(role, words, final === true, isLate);
     if (!line) return false;
     if (final !== true) line.words.data += words;
     else if (words !== "") line.words.data = words;
@@ -93,14 +93,15 @@ export class Transcript {
     this.#follow();
   }
 
-  withdrawOffer() {
-    this.#log.querySelector(".offer")?.remove();
+  /** The user goes on: what was offered in place of that is gone. */
+  withdrawOffers() {
+    for (const offer of this.#log.querySelectorAll(".offer, .ending button")) offer.remove();
   }
 
   /** The end of a session: a quiet line with what it means and a way on. */
   end(title, text, action) {
     this.closeTurn();
-    this.withdrawOffer();
+    this.withdrawOffers();
     const card = element("section", "ending", element("h2", "", title), text ? element("p", "", text) : "", action ?? "");
     this.#log.append(card);
     this.#follow();
@@ -113,30 +114,6 @@ export class Transcript {
     this.#last = { user: null, assistant: null };
     this.#typed = [];
     this.#shown.clear();
-    this.save();
-  }
-
-  /** Keeps the latest lines for a reload of this tab. */
-  save() {
-    const lines = [...this.#log.querySelectorAll(".line:not([data-open])")].slice(-KEPT_MAX);
-    const kept = lines.map(({ dataset, line }) => ({
-      role: dataset.role,
-      text: shorten(line.words.data, KEPT_CHARACTERS_MAX),
-      citations: line.citations,
-    }));
-    try {
-      sessionStorage.setItem(STORAGE_KEY, JSON.stringify(kept));
-    } catch (error) {
-      console.debug("the transcript is not kept", error.name);
-    }
-  }
-
-  restore() {
-    try {
-      for (const kept of JSON.parse(sessionStorage.getItem(STORAGE_KEY)) ?? []) this.receive({ ...kept, final: true });
-    } catch (error) {
-      console.debug("no transcript to restore", error.name);
-    }
   }
 
   #isEcho(words) {
@@ -147,20 +124,18 @@ export class Transcript {
   }
 
   /** The line that a message continues; a new one, or none for a message that says nothing. */
-  #lineFor(role, words, isFinal) {
+  #lineFor(role, words, isFinal, isLate) {
     if (this.#open[role]) return this.#open[role];
     const last = this.#last[role];
     // A final text may come after its turn was closed, and citations after their final text.
     if (last && isFinal && (words === "" || (!last.isSettled && words.startsWith(last.words.data)))) return last;
-    return words.trim() === "" ? null : this.#newLine(role, "");
+    return isLate || words.trim() === "" ? null : this.#newLine(role, "");
   }
 
   #newLine(role, text) {
     const words = document.createTextNode(text);
     const article = element("article", `line ${role}`, element("h3", "speaker", SPEAKERS[role]), element("p", "words", words));
-    const line = { role, article, words, citations: [], isSettled: false };
-    article.line = line;
-    article.dataset.role = role;
+    const line = { role, article, words, isSettled: false };
     article.dataset.open = "";
     // Screen readers hear a line once, when it is whole, not piece by piece.
     article.setAttribute("aria-hidden", "true");
@@ -183,18 +158,15 @@ export class Transcript {
     line.article.removeAttribute("aria-hidden");
     if (this.#open[line.role] === line) this.#open[line.role] = null;
     this.#last[line.role] = line;
-    this.save();
   }
 
   #cite(line, citations) {
-    line.citations = citations.slice(0, CITATIONS_MAX).map((citation) => {
-      const given = typeof citation === "string" ? { id: citation } : citation ?? {};
-      return { id: textOf(given.id), title: textOf(given.title), url: textOf(given.url) };
-    });
     line.article.querySelector(".citations")?.remove();
     const list = element("ol", "citations");
     list.setAttribute("aria-label", "Sources");
-    for (const { id, title, url } of line.citations) {
+    for (const citation of citations.slice(0, CITATIONS_MAX)) {
+      const given = typeof citation === "string" ? { id: citation } : citation ?? {};
+      const [id, title, url] = [given.id, given.title, given.url].map(textOf);
       const made = link("citation", shorten(title || id || url, 120), url);
       if (id) made.title = id;
       list.append(element("li", "", made));

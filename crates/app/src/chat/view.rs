@@ -9,8 +9,12 @@ use windlass_runtime::caller::Caller;
 use windlass_session::client::warning;
 use windlass_session::said::Said;
 use windlass_store::command::Asked;
-use windlass_store::{ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber};
+use windlass_store::{
+    ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, QuestionNumber,
+    QuestionState,
+};
 use windlass_tool::envelope::rfc3339;
+use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, ConversationId, EffectId, SessionId};
 use windlass_tool::kind::Mode;
 
@@ -34,6 +38,13 @@ impl ChatHost {
         let store = self.conversations.store();
         let entries = store.entries(&reference, after, ENTRIES_MAX);
         let entries = entries.map_err(unavailable)?;
+        let mut asked = BTreeMap::new();
+        for number in entries.iter().filter_map(refused) {
+            let question = store.question_of_number(&reference, number);
+            if let Some(question) = question.map_err(unavailable)? {
+                asked.insert(number, CallNumber(question.call));
+            }
+        }
         let questions = store.open_questions(&reference).map_err(unavailable)?;
         // Of a conversation that belongs to nobody the token is its asker's alone.
         let shows_tokens = whose.owner.is_some();
@@ -41,7 +52,7 @@ impl ChatHost {
         Ok(json!({
             "conversationId": id.as_str(),
             "lastEntry": known.last_entry.0,
-            "entries": said(&entries),
+            "entries": said(&entries, &asked),
             "questions": questions.collect::<Vec<_>>(),
         }))
     }
@@ -76,8 +87,25 @@ fn knows(whose: &Whose, reference: &ConversationRef, named: Option<&str>) -> boo
     }
 }
 
-/// Words and calls, oldest first. A message that was sent again is there once.
-fn said(entries: &[Entry]) -> Vec<Value> {
+/// The question that an entry says was denied or closed.
+fn refused(entry: &Entry) -> Option<QuestionNumber> {
+    match &entry.event {
+        EntryEvent::Question(change) => refusal(change.state).map(|_| change.number),
+        _ => None,
+    }
+}
+
+/// What a call ends with whose question ended so.
+fn refusal(state: QuestionState) -> Option<ErrorType> {
+    match state {
+        QuestionState::Denied => Some(ErrorType::ConfirmationDeclined),
+        QuestionState::Closed => Some(ErrorType::ConfirmationExpired),
+        QuestionState::Open | QuestionState::Approved => None,
+    }
+}
+
+/// Words and calls, oldest first, and the calls that a refusal has ended. A message that was sent again is there once.
+fn said(entries: &[Entry], asked: &BTreeMap<QuestionNumber, CallNumber>) -> Vec<Value> {
     let mut modes: BTreeMap<&SessionId, Mode> = BTreeMap::new();
     let mut messages = Vec::new();
     let mut shown = Vec::new();
@@ -86,6 +114,19 @@ fn said(entries: &[Entry]) -> Vec<Value> {
             modes.insert(leg, *mode);
         }
         let mut fields = match Said::of(entry) {
+            None => {
+                let EntryEvent::Question(change) = &entry.event else {
+                    continue;
+                };
+                let (Some(error), Some(call)) = (refusal(change.state), asked.get(&change.number))
+                else {
+                    continue;
+                };
+                json!({
+                    "kind": "call", "callId": call.to_string(), "tool": change.tool.as_str(),
+                    "ok": false, "errorType": error.code(),
+                })
+            }
             Some(Said::Words {
                 role,
                 text,
@@ -129,9 +170,7 @@ fn said(entries: &[Entry]) -> Vec<Value> {
                 }
                 called
             }
-            Some(Said::Notice { .. } | Said::Answered { .. } | Said::Summary { .. }) | None => {
-                continue;
-            }
+            Some(Said::Notice { .. } | Said::Answered { .. } | Said::Summary { .. }) => continue,
         };
         fields["entry"] = entry.number.0.into();
         fields["at"] = rfc3339(entry.at_unix_ms).into();
@@ -193,7 +232,6 @@ mod tests {
     use windlass_session::client::MessageKey;
     use windlass_session::model::Role;
     use windlass_store::LegNumber;
-    use windlass_tool::error::ErrorType;
     use windlass_tool::sensitive::Sensitive;
 
     fn entry(number: u64, leg: &str, event: EntryEvent) -> Entry {
@@ -234,14 +272,17 @@ mod tests {
         let notice = Said::Notice {
             text: Sensitive("for the model".to_owned()),
         };
-        let shown = said(&[
-            entry(1, "s-1", EntryEvent::Attached(Mode::Text)),
-            entry(2, "s-1", words(Role::User, "Order it.", Some("a"))),
-            entry(3, "s-1", words(Role::User, "Order it.", Some("a"))),
-            entry(4, "s-1", call.event()),
-            entry(5, "s-1", notice.event()),
-            entry(6, "s-2", words(Role::Assistant, "Done.", None)),
-        ]);
+        let shown = said(
+            &[
+                entry(1, "s-1", EntryEvent::Attached(Mode::Text)),
+                entry(2, "s-1", words(Role::User, "Order it.", Some("a"))),
+                entry(3, "s-1", words(Role::User, "Order it.", Some("a"))),
+                entry(4, "s-1", call.event()),
+                entry(5, "s-1", notice.event()),
+                entry(6, "s-2", words(Role::Assistant, "Done.", None)),
+            ],
+            &BTreeMap::new(),
+        );
         let at = "2023-11-14T22:13:20.000Z";
         assert_eq!(
             Value::from(shown),

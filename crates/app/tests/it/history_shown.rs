@@ -141,6 +141,35 @@ async fn a_page_that_was_loaded_again_finds_words_calls_and_questions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_was_declined_is_shown_as_declined() {
+    let scene = scene().await;
+    let asked = question(&scene.ask("c", &user("b", "Change it.")));
+    let body = json!({"conversationId": "c", "token": asked["token"], "approved": false});
+    let body = body.to_string();
+    post_with(
+        &scene.chat.address,
+        "/api/confirm",
+        &scene.headers(),
+        body.as_bytes(),
+    );
+    let shown = scene.shown("c");
+    let entries = shown["entries"].as_array().unwrap().iter();
+    let calls: Vec<[&Value; 2]> = entries
+        .filter(|entry| entry["kind"] == "call")
+        .map(|entry| [&entry["callId"], &entry["errorType"]])
+        .collect();
+    let id = &asked["toolCallId"];
+    assert_eq!(
+        calls,
+        [
+            [id, &json!("CONFIRMATION_REQUIRED")],
+            [id, &json!("CONFIRMATION_DECLINED")]
+        ]
+    );
+    scene.chat.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_and_its_effects_are_shown_to_its_client_alone() {
     let scene = scene().await;
     let asked = question(&scene.ask("c", &user("b", "Change it.")));

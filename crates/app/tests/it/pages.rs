@@ -116,6 +116,27 @@ async fn health_readiness_facts_and_metrics_are_told() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_models_questions_are_offered_only_with_the_records_that_answer_them() {
+    let (data, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = start(Setup {
+        config: config(
+            data.path(),
+            &[("folders.knowledge", &own.path().display().to_string())],
+        ),
+        handlers: windlass_handlers::builtin(),
+        watch: false,
+    })
+    .await
+    .unwrap();
+    let info = get(&server.address().to_string(), "/api/info").body;
+    let info: Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(
+        (&info["demo"], &info["suggestions"]),
+        (&true.into(), &Value::Array(Vec::new()))
+    );
+}
+
 /// What a browser sends to open `/voice`, besides its Origin.
 const UPGRADE: [(&str, &str); 3] = [
     ("Upgrade", "websocket"),

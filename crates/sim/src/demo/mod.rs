@@ -10,6 +10,7 @@ use crate::declaration::Declaration;
 use results::{Found, Outcome, Record};
 use rules::Wish;
 use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
 use words::Question;
 
 /// Questions that the demo model can answer from the records on the polar ship Fram.
@@ -18,8 +19,11 @@ pub const SUGGESTIONS: [&str; 5] = [
     "When did Amundsen reach the South Pole?",
     "How thick was Fram's hull?",
     "Who was the captain on the first voyage?",
-    "Where can Fram be seen today?",
+    "Where is the Fram Museum?",
 ];
+
+/// One of those records: who serves it has them all.
+pub const RECORD: &str = "doc:ship_fram";
 
 /// What stands for the words of a user whom the demo model cannot understand.
 pub const SPEECH_TRANSCRIPT: &str = "(speech, which the demo model cannot recognise)";
@@ -69,6 +73,8 @@ const FAREWELL: &str = "Goodbye, and fair winds!";
 const SHUNNED: &str =
     "I asked for a friendlier tone. I am taking a break from this conversation now.";
 const BLOCK_SECONDS: u32 = 300;
+/// Hits among which the one is chosen whose words fit best.
+const HITS_MAX: usize = 5;
 
 impl Model {
     pub fn new() -> Self {
@@ -89,6 +95,14 @@ impl Model {
             Wish::Rudeness => self.answer_rudeness(tools),
             Wish::Tool { name, args } => self.use_tool(name, args, tools),
             Wish::Question(question) => self.search(question, tools),
+            // It speaks of the user, and ends with what the model shall not do.
+            Wish::Notice(text) => say(words::shortened(
+                text.replace("The user was", "You were")
+                    .replace("The user", "You")
+                    .split(" Do not call it again")
+                    .next()
+                    .unwrap_or_default(),
+            )),
         }
     }
 
@@ -122,7 +136,7 @@ impl Model {
         }
         let wanted = [
             ("query", Value::from(question.query())),
-            ("top_k", json!(3)),
+            ("top_k", json!(HITS_MAX)),
         ];
         match tools::arguments(tools, SEARCH, &["query"], &wanted) {
             Ok(args) => {
@@ -138,12 +152,10 @@ impl Model {
             Outcome::Success(data) => data,
             Outcome::Failure(problem) => return self.make_do(&question, &problem),
         };
-        let Some(found) = results::best(&data) else {
-            return say(format!(
-                "I found nothing about {} in the knowledge base. You can ask me: {}",
-                question.query(),
-                SUGGESTIONS[0]
-            ));
+        let hits = results::hits(&data).into_iter().enumerate();
+        let best = hits.max_by_key(|(rank, hit)| (question.coverage(&hit.record), Reverse(*rank)));
+        let Some((_, found)) = best else {
+            return unknown();
         };
         let wanted = [("id", Value::from(found.id.clone()))];
         match tools::arguments(tools, GET, &["id"], &wanted) {
@@ -165,18 +177,19 @@ impl Model {
     }
 
     fn tell(&mut self, question: &Question, record: Record) -> Vec<Reply> {
-        let answer = question.answer_from(&record.title, &record.text);
+        let Some(answer) = question.answer_from(&record) else {
+            return unknown();
+        };
         self.topic = Some(record);
         say(answer)
     }
 
     /// The search was refused: answer with what is known already, if that speaks of what was asked.
     fn make_do(&self, question: &Question, problem: &str) -> Vec<Reply> {
-        match &self.topic {
-            Some(topic) if question.concerns(&topic.text) => {
-                say(question.answer_from(&topic.title, &topic.text))
-            }
-            Some(_) | None => say(format!(
+        let known = self.topic.as_ref();
+        match known.and_then(|topic| question.answer_from(topic)) {
+            Some(answer) => say(answer),
+            None => say(format!(
                 "I cannot look that up now: {}",
                 words::sentence(problem)
             )),
@@ -252,9 +265,13 @@ fn part_with(farewell: String, outcome: Outcome) -> Vec<Reply> {
 
 fn guidance() -> String {
     format!(
-        "I can answer questions about the polar ship Fram, such as: {}",
+        "I look up the words of a question in the knowledge base. If it has the records on the ship Fram, ask: {}",
         SUGGESTIONS[0]
     )
+}
+
+fn unknown() -> Vec<Reply> {
+    say("I do not know: nothing that I found in the knowledge base answers this.")
 }
 
 fn say(text: impl Into<String>) -> Vec<Reply> {

@@ -27,6 +27,9 @@ pub(super) struct Found {
 /// `output` holds a result and `error` a failure; without either the whole object is the result.
 pub(super) fn read(response: &Value) -> Outcome {
     if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
+        if error.get("type").and_then(Value::as_str) == Some("CONFIRMATION_REQUIRED") {
+            return Outcome::Failure("it waits for your yes".to_owned());
+        }
         let message = error.get("message").unwrap_or(error);
         let message = message
             .as_str()
@@ -37,15 +40,16 @@ pub(super) fn read(response: &Value) -> Outcome {
     Outcome::Success(output.get("data").unwrap_or(output).clone())
 }
 
-/// The best hit of a search: the first, as searches rank them.
-pub(super) fn best(data: &Value) -> Option<Found> {
+/// The hits of a search, the best first, as searches rank them.
+pub(super) fn hits(data: &Value) -> Vec<Found> {
     let lists = ["results", "items", "hits"];
     let list = lists.iter().find_map(|key| data.get(*key)).unwrap_or(data);
-    let hit = list.as_array()?.first()?;
-    Some(Found {
+    let hits = list.as_array().into_iter().flatten();
+    hits.map(|hit| Found {
         id: text_of(hit, &["id"]),
         record: record(hit, &Record::default()),
     })
+    .collect()
 }
 
 /// A record; what it lacks comes from what was known of it before.

@@ -16,8 +16,13 @@ pub(super) enum Wish {
         args: Map<String, Value>,
     },
     Question(Question),
+    /// The program tells what came of a call that the user was asked about.
+    Notice(String),
     Unclear,
 }
+
+/// What the program's own messages begin with.
+const NOTICE: &str = "(A message of the system, not of the user.)";
 
 const GREETINGS: &[&str] = &[
     "hello",
@@ -81,6 +86,9 @@ const BARE_WORDS_MAX: usize = 5;
 pub(super) fn wish(text: &str) -> Wish {
     if let Some(wish) = tool_wish(text) {
         return wish;
+    }
+    if let Some(notice) = text.strip_prefix(NOTICE) {
+        return Wish::Notice(notice.trim().to_owned());
     }
     let plain = normalised(text);
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| contains_words(&plain, phrase));

@@ -1,115 +1,27 @@
 //! Words of a question, and the sentences of a text that answer it best. Knows English function words, and counts; it
 //! understands nothing.
 
+use super::results::Record;
 use std::cmp::Reverse;
 
 /// A question as its words.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
-    /// The words that carry it, as spelt.
+    /// The words that carry it, as spelt; behind its own ones those of the earlier topic that it points at.
     content: Vec<String>,
+    own: usize,
     /// Speaks of somebody or something named before.
     refers_back: bool,
     wants_number: bool,
     wants_date: bool,
 }
 
-const STOP_WORDS: &[&str] = &[
-    "a",
-    "about",
-    "all",
-    "also",
-    "an",
-    "and",
-    "any",
-    "anything",
-    "are",
-    "as",
-    "at",
-    "be",
-    "been",
-    "but",
-    "by",
-    "can",
-    "could",
-    "describe",
-    "did",
-    "do",
-    "does",
-    "explain",
-    "find",
-    "for",
-    "from",
-    "get",
-    "give",
-    "had",
-    "has",
-    "have",
-    "he",
-    "her",
-    "hers",
-    "him",
-    "his",
-    "how",
-    "i",
-    "if",
-    "in",
-    "into",
-    "is",
-    "it",
-    "its",
-    "know",
-    "like",
-    "look",
-    "many",
-    "may",
-    "me",
-    "much",
-    "my",
-    "of",
-    "on",
-    "or",
-    "please",
-    "s",
-    "say",
-    "search",
-    "she",
-    "show",
-    "so",
-    "some",
-    "something",
-    "tell",
-    "than",
-    "that",
-    "the",
-    "their",
-    "them",
-    "then",
-    "there",
-    "these",
-    "they",
-    "this",
-    "those",
-    "to",
-    "up",
-    "us",
-    "was",
-    "we",
-    "were",
-    "what",
-    "when",
-    "where",
-    "which",
-    "who",
-    "whom",
-    "whose",
-    "why",
-    "will",
-    "with",
-    "would",
-    "you",
-    "your",
-];
+const STOP_WORDS: &str = "\
+    a about all also an and any anybody anyone anything are as at be been but by can could describe did do does \
+    everybody everyone explain find for from get give had happen happened has have he her hers him his how i if in \
+    into is it its know like look many may me much my nobody now of on or please s say search she show so some \
+    somebody someone something tell than that the their them then there these they this those time to today up us \
+    was we were what when where which who whom whose why will with would you your";
 const PRONOUNS: &[&str] = &[
     "he", "him", "his", "she", "her", "hers", "it", "its", "they", "them", "their", "there",
 ];
@@ -130,14 +42,16 @@ impl Question {
             .collect();
         let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
         let has = |list: &[&str]| lower.iter().any(|word| list.contains(&word.as_str()));
+        let content: Vec<String> = words
+            .iter()
+            .zip(&lower)
+            .filter(|(_, lower)| !STOP_WORDS.split(' ').any(|stop| stop == lower.as_str()))
+            .map(|(word, _)| (*word).to_owned())
+            .take(QUERY_WORDS_MAX)
+            .collect();
         Self {
-            content: words
-                .iter()
-                .zip(&lower)
-                .filter(|(_, lower)| !STOP_WORDS.contains(&lower.as_str()))
-                .map(|(word, _)| (*word).to_owned())
-                .take(QUERY_WORDS_MAX)
-                .collect(),
+            own: content.len(),
+            content,
             refers_back: has(PRONOUNS),
             wants_number: has(&["how", "many", "much"])
                 && has(&[
@@ -154,9 +68,7 @@ impl Question {
 
     /// Whether a word is spelt like a name.
     pub(super) fn has_name(&self) -> bool {
-        self.content
-            .iter()
-            .any(|word| word.starts_with(char::is_uppercase))
+        self.content.iter().any(|word| is_name(word))
     }
 
     /// Takes the earlier topic's words along where the question only points at it.
@@ -181,30 +93,35 @@ impl Question {
             .collect()
     }
 
-    /// Whether most of its words occur in the text.
-    pub(super) fn concerns(&self, text: &str) -> bool {
-        let words = words_of(text);
-        let hits = self
-            .content
-            .iter()
-            .filter(|own| words.iter().any(|word| alike(own, word)))
-            .count();
-        hits > 0 && 2 * hits >= self.content.len()
+    /// How many of its words the best sentence of the record has, together with the title.
+    pub(super) fn coverage(&self, record: &Record) -> usize {
+        let heading = words_of(&record.title);
+        let sentences = sentences(&record.text);
+        let texts = sentences.iter().map(|sentence| words_of(sentence));
+        texts
+            .chain([Vec::new()])
+            .map(|words| Self::covered(&self.content, &words, &heading))
+            .max()
+            .unwrap_or_default()
     }
 
-    /// One or two sentences of the text, the ones that share most with the question, and where they come from.
-    pub(super) fn answer_from(&self, title: &str, text: &str) -> String {
-        let sentences = sentences(text);
-        let heading = words_of(title);
-        let best = sentences
+    /// One or two sentences of the record, the ones that share most with the question, and where they come from. `None` where no
+    /// sentence has the names in the question and most of its other words: it would answer something else.
+    pub(super) fn answer_from(&self, record: &Record) -> Option<String> {
+        let sentences = sentences(&record.text);
+        let heading = words_of(&record.title);
+        let own = &self.content[..self.own];
+        let names: Vec<String> = own.iter().filter(|word| is_name(word)).cloned().collect();
+        let fits = |sentence: &str| {
+            let words = words_of(sentence);
+            2 * Self::covered(own, &words, &heading) > own.len()
+                && Self::covered(&names, &words, &heading) == names.len()
+        };
+        let (index, first) = sentences
             .iter()
             .enumerate()
-            .max_by_key(|(index, sentence)| (self.score(sentence, &heading), Reverse(*index)));
-        let Some((index, first)) = best else {
-            return format!(
-                "I found the record “{title}”, but it has no text that I could read out."
-            );
-        };
+            .filter(|(_, sentence)| fits(sentence))
+            .max_by_key(|(index, sentence)| (self.score(sentence, &heading), Reverse(*index)))?;
         let mut told = shortened(first);
         if let Some(second) = sentences.get(index + 1)
             && told.chars().count() < SECOND_SENTENCE_AT
@@ -212,10 +129,15 @@ impl Question {
         {
             told = format!("{told} {second}");
         }
-        if title.is_empty() {
-            return told;
-        }
-        format!("{told} That is from “{title}”.")
+        Some(match record.title.as_str() {
+            "" => told,
+            title => format!("{told} That is from “{title}”."),
+        })
+    }
+
+    fn covered(wanted: &[String], words: &[String], heading: &[String]) -> usize {
+        let has = |own: &&String| words.iter().chain(heading).any(|word| alike(own, word));
+        wanted.iter().filter(has).count()
     }
 
     /// A word that the title has too tells little about a sentence below it.
@@ -247,6 +169,10 @@ impl Question {
     }
 }
 
+fn is_name(word: &str) -> bool {
+    word.starts_with(char::is_uppercase)
+}
+
 fn words_of(text: &str) -> Vec<String> {
     text.split(|sign: char| !sign.is_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -259,7 +185,8 @@ fn alike(one: &str, other: &str) -> bool {
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
     let stem = |word: &str| word.chars().take(STEM_LETTERS).collect::<String>();
     if one.chars().count() < STEM_LETTERS || other.chars().count() < STEM_LETTERS {
-        return one == other;
+        let plain = |word: &str| word.strip_suffix('s').unwrap_or(word).to_owned();
+        return plain(&one) == plain(&other);
     }
     stem(&one) == stem(&other)
 }

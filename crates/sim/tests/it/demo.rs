@@ -57,7 +57,7 @@ fn a_search_that_does_not_block_is_bridged_and_voiced_later() {
     dialogue.act(&Do::Answer(0, output(json!({"data": {"results": []}}))));
     dialogue.act(&Do::WaitMs(5_000));
     assert!(
-        dialogue.lines[5].starts_with("says: I found nothing"),
+        dialogue.lines[5].starts_with("says: I do not know"),
         "{:?}",
         dialogue.lines
     );
@@ -86,15 +86,15 @@ fn braces_in_a_record_are_said_as_they_are() {
     dialogue.act(&text("Who designed the ship Fram?"));
     dialogue.act(&Do::Answer(
         0,
-        output(json!({"results": [{"id": "x", "title": "X"}]})),
+        output(json!({"results": [{"id": "x", "title": "Fram"}]})),
     ));
     dialogue.act(&Do::Answer(
         1,
-        output(json!({"title": "X", "full_text": "A {heard} ship."})),
+        output(json!({"title": "Fram", "full_text": "A {heard} designed ship."})),
     ));
     dialogue.act(&Do::WaitMs(5_000));
     assert!(
-        dialogue.lines[3].starts_with("says: A {heard} ship."),
+        dialogue.lines[3].starts_with("says: A {heard} designed ship."),
         "{:?}",
         dialogue.lines
     );
