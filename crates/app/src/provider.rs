@@ -69,7 +69,7 @@ impl Choice {
 }
 
 fn lacks_key(provider: &Provider, name: &str, variable: &str) -> Failure {
-    let cure = match provider.is_named_variable_empty {
+    let cure = match provider.names_empty_variable() {
         true => EMPTY_VARIABLE.to_owned(),
         false => format!("set {variable}"),
     };
@@ -97,7 +97,7 @@ pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String>
         }
         ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::OpenaiRealtime => {
             let no_key = "no provider is configured";
-            match provider.is_named_variable_empty {
+            match provider.names_empty_variable() {
                 true => format!("{no_key}: {what}; {EMPTY_VARIABLE} for Gemini Live"),
                 false => format!("{no_key}: {what}; set GEMINI_API_KEY for Gemini Live"),
             }
@@ -128,7 +128,7 @@ pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
     let id = model.strip_prefix("models/").unwrap_or(model);
     let change = config.models.get(model).or_else(|| config.models.get(id));
     Arc::new(match change {
-        Some(change) => change.live.apply(found.profile),
+        Some(change) => change.live().apply(found.profile),
         None => found.profile,
     })
 }
@@ -203,7 +203,7 @@ fn openai_realtime(config: &Config) -> Result<Arc<OpenaiRealtimeSettings>, Failu
 }
 
 fn speech_detection(config: &Config) -> SpeechDetection {
-    let speech = &config.voice.speech;
+    let speech = &config.voice;
     SpeechDetection {
         start_sensitivity: speech.start_sensitivity,
         end_sensitivity: speech.end_sensitivity,

@@ -38,8 +38,9 @@ pub(crate) fn name(provider: TextProvider) -> &'static str {
 }
 
 /// The first model's id.
-pub(crate) fn model_name(text: &Text) -> String {
-    let usual = match text.provider {
+pub(crate) fn model_name(config: &Config) -> String {
+    let text = &config.text;
+    let usual = match config.text_provider {
         TextProvider::Gemini => gemini_text::profile::DEFAULT_MODEL,
         TextProvider::Openai => OPENAI_MODEL,
         TextProvider::Demo => "demo model",
@@ -57,7 +58,7 @@ async fn demo_url(
     voice: Choice,
     shutdown: watch::Receiver<bool>,
 ) -> Result<Option<String>, Failure> {
-    if (config.text.provider, voice) != (TextProvider::Demo, Choice::Demo) {
+    if (config.text_provider, voice) != (TextProvider::Demo, Choice::Demo) {
         return Ok(None);
     }
     let url = start_demo(async |address| {
@@ -77,13 +78,13 @@ pub(crate) async fn settings(
     shutdown: watch::Receiver<bool>,
 ) -> Result<Arc<TextSettings>, Failure> {
     let text = &config.text;
-    let first = model_name(text);
+    let first = model_name(config);
     let names = || {
         let fallbacks = text.fallback_models.iter().map(Name::as_str);
         let summary = text.summary_model.iter().map(Name::as_str);
         [first.as_str()].into_iter().chain(fallbacks).chain(summary)
     };
-    let mut models = match text.provider {
+    let mut models = match config.text_provider {
         TextProvider::Openai => openai(config, names())?,
         TextProvider::Gemini => gemini(config, names())?,
         TextProvider::Demo => match demo_url(config, voice, shutdown).await? {
@@ -162,7 +163,7 @@ fn served<'n>(
                 tracing::warn!(model = name, note, "a note on this server");
             }
             let profile = match config.models.get(name) {
-                Some(change) => change.chat.apply(found.profile),
+                Some(change) => change.chat().apply(found.profile),
                 None => found.profile,
             };
             model(&config.text, name, Protocol::Openai { profile }, &client)
@@ -212,7 +213,7 @@ fn gemini<'n>(
             let id = name.strip_prefix("models/").unwrap_or(name);
             let change = config.models.get(name).or_else(|| config.models.get(id));
             let profile = match change {
-                Some(change) => change.gemini.apply(found.profile),
+                Some(change) => change.gemini().apply(found.profile),
                 None => found.profile,
             };
             let protocol = Protocol::Gemini {
