@@ -15,7 +15,7 @@ pub use sections::{
 };
 pub use values::{
     AllowedOrigin, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName, NoNamespace,
-    ProviderUrl, Secret, Temperature, Unfit, WebAddress, Whole, Words,
+    ProfileRow, ProviderUrl, Secret, Temperature, Unfit, WebAddress, Whole, Words,
 };
 
 use overlay::Overlay;

@@ -3,14 +3,13 @@
 
 use super::key::section;
 use super::values::{
-    AllowedOrigin, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName, ProviderUrl,
-    Secret, Temperature, WebAddress, Whole, Words, choices,
+    AllowedOrigin, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName, ProfileRow,
+    ProviderUrl, Secret, Temperature, WebAddress, Whole, Words, choices,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_provider::gemini_live::profile::DEFAULT_MODEL;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
-use windlass_provider::{gemini_live, gemini_text, openai_chat};
+use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange};
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
 use windlass_store::StoreLimits;
@@ -160,7 +159,7 @@ section! {
         /// no AI in it.
         kind: ProviderKind = "auto",
         /// The model's id, with or without `models/`. With `openai-realtime` the default is `gpt-realtime-2.1`.
-        model: Name = DEFAULT_MODEL,
+        model: Name = GEMINI_LIVE_MODEL,
         /// Where the provider is, in place of its own host: `ws://`, `wss://`, `http://` or `https://`, with or without
         /// a path. With it credentials may be missing.
         url: Option<ProviderUrl>,
@@ -296,6 +295,9 @@ section! {
 section! {
     /// What is changed of a model's built-in profile.
     pub struct ModelChange {
+        /// The row of the profiles in [providers.md](providers.md#model-profiles) that the model has, in place of the one
+        /// that its id or its server finds.
+        like: Option<ProfileRow>,
         /// The kinds of calls that the model makes.
         calls: Option<CallSupport>,
         /// Whether the microphone is held back while a blocking call is open.
@@ -535,35 +537,14 @@ impl Provider {
 }
 
 impl ModelChange {
-    /// By voice, at whichever provider.
-    pub fn live(&self) -> gemini_live::profile::ProfileOverride {
-        gemini_live::profile::ProfileOverride {
+    pub fn profile_change(&self) -> ProfileChange {
+        ProfileChange {
+            like: self.like.as_ref().map(|row| row.as_str().to_owned()),
             calls: self.calls,
             hold_microphone: self.hold_microphone,
             thinking: self.thinking,
             vision: self.vision,
             context_tokens_max: self.context_tokens_max.map(Whole::get),
-            ..Default::default()
-        }
-    }
-
-    /// By text, over Chat Completions.
-    pub fn chat(&self) -> openai_chat::profile::ProfileOverride {
-        openai_chat::profile::ProfileOverride {
-            reasoning_effort: self.thinking.map(|thinking| thinking == Thinking::Level),
-            vision: self.vision,
-            context_tokens_max: self.context_tokens_max.map(Whole::get),
-            ..Default::default()
-        }
-    }
-
-    /// By text, over Gemini's own protocol.
-    pub fn gemini(&self) -> gemini_text::profile::ProfileOverride {
-        gemini_text::profile::ProfileOverride {
-            thinking: self.thinking,
-            vision: self.vision,
-            context_tokens_max: self.context_tokens_max.map(Whole::get),
-            ..Default::default()
         }
     }
 }

@@ -194,6 +194,11 @@ fn a_mistake_is_said_in_one_line_with_its_place() {
              non_blocking_only",
         ),
         (
+            "[models.m]\nlike = \"nobody\"",
+            "models.m.like has the value \"nobody\" (from windlass.toml:2), which is not the name of a model family or of \
+             a server in the tables of docs/providers.md",
+        ),
+        (
             "[knowledge.namespaces.a]\nreaders = \"owners\"",
             "knowledge.namespaces.a.readers has the value \"owners\" (from windlass.toml:2), which names no owners; list \
              them under owners beside it, as in owners = [\"ada\"]",
@@ -290,6 +295,7 @@ fn tools_models_and_limits_take_their_tables() {
         allowed_modes = [\"voice\"]
         rate_limit = { calls = 2, window_ms = 1000 }
         [models.\"gemini-3.8-live\"]
+        like = \"gemini-3.8-live\"
         hold_microphone = false
         context_tokens_max = 1000
         [voice.limits.turn]
@@ -305,11 +311,12 @@ fn tools_models_and_limits_take_their_tables() {
         tightening.rate_limit.map(|limit| limit.window_ms),
         Some(1000)
     );
-    let change = config.models["gemini-3.8-live"].live();
+    let change = config.models["gemini-3.8-live"].profile_change();
     assert_eq!(
-        (change.hold_microphone, change.context_tokens_max),
-        (Some(false), Some(1000))
+        (change.like.as_deref(), change.context_tokens_max),
+        (Some("gemini-3.8-live"), Some(1000))
     );
+    assert_eq!(change.hold_microphone, Some(false));
     let voice = windlass_session::limits::Limits::of(windlass_tool::kind::Mode::Voice);
     assert_eq!(config.voice.limits.turn.calls_max, 30);
     assert_eq!(

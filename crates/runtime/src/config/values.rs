@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::path::Path;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
+use windlass_provider::profile::is_row;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -146,6 +147,13 @@ text!(
             && text.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| text.to_owned())
     }
+);
+
+text!(
+    /// The name of a built-in profile.
+    ProfileRow,
+    "the name of a model family or of a server in the tables of docs/providers.md",
+    |text| is_row(text.trim()).then(|| text.trim().to_owned())
 );
 
 text!(
