@@ -103,7 +103,7 @@ impl Setting for Limits {
                 });
             }
         };
-        let defaults = default.unwrap_or(Value::Boolean(false));
+        let defaults = default.expect("a section gives limits their defaults");
         add(path, &defaults, Self::MEANINGS);
         add(&join(path, "turn"), &defaults["turn"], TurnLimits::MEANINGS);
     }
