@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_driver::DirectLedger;
 use windlass_knowledge::KnowledgeBase;
-use windlass_provider::gemini_live::profile::{self, DEFAULT_MODEL};
+use windlass_provider::profile::{self, GEMINI_LIVE_MODEL};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::direct::{DirectRequest, call_once};
 use windlass_runtime::rate::MemoryRateLimiter;
@@ -146,7 +146,7 @@ fn request(registry: &Arc<Registry>) -> Result<DirectRequest, Box<dyn Error>> {
             mode: Mode::Voice,
             registry: registry.clone(),
             limits: Arc::new(Limits::of(Mode::Voice)),
-            profile: Arc::new(profile::find(DEFAULT_MODEL).profile),
+            profile: Arc::new(profile::gemini_live(GEMINI_LIVE_MODEL).profile.model),
             started_unix_ms: NOW_UNIX_MS,
             history: Vec::new(),
             last_call: CallNumber(0),

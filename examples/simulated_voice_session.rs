@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_knowledge::{IngestLimits, KnowledgeBase};
 use windlass_provider::gemini_live::address::{Address, Backend, Credentials};
-use windlass_provider::gemini_live::profile::{self, DEFAULT_MODEL};
 use windlass_provider::gemini_live::{
     Codec, DeclaredTools, SetupRequest, Sink, SpeechDetection, encode_setup,
 };
+use windlass_provider::profile::{self, GEMINI_LIVE_MODEL};
 use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{AdmittedCall, Input, Output, RateDecision, StoreProblem};
@@ -109,7 +109,7 @@ impl<'a> Conversation<'a> {
         world: Arc<Memory>,
         out: &'a mut dyn Write,
     ) -> Result<Self, Box<dyn Error>> {
-        let profile = profile::find(DEFAULT_MODEL).profile;
+        let profile = profile::gemini_live(GEMINI_LIVE_MODEL).profile.model;
         let backend = Backend::DeveloperApi { version: None };
         let key = Credentials::ApiKey(Sensitive("any-key".to_owned()));
         let address = backend.address(Some(&key), Some("ws://simulator"))?;
@@ -118,7 +118,7 @@ impl<'a> Conversation<'a> {
 
         let mut setup = Vec::new();
         let tools = DeclaredTools::new(registry.declared(Mode::Voice), &profile);
-        let model = backend.model_name(DEFAULT_MODEL);
+        let model = backend.model_name(GEMINI_LIVE_MODEL);
         encode_setup(&setup_request(&model, &tools), &profile, &mut setup);
 
         let mut outputs = Vec::new();

@@ -3,7 +3,8 @@
 use crate::measure::{PASS, cost, print, rounded};
 use serde_json::json;
 use std::hint::black_box;
-use windlass_provider::gemini_live::{Codec, Sink, encode_audio, profile};
+use windlass_provider::gemini_live::{Codec, Sink, encode_audio};
+use windlass_provider::profile;
 use windlass_session::model::ModelEvent;
 
 /// 20 ms at 16 kHz.
@@ -50,7 +51,11 @@ pub(crate) fn run() {
         encode_audio(&microphone, &mut frame);
         black_box(&frame);
     });
-    let mut codec = Codec::new(profile::find(profile::DEFAULT_MODEL).profile);
+    let mut codec = Codec::new(
+        profile::gemini_live(profile::GEMINI_LIVE_MODEL)
+            .profile
+            .model,
+    );
     let data = base64_simd::STANDARD.encode_to_string(noise(DOWN_BYTES));
     let blob = json!({"mimeType": "audio/pcm;rate=24000", "data": data});
     // Written out, because the order of the keys is the service's.

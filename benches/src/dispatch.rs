@@ -5,7 +5,8 @@ use crate::measure::{PASS, cost, print, rounded, spread, spread_by_place};
 use crate::path::{self, CALLS_PER_TURN, CallPath};
 use serde_json::{Value, json};
 use std::hint::black_box;
-use windlass_provider::gemini_live::{Codec, Sink, profile};
+use windlass_provider::gemini_live::{Codec, Sink};
+use windlass_provider::profile;
 use windlass_session::model::ModelEvent;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::registry::Registry;
@@ -62,7 +63,11 @@ fn measure_variant(kit: &Kit, variant: &str) -> Result<Value, String> {
     let mut extra = json!({});
     let mut once: Box<dyn FnMut(usize)> = match variant {
         "parse" => {
-            let mut codec = Codec::new(profile::find(profile::DEFAULT_MODEL).profile);
+            let mut codec = Codec::new(
+                profile::gemini_live(profile::GEMINI_LIVE_MODEL)
+                    .profile
+                    .model,
+            );
             Box::new(move |number| codec.decode(frame_of(number), &mut Forget))
         }
         "validate" => validate(kit, &registry),

@@ -5,7 +5,8 @@ use crate::kit::Ids;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
-use windlass_provider::gemini_live::{Codec, Sink, profile};
+use windlass_provider::gemini_live::{Codec, Sink};
+use windlass_provider::profile;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::{AdmittedCall, Input, Output};
 use windlass_session::limits::Limits;
@@ -101,7 +102,11 @@ pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
         mode: Mode::Voice,
         registry,
         limits: Arc::new(limits()),
-        profile: Arc::new(profile::find(profile::DEFAULT_MODEL).profile),
+        profile: Arc::new(
+            profile::gemini_live(profile::GEMINI_LIVE_MODEL)
+                .profile
+                .model,
+        ),
         started_unix_ms: 1_795_199_143_511,
         history: Vec::new(),
         last_call: CallNumber(0),
@@ -113,7 +118,7 @@ pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
 impl CallPath {
     /// A voice session that is connected and ready.
     pub(crate) fn new(registry: Arc<Registry>) -> Self {
-        let found = profile::find(profile::DEFAULT_MODEL);
+        let found = profile::gemini_live(profile::GEMINI_LIVE_MODEL);
         let mut outputs = Vec::new();
         let session = Session::new(config(registry), &mut outputs);
         let caller = Caller {
@@ -130,7 +135,7 @@ impl CallPath {
             outbox: Arc::new(NoOutbox),
         };
         let mut path = Self {
-            codec: Codec::new(found.profile),
+            codec: Codec::new(found.profile.model),
             session,
             begun: Instant::now(),
             inputs: VecDeque::new(),

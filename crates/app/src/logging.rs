@@ -5,7 +5,7 @@ use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::config::{Log, LogFormat, LogLevel};
 
 /// Sets the log up for the process. A second call changes nothing.
-pub(crate) fn set_up(log: Log) {
+pub(crate) fn set_up(log: &Log) {
     let level = match log.level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,

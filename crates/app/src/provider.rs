@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
-use windlass_provider::gemini_live::{Compression, SpeechDetection, ThinkingLevel, profile};
+use windlass_provider::gemini_live::{Compression, SpeechDetection, ThinkingLevel};
 use windlass_provider::openai_chat::ReasoningEffort;
-use windlass_provider::openai_realtime;
+use windlass_provider::profile::{FoundProfile, GEMINI_LIVE_MODEL, OPENAI_REALTIME_MODEL, Profile};
+use windlass_provider::{openai_realtime, profile};
 use windlass_runtime::codec::LiveProvider;
 use windlass_runtime::config::{Config, Provider, ProviderKind, Vertex};
 use windlass_runtime::gemini_live::{GeminiLive, GeminiLiveSettings, target};
@@ -69,7 +70,7 @@ impl Choice {
 }
 
 fn lacks_key(provider: &Provider, name: &str, variable: &str) -> Failure {
-    let cure = match provider.is_named_variable_empty {
+    let cure = match provider.names_empty_variable() {
         true => EMPTY_VARIABLE.to_owned(),
         false => format!("set {variable}"),
     };
@@ -97,7 +98,7 @@ pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String>
         }
         ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::OpenaiRealtime => {
             let no_key = "no provider is configured";
-            match provider.is_named_variable_empty {
+            match provider.names_empty_variable() {
                 true => format!("{no_key}: {what}; {EMPTY_VARIABLE} for Gemini Live"),
                 false => format!("{no_key}: {what}; set GEMINI_API_KEY for Gemini Live"),
             }
@@ -108,9 +109,9 @@ pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String>
 /// The model's id. The default is the provider's own.
 pub(crate) fn model_of(config: &Config) -> &str {
     let model = config.provider.model.as_str();
-    let is_preset = model == profile::DEFAULT_MODEL;
+    let is_preset = model == GEMINI_LIVE_MODEL;
     if is_preset && config.provider.kind == ProviderKind::OpenaiRealtime {
-        return openai_realtime::profile::DEFAULT_MODEL;
+        return OPENAI_REALTIME_MODEL;
     }
     model
 }
@@ -119,18 +120,26 @@ pub(crate) fn model_of(config: &Config) -> &str {
 pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
     let model = model_of(config);
     let found = match config.provider.kind {
-        ProviderKind::OpenaiRealtime => openai_realtime::profile::find(model),
-        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => profile::find(model),
+        ProviderKind::OpenaiRealtime => profile::openai_realtime(model),
+        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => {
+            profile::gemini_live(model)
+        }
+    };
+    Arc::new(configured(config, model, found).model)
+}
+
+/// A profile with the configuration's changes of it. What an operator should know of the model goes into the log.
+pub(crate) fn configured(config: &Config, model: &str, found: FoundProfile) -> Profile {
+    let id = model.strip_prefix("models/").unwrap_or(model);
+    let change = config.models.get(model).or_else(|| config.models.get(id));
+    let found = match change {
+        Some(change) => found.changed(&change.profile_change()),
+        None => found,
     };
     if let Some(note) = &found.note {
         tracing::warn!(model, note, "a note on this model");
     }
-    let id = model.strip_prefix("models/").unwrap_or(model);
-    let change = config.models.get(model).or_else(|| config.models.get(id));
-    Arc::new(match change {
-        Some(change) => change.live.apply(found.profile),
-        None => found.profile,
-    })
+    found.profile
 }
 
 /// What all sessions with the provider share.
@@ -203,7 +212,7 @@ fn openai_realtime(config: &Config) -> Result<Arc<OpenaiRealtimeSettings>, Failu
 }
 
 fn speech_detection(config: &Config) -> SpeechDetection {
-    let speech = &config.voice.speech;
+    let speech = &config.voice;
     SpeechDetection {
         start_sensitivity: speech.start_sensitivity,
         end_sensitivity: speech.end_sensitivity,

@@ -125,7 +125,11 @@ fn is_own(path: &Path, data: &Path) -> bool {
 /// The file of the audit that grows.
 pub(crate) fn audit_path(config: &Config) -> PathBuf {
     let usual = || config.folders.data.join(AUDIT_FILE);
-    config.audit.path.clone().unwrap_or_else(usual)
+    config
+        .audit
+        .path
+        .as_deref()
+        .map_or_else(usual, Path::to_path_buf)
 }
 
 pub(crate) fn open_journal(config: &Config) -> Result<Option<Arc<Journal>>, Failure> {
@@ -135,7 +139,10 @@ pub(crate) fn open_journal(config: &Config) -> Result<Option<Arc<Journal>>, Fail
     }
     let usual = || config.folders.data.join(JOURNAL_FOLDER);
     let journal = Journal::start(JournalSettings {
-        folder: settings.folder.clone().unwrap_or_else(usual),
+        folder: settings
+            .folder
+            .as_deref()
+            .map_or_else(usual, Path::to_path_buf),
         file_bytes_max: settings.file_bytes_max.get(),
         files_max: settings.files_max.count(),
     })

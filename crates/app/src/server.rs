@@ -139,12 +139,12 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         origin_rule: origin_rule(&config, address),
         client_key,
         knowledge,
-        knowledge_folder: config.folders.knowledge.as_path().into(),
+        knowledge_folder: (*config.folders.knowledge).into(),
         user_header: user_header(&config),
         voice: VoiceService::new(voice_settings(&config, shutdown_timeout), host, shared),
         chat,
         request_bytes_max: config.text.request_bytes_max.count(),
-        picture_limits: PictureLimits::of(&config.text),
+        picture_limits: PictureLimits::of(&config),
         metrics,
         draining: AtomicBool::new(false),
     });
@@ -211,7 +211,7 @@ fn chat(
         settings,
         limits: Arc::new(config.text.limits.clone()),
         voice_limits: Arc::new(config.voice.limits.clone()),
-        entry_bytes_max: config.store.entry_bytes_max,
+        entry_bytes_max: config.store.entry_bytes_max.count(),
         world: world.clone(),
         shared: shared.clone(),
         conversations: conversations.clone(),
@@ -259,9 +259,10 @@ fn settle_left(store: &SqliteStore) -> Result<(), StoreUnavailable> {
 /// What the store keeps: of conversations nothing for longer than the chat knows them.
 fn kept(config: &Config) -> StoreLimits {
     let idle_ms = config.text.conversation_idle_seconds.get() * 1_000;
+    let limits = config.store.limits();
     StoreLimits {
-        conversation_ms: config.store.conversation_ms.min(idle_ms),
-        ..config.store
+        conversation_ms: limits.conversation_ms.min(idle_ms),
+        ..limits
     }
 }
 
@@ -465,8 +466,8 @@ fn info(config: &Config, choice: Choice, has_text: bool, suggestions: Vec<&'stat
         demo: choice == Choice::Demo,
         suggestions,
         text: TextInfo {
-            provider: text_provider::name(config.text.provider),
-            model: text_provider::model_name(&config.text),
+            provider: text_provider::name(config.text_provider),
+            model: text_provider::model_name(config),
             available: has_text,
         },
     }

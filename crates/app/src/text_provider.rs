@@ -2,14 +2,15 @@
 //! conversation.
 
 use crate::failure::Failure;
-use crate::provider::{Choice, start_demo};
+use crate::provider::{Choice, configured, start_demo};
 use crate::text_simulator::TextSimulator;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_provider::gemini_live::address::Backend;
-use windlass_provider::{gemini_text, log, openai_chat};
+use windlass_provider::profile::{GEMINI_TEXT_MODEL, OPENAI_TEXT_MODEL};
+use windlass_provider::{log, profile};
 use windlass_runtime::config::{Config, Name, Text, TextProvider, Vertex};
 use windlass_runtime::text::{ModelOptions, Protocol, TextLimits, TextModel, TextSettings};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
@@ -18,7 +19,6 @@ use windlass_sim::text as simulator;
 use windlass_tool::sensitive::Sensitive;
 
 const OPENAI_URL: &str = "https://api.openai.com/v1";
-const OPENAI_MODEL: &str = "gpt-5.4-mini";
 const GEMINI_URL: &str = "https://generativelanguage.googleapis.com";
 const GEMINI_VERSION: &str = "v1beta";
 const VERTEX_VERSION: &str = "v1beta1";
@@ -38,10 +38,11 @@ pub(crate) fn name(provider: TextProvider) -> &'static str {
 }
 
 /// The first model's id.
-pub(crate) fn model_name(text: &Text) -> String {
-    let usual = match text.provider {
-        TextProvider::Gemini => gemini_text::profile::DEFAULT_MODEL,
-        TextProvider::Openai => OPENAI_MODEL,
+pub(crate) fn model_name(config: &Config) -> String {
+    let text = &config.text;
+    let usual = match config.text_provider {
+        TextProvider::Gemini => GEMINI_TEXT_MODEL,
+        TextProvider::Openai => OPENAI_TEXT_MODEL,
         TextProvider::Demo => "demo model",
     };
     text.model
@@ -57,7 +58,7 @@ async fn demo_url(
     voice: Choice,
     shutdown: watch::Receiver<bool>,
 ) -> Result<Option<String>, Failure> {
-    if (config.text.provider, voice) != (TextProvider::Demo, Choice::Demo) {
+    if (config.text_provider, voice) != (TextProvider::Demo, Choice::Demo) {
         return Ok(None);
     }
     let url = start_demo(async |address| {
@@ -77,13 +78,13 @@ pub(crate) async fn settings(
     shutdown: watch::Receiver<bool>,
 ) -> Result<Arc<TextSettings>, Failure> {
     let text = &config.text;
-    let first = model_name(text);
+    let first = model_name(config);
     let names = || {
         let fallbacks = text.fallback_models.iter().map(Name::as_str);
         let summary = text.summary_model.iter().map(Name::as_str);
         [first.as_str()].into_iter().chain(fallbacks).chain(summary)
     };
-    let mut models = match text.provider {
+    let mut models = match config.text_provider {
         TextProvider::Openai => openai(config, names())?,
         TextProvider::Gemini => gemini(config, names())?,
         TextProvider::Demo => match demo_url(config, voice, shutdown).await? {
@@ -157,14 +158,7 @@ fn served<'n>(
 ) -> Vec<Arc<TextModel>> {
     names
         .map(|name| {
-            let found = openai_chat::profile::find(url, name);
-            if let Some(note) = found.note {
-                tracing::warn!(model = name, note, "a note on this server");
-            }
-            let profile = match config.models.get(name) {
-                Some(change) => change.chat.apply(found.profile),
-                None => found.profile,
-            };
+            let profile = configured(config, name, profile::openai_chat(url, name));
             model(&config.text, name, Protocol::Openai { profile }, &client)
         })
         .collect()
@@ -205,18 +199,8 @@ fn gemini<'n>(
     };
     Ok(names
         .map(|name| {
-            let found = gemini_text::profile::find(name);
-            if let Some(note) = &found.note {
-                tracing::warn!(model = name, note, "a note on this model");
-            }
-            let id = name.strip_prefix("models/").unwrap_or(name);
-            let change = config.models.get(name).or_else(|| config.models.get(id));
-            let profile = match change {
-                Some(change) => change.gemini.apply(found.profile),
-                None => found.profile,
-            };
             let protocol = Protocol::Gemini {
-                profile,
+                profile: configured(config, name, profile::gemini_text(name)),
                 resource: backend.model_name(name),
             };
             model(text, name, protocol, &client)

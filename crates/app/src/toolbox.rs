@@ -128,7 +128,7 @@ impl Workshop {
         let as_served = self.compile(words).artifact;
         if as_served.is_none_or(|artifact| artifact.version() != &*served.version) {
             return Err(ToolboxError::Changed {
-                tools: self.config.folders.tools.clone(),
+                tools: self.config.folders.tools.to_path_buf(),
             });
         }
         let artifact = self.write(reworded)?;
@@ -168,7 +168,7 @@ impl Workshop {
         let (path, tools) = (self.artifact_path(), &self.config.folders.tools);
         let Some(artifact) = compilation.artifact else {
             return Err(ToolboxError::Compile {
-                tools: tools.clone(),
+                tools: tools.to_path_buf(),
                 problems: compilation.problems,
             });
         };
@@ -205,7 +205,7 @@ impl Workshop {
         artifact: Artifact,
         texts: Arc<Texts>,
     ) -> Result<Toolbox, ToolboxError> {
-        let registry = artifact.into_registry(&self.handlers, None, &self.config.tools)?;
+        let registry = artifact.into_registry(&self.handlers, None, &self.config.tightenings)?;
         registry.check_clamps(&[
             Clamp {
                 mode: Mode::Voice,

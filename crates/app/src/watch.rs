@@ -93,7 +93,7 @@ impl Changes {
         served: Vocabularies,
         is_watching: bool,
     ) -> Result<Option<Watch>, WatchError> {
-        let folder = workshop.config.folders.tools.clone();
+        let folder = workshop.config.folders.tools.to_path_buf();
         let refuse = |cause| WatchError {
             folder: folder.display().to_string(),
             cause,

@@ -71,7 +71,7 @@ impl SharedWorld {
             knowledge,
             store,
             voice: Arc::default(),
-            knowledge_folder: config.folders.knowledge.as_path().into(),
+            knowledge_folder: (*config.folders.knowledge).into(),
         }
     }
 

@@ -9,7 +9,8 @@
 
 use std::hint::black_box;
 use std::time::Instant;
-use windlass_provider::gemini_live::{Codec, Sink, encode_audio, profile};
+use windlass_provider::gemini_live::{Codec, Sink, encode_audio};
+use windlass_provider::profile;
 use windlass_session::model::{ModelCommand, ModelEvent, ModelToolResponse};
 use windlass_tool::envelope::{Projection, ProjectionBody};
 
@@ -41,7 +42,11 @@ fn measure(name: &str, mut once: impl FnMut()) {
 }
 
 fn main() {
-    let mut codec = Codec::new(profile::find(profile::DEFAULT_MODEL).profile);
+    let mut codec = Codec::new(
+        profile::gemini_live(profile::GEMINI_LIVE_MODEL)
+            .profile
+            .model,
+    );
     let pcm = vec![0x5a; 1_280];
     measure_decoding(&mut codec, &pcm);
     measure_encoding(&mut codec, &pcm);

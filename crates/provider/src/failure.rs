@@ -206,10 +206,15 @@ const MESSAGE_CHARACTERS_MAX: usize = 300;
 const NAME_CHARACTERS_MAX: usize = 120;
 
 impl Said {
-    /// Nothing where the body is no error in JSON.
+    /// Of a body that is no error in JSON, or was cut short, only the words that tell kinds apart.
     fn of_body(body: &[u8]) -> Self {
-        let body: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
-        Self::of(&body).unwrap_or_default()
+        let error = serde_json::from_slice(body).ok();
+        error
+            .and_then(|error| Self::of(&error))
+            .unwrap_or_else(|| Self {
+                words: String::from_utf8_lossy(body).to_lowercase(),
+                ..Self::default()
+            })
     }
 
     /// Reads `{"error": {…}}`, `{"error": "…"}`, a list of such (the Gemini compatibility layer), `{"object": "error", …}`

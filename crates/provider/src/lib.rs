@@ -10,6 +10,7 @@ pub mod gemini_text;
 pub mod log;
 pub mod openai_chat;
 pub mod openai_realtime;
+pub mod profile;
 mod projection;
 pub mod request;
 mod spelling;

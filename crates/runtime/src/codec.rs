@@ -135,6 +135,16 @@ mod tests {
                 r#"{"error": {"code": "invalid_api_key", "message": "Incorrect API key provided: sk-x."}}"#,
                 LostReason::Unauthorized,
             ),
+            (
+                400,
+                &KEY_NOT_VALID[..KEY_NOT_VALID.len() / 2],
+                LostReason::Unauthorized,
+            ),
+            (
+                400,
+                "API key not valid. Please pass a valid API key.",
+                LostReason::Unauthorized,
+            ),
             (400, "", refused(400)),
             (400, "no JSON, whatever it says of an API key", refused(400)),
             (

@@ -35,6 +35,9 @@ pub struct ThreadSettings {
     pub upkeep: Duration,
 }
 
+/// Between two steps of deleting what has run out.
+const PRUNING_PAUSE: Duration = Duration::from_millis(20);
+
 impl Default for ThreadSettings {
     fn default() -> Self {
         Self {
@@ -197,8 +200,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        self.upkeep();
-        let mut upkeep_at = Instant::now() + self.settings.upkeep;
+        let mut upkeep_at = self.upkeep();
         loop {
             let wake_at = match self.backlog.is_empty() {
                 true => upkeep_at,
@@ -210,8 +212,7 @@ impl Worker {
                 return self.give_up();
             }
             if Instant::now() >= upkeep_at {
-                self.upkeep();
-                upkeep_at = Instant::now() + self.settings.upkeep;
+                upkeep_at = self.upkeep();
             }
         }
     }
@@ -265,9 +266,17 @@ impl Worker {
         }
     }
 
-    fn upkeep(&self) {
-        if let Err(error) = self.store.prune() {
-            tracing::warn!(%error, "what has run out cannot be deleted");
-        }
+    /// Deletes a little of what has run out, and says when to go on: soon where there is more, so that a long downtime is made
+    /// up for between the batches that come.
+    fn upkeep(&self) -> Instant {
+        let pause = match self.store.prune() {
+            Ok(0) => self.settings.upkeep,
+            Ok(_) => PRUNING_PAUSE,
+            Err(error) => {
+                tracing::warn!(%error, "what has run out cannot be deleted");
+                self.settings.upkeep
+            }
+        };
+        Instant::now() + pause
     }
 }

@@ -1,116 +1,122 @@
-//! Every limit that the core enforces, with its documented default. Configuration may change them; none is unlimited.
+//! Every limit that the core enforces: its name, what it means, and its defaults in voice and in text, once for each.
+//! Configuration may change them and is documented from here; none is unlimited.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass_tool::kind::Mode;
 
-/// The limits of one session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    pub turn: TurnLimits,
-    /// Characters of a result that the model reads.
-    pub projection_characters_max: usize,
-    /// Characters of a result's data that anybody keeps or hears; it is shortened as it comes. Images have limits of their own.
-    pub result_characters_max: usize,
-    /// Recorded responses kept in memory, least recently used out first.
-    pub recorded_responses_max: usize,
-    /// Calls that may be open at one time.
-    pub open_calls_max: usize,
-    /// Calls of one provider message that are looked at; the rest is refused.
-    pub calls_per_message_max: usize,
-    /// Transcript characters kept for the session's end and for a reconnect.
-    pub transcript_characters_max: usize,
-    /// Seconds without a word from the provider, while an answer is owed, before the client is told.
-    pub provider_silence_seconds: u64,
-    /// Seconds without a word from the provider after a result before it is counted.
-    pub result_silence_seconds: u64,
-    /// How often a model is nudged that says nothing to a result; 0 for never, and never after a silent result.
-    pub result_nudges_max: u32,
-    /// Connections to the provider that are tried, one after the other, before a session is given up.
-    pub reconnect_attempts_max: u32,
-    /// Milliseconds before the second of them; the pause doubles from one to the next.
-    pub reconnect_pause_ms: u64,
-    /// Milliseconds that a pause between them has at most.
-    pub reconnect_pause_ms_max: u64,
-    /// Seconds for which a session waits for a client that was lost.
-    pub client_grace_seconds: u64,
-    /// Seconds after its last save for which a session can be taken up again, once its process has ended.
-    pub restart_grace_seconds: u64,
-    /// Milliseconds beyond a farewell's own length that its playback is waited for.
-    pub farewell_grace_ms: u64,
-    /// Seconds that the user has to answer a confirmation.
-    pub confirmation_seconds: u64,
-    /// Confirmations that may wait for the user at one time; further calls that need one are refused.
-    /// None where nobody can be asked.
-    pub open_confirmations_max: usize,
-    /// Milliseconds that a call waits for the store before it starts.
-    pub reserve_timeout_ms: u64,
-    /// Milliseconds that an answer waits for its outcome, or a no of the user's, to be stored.
-    pub record_timeout_ms: u64,
-    /// Transitions kept on the session's trail.
-    pub trail_entries_max: usize,
-    /// Citations kept per turn.
-    pub citations_max: usize,
-}
-
-/// The limits of one turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TurnLimits {
-    /// Hard.
-    pub retrieval_calls_max: u32,
-    /// Hard; refused calls count.
-    pub calls_max: u32,
-    /// Refusals before the turn is wound up.
-    pub refusals_max: u32,
-    /// Repeats before the turn is wound up.
-    pub repeats_max: u32,
-    /// Clamp.
-    pub top_k_max: i64,
-    /// Soft; milliseconds, added up over the turn.
-    pub latency_ms: u64,
-    /// Soft; milliseconds of one retrieval call.
-    pub retrieval_latency_ms: u64,
-    /// Further attempts of a call that may be repeated; in text alone.
-    pub retries_max: u32,
-    /// Milliseconds after a turn's beginning in which another attempt may begin.
-    pub retry_within_ms: u64,
-}
-
-impl TurnLimits {
-    /// The table of `docs/policies.md`, "Budgets".
-    pub fn of(mode: Mode) -> Self {
-        match mode {
-            Mode::Voice => Self {
-                retrieval_calls_max: 2,
-                calls_max: 3,
-                refusals_max: 5,
-                repeats_max: 10,
-                top_k_max: 3,
-                latency_ms: 1_500,
-                retrieval_latency_ms: 800,
-                retries_max: 0,
-                retry_within_ms: 60_000,
-            },
-            Mode::Text => Self {
-                retrieval_calls_max: 5,
-                calls_max: 10,
-                refusals_max: 5,
-                repeats_max: 10,
-                top_k_max: 10,
-                latency_ms: 10_000,
-                retrieval_latency_ms: 2_000,
-                retries_max: 3,
-                retry_within_ms: 60_000,
-            },
+/// Declares limits, each with its defaults in voice and in text.
+macro_rules! limits {
+    ($(#[$about:meta])* pub struct $name:ident {
+        $(table $table:ident: $table_type:ty;)?
+        $($(#[doc = $meaning:literal])+ $limit:ident: $type:ty = $voice:expr, $text:expr;)+
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            $(pub $table: $table_type,)?
+            $($(#[doc = $meaning])+ pub $limit: $type,)+
         }
+
+        impl $name {
+            /// Names and meanings, without those of a table in it.
+            pub const MEANINGS: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($limit), concat!($($meaning),+))),+];
+
+            pub fn of(mode: Mode) -> Self {
+                Self {
+                    $($table: <$table_type>::of(mode),)?
+                    $($limit: match mode {
+                        Mode::Voice => $voice,
+                        Mode::Text => $text,
+                    },)+
+                }
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::of(Mode::Voice)
+            }
+        }
+    };
+}
+
+limits! {
+    /// The limits of one session.
+    pub struct Limits {
+        table turn: TurnLimits;
+        /// Characters of one result that the model reads; the client has all of it.
+        projection_characters_max: usize = 4_000, 16_000;
+        /// Characters of a result that anybody keeps or hears; a longer one is shortened as it comes, whole items of
+        /// lists first.
+        result_characters_max: usize = 262_144, 262_144;
+        /// Responses that are kept for repeats; the least recently used goes first. Effects are in the store, whatever
+        /// this says.
+        recorded_responses_max: usize = 100, 100;
+        /// Calls that are open at a time; one at least.
+        open_calls_max: usize = 32, 32;
+        /// Calls of one message of the model that are looked at; the rest is refused.
+        calls_per_message_max: usize = 32, 32;
+        /// Characters of transcript that are kept for the session's end.
+        transcript_characters_max: usize = 32_000, 32_000;
+        /// Seconds that an owed answer may take before the client is told.
+        // A model that writes may think for minutes before its first word; the driver has its own patience.
+        provider_silence_seconds: u64 = 30, 600;
+        /// Seconds of silence after a result before they are counted.
+        result_silence_seconds: u64 = 8, 8;
+        /// How often a model is nudged that says nothing to a result; never after a silent one.
+        result_nudges_max: u32 = 0, 0;
+        /// Connections to the provider that are tried, one after the other, before the session is given up.
+        reconnect_attempts_max: u32 = 6, 6;
+        /// Milliseconds before the second of them; the first follows at once, and the pause doubles from one to the
+        /// next.
+        reconnect_pause_ms: u64 = 250, 250;
+        /// The longest of these pauses, in milliseconds.
+        reconnect_pause_ms_max: u64 = 4_000, 4_000;
+        /// Seconds for which a session waits for a client that was lost.
+        client_grace_seconds: u64 = 60, 60;
+        /// Seconds after its last save for which a session can be taken up again, once its process has ended.
+        restart_grace_seconds: u64 = 3_600, 3_600;
+        /// Milliseconds beyond a farewell's own length that its playback is waited for.
+        farewell_grace_ms: u64 = 1_500, 1_500;
+        /// Seconds that the user has to answer a confirmation.
+        confirmation_seconds: u64 = 300, 300;
+        /// Confirmations that may wait for the user at one time.
+        open_confirmations_max: usize = 8, 8;
+        /// Milliseconds that a call waits for the store before it starts.
+        reserve_timeout_ms: u64 = 5_000, 5_000;
+        /// Milliseconds that an answer waits for its outcome, or a denial, to be stored.
+        record_timeout_ms: u64 = 500, 500;
+        /// Changes of state that are remembered.
+        trail_entries_max: usize = 200, 200;
+        /// Records that one answer names, and pictures that its calls brought.
+        citations_max: usize = 8, 8;
     }
 }
 
-impl Default for TurnLimits {
-    fn default() -> Self {
-        Self::of(Mode::Voice)
+limits! {
+    /// The limits of one turn.
+    pub struct TurnLimits {
+        /// Retrieval calls of one turn. Hard.
+        retrieval_calls_max: u32 = 2, 5;
+        /// Calls of one turn, refused ones included. Hard.
+        calls_max: u32 = 3, 10;
+        /// Refusals before the turn is wound up.
+        refusals_max: u32 = 5, 5;
+        /// Repeated deliveries before the turn is wound up.
+        repeats_max: u32 = 10, 10;
+        /// The most results that a search may ask for; more is clamped.
+        top_k_max: i64 = 3, 10;
+        /// Milliseconds of all calls of one turn. Soft: it warns.
+        latency_ms: u64 = 1_500, 10_000;
+        /// Milliseconds of one retrieval call. Soft.
+        retrieval_latency_ms: u64 = 800, 2_000;
+        /// Further attempts of a call that failed; only text sessions make any.
+        retries_max: u32 = 0, 3;
+        /// Milliseconds after a turn's beginning in which another attempt may begin.
+        retry_within_ms: u64 = 60_000, 60_000;
     }
 }
 
@@ -139,46 +145,6 @@ impl Limits {
             // Numbers alone have a form.
             Err(_) => Ok(()),
         }
-    }
-
-    pub fn of(mode: Mode) -> Self {
-        Self {
-            turn: TurnLimits::of(mode),
-            projection_characters_max: match mode {
-                Mode::Voice => 4_000,
-                Mode::Text => 16_000,
-            },
-            result_characters_max: 262_144,
-            recorded_responses_max: 100,
-            open_calls_max: 32,
-            calls_per_message_max: 32,
-            transcript_characters_max: 32_000,
-            // A model that writes may think for minutes before its first word; the driver has its own patience.
-            provider_silence_seconds: match mode {
-                Mode::Voice => 30,
-                Mode::Text => 600,
-            },
-            result_silence_seconds: 8,
-            result_nudges_max: 0,
-            reconnect_attempts_max: 6,
-            reconnect_pause_ms: 250,
-            reconnect_pause_ms_max: 4_000,
-            client_grace_seconds: 60,
-            restart_grace_seconds: 3_600,
-            farewell_grace_ms: 1_500,
-            confirmation_seconds: 300,
-            open_confirmations_max: 8,
-            reserve_timeout_ms: 5_000,
-            record_timeout_ms: 500,
-            trail_entries_max: 200,
-            citations_max: 8,
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self::of(Mode::Voice)
     }
 }
 

@@ -124,8 +124,8 @@ pub trait Store: Blocks + Send + Sync {
         effects_max: usize,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
 
-    /// Deletes some of what has run out and returns how many rows that were; 0 where nothing is left to delete. Never running
-    /// effects, nor conversations with live legs.
+    /// Deletes some of what has run out, few enough rows that a commit can wait for them, and returns how many they were; 0
+    /// where nothing is left to delete. Never running effects, nor conversations with live legs.
     fn prune(&self) -> Result<usize, StoreUnavailable>;
 
     /// The store's time.
@@ -168,8 +168,8 @@ pub enum StoreUnavailable {
     Failed { cause: String },
 }
 
-/// How many rows of a table one pruning deletes.
-const PRUNED_ROWS_MAX: usize = 1_000;
+/// How many rows one step of pruning deletes from a file: a commit waits no longer than for these.
+pub const PRUNED_ROWS_MAX: usize = 250;
 
 /// How long it is known that a nonce was given up.
 const ABANDONED_MS: u64 = 24 * 60 * 60 * 1_000;

@@ -117,8 +117,11 @@ impl From<ToolId> for Arc<str> {
 impl<'de> Deserialize<'de> for ToolId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        Self::parse(&text)
-            .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a tool id")))
+        Self::parse(&text).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "{text:?} is not a tool id; ids have small letters, digits and underscores, as in kb_search"
+            ))
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::toolbox::{ModeTools, Toolbox};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use windlass_provider::openai_chat::profile;
+use windlass_provider::profile;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
 use windlass_runtime::text::{Past, TextRequest, TextSession, TextSettings};
@@ -112,7 +112,7 @@ impl ChatHost {
                 model.profile.clone()
             }
             // Nobody asks it anything, so that it may be any.
-            None => Arc::new(profile::find("", "").profile.model_profile()),
+            None => Arc::new(profile::openai_chat("", "").profile.model),
         };
         Ok(TextSession::begin(TextRequest {
             session: SessionConfig {

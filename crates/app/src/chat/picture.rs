@@ -4,7 +4,7 @@
 use super::request::BadRequest;
 use std::sync::Arc;
 use windlass_provider::log::Image;
-use windlass_runtime::config::{Text, TextProvider};
+use windlass_runtime::config::{Config, TextProvider};
 use windlass_tool::sensitive::Sensitive;
 
 /// What one message may hold of pictures.
@@ -38,11 +38,12 @@ const GEMINI_TYPES: [&str; 5] = [
 const OPENAI_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 impl PictureLimits {
-    pub(crate) fn of(text: &Text) -> Self {
+    pub(crate) fn of(config: &Config) -> Self {
+        let text = &config.text;
         Self {
             images_max: text.images_max.count(),
             bytes_max: text.images_bytes_max.count(),
-            types: match text.provider {
+            types: match config.text_provider {
                 TextProvider::Gemini => &GEMINI_TYPES,
                 TextProvider::Openai if text.url.is_none() => &OPENAI_TYPES,
                 TextProvider::Openai | TextProvider::Demo => &ALL_TYPES,

@@ -328,8 +328,13 @@ fn load(file: &ConfigFile, flags: Vec<Flag>) -> Result<Loaded, Failure> {
         environment: std::env::vars_os().collect(),
         flags,
     })
-    .map_err(Failure::of)?;
-    logging::set_up(loaded.config.log);
+    .map_err(|error| {
+        for problem in &error.problems {
+            Printer.problem(&format!("windlass: {problem}"));
+        }
+        Failure::Said
+    })?;
+    logging::set_up(&loaded.config.log);
     for name in &loaded.ignored_variables {
         tracing::warn!(name, "an environment variable means nothing here");
     }

@@ -81,7 +81,7 @@ fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry
         // They are the same tools, so that the session's own settings fit.
         let mut config = (*config).clone();
         let own = |id: &ToolId| Some((id.clone(), header.tools.get(id.as_str())?.clone()));
-        config.tools = artifact.tool_ids().filter_map(own).collect();
+        config.tightenings = artifact.tool_ids().filter_map(own).collect();
         workshop.config = Arc::new(config);
     }
     let toolbox = workshop.activate(artifact).map_err(server::report)?;

@@ -69,25 +69,27 @@ impl Maker {
     pub(crate) fn new(config: &Config, audience: Audience) -> Result<Self, Failure> {
         let machine = Arc::new(TokioMachine::current());
         let knowledge = &config.knowledge;
-        let limits = &knowledge.limits;
-        let data = config.folders.data.clone();
+        let data = config.folders.data.to_path_buf();
         Ok(Self {
             loading: Arc::new(Loading::begin(config, &machine)?),
             #[cfg(feature = "postgres")]
             postgres_exact_max: knowledge.postgres_exact_max.count(),
             #[cfg(feature = "postgres")]
-            postgres_root_certificate: knowledge.postgres_root_certificate.clone(),
-            folder: config.folders.knowledge.clone(),
+            postgres_root_certificate: knowledge
+                .postgres_root_certificate
+                .as_deref()
+                .map(Path::to_path_buf),
+            folder: config.folders.knowledge.to_path_buf(),
             options: Options {
                 limits: IngestLimits {
-                    file_bytes_max: limits.file_bytes_max.get(),
-                    data_file_bytes_max: limits.data_file_bytes_max.get(),
-                    files_max: limits.files_max.count(),
-                    records_max: limits.records_max.count(),
+                    file_bytes_max: knowledge.file_bytes_max.get(),
+                    data_file_bytes_max: knowledge.data_file_bytes_max.get(),
+                    files_max: knowledge.files_max.count(),
+                    records_max: knowledge.records_max.count(),
                     ..IngestLimits::default()
                 },
                 access: match audience {
-                    Audience::Users => access(&knowledge.namespaces),
+                    Audience::Users => access(&knowledge.readers()),
                     Audience::Operator => Access::default(),
                 },
                 embedder: EmbedderPresence::NotWanted,

@@ -74,16 +74,16 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
         ),
         (
             &["serve", "--config", "odd.toml"],
-            "windlass: there is no key server.lissen (from odd.toml); the nearest one is server.listen",
+            "windlass: there is no key server.lissen (from odd.toml:2); the nearest one is server.listen",
         ),
         (
             &["serve", "--listen", "nowhere"],
-            "windlass: server.listen has the value \"nowhere\" (from --listen), which is no address and port; ",
+            "windlass: server.listen has the value \"nowhere\" (from --listen), which is not an address and port such as ",
         ),
         (
             &["serve", "--provider", "gemini"],
-            "windlass: provider.kind has the value \"gemini\" (from --provider), which is no choice here; \
-             write one of auto, gemini-live, openai-realtime, demo",
+            "windlass: provider.kind has the value \"gemini\" (from --provider), which is not one of \
+             auto, gemini-live, openai-realtime, demo",
         ),
         (
             &["serve", "--provider", "openai-realtime"],
@@ -190,8 +190,8 @@ fn a_key_that_cannot_be_one_is_refused_at_the_start_and_never_shown() {
     assert_eq!(
         run.problems,
         [
-            "windlass: provider.api_key has the value … (from the environment, GEMINI_API_KEY), which is no key or token; \
-          copy it as the provider shows it, one line without spaces"
+            "windlass: provider.api_key has the value … (from the environment, GEMINI_API_KEY), which is not a key or \
+          token in one line without spaces, as the provider shows it"
         ]
     );
     assert_eq!(run.code, 1);
@@ -213,7 +213,7 @@ fn the_effective_configuration_is_printed_with_origins_and_without_secrets() {
     for line in [
         "listen = \"127.0.0.1:3\"  # from --listen",
         "sessions_max = 7  # from the environment, WINDLASS_SERVER_SESSIONS_MAX",
-        "level = \"warn\"  # from windlass.toml",
+        "level = \"warn\"  # from windlass.toml:5",
         "shutdown_seconds = 30  # default",
         "api_key = \"********\"  # from the environment, GEMINI_API_KEY",
         "# url is not set",
@@ -286,7 +286,7 @@ fn a_limit_of_no_open_calls_is_refused() {
         let variable = format!("WINDLASS_{variable}_LIMITS_OPEN_CALLS_MAX");
         let run = run(command(folder.path()).env(&variable, "0").arg("config"));
         let said = format!(
-            "windlass: {table}.limits.open_calls_max has the value 0 (from the environment, {variable}), which is too small; write a whole number from 1 to 1000000000"
+            "windlass: {table}.limits.open_calls_max has the value 0 (from the environment, {variable}), which is not a whole number from 1 to 1000000000"
         );
         assert_eq!((run.code, run.problems), (1, vec![said]));
     }

@@ -1,4 +1,4 @@
-//! Gemini Live (`BidiGenerateContent`): one connection's codec with its setup, addresses, model profiles and close
+//! Gemini Live (`BidiGenerateContent`): one connection's codec with its setup, addresses and close
 //! codes. Does no IO and decides nothing: policies are the session's, retries the driver's.
 
 pub mod address;
@@ -9,7 +9,6 @@ mod close;
 mod decode;
 mod encode;
 mod plain_call;
-pub mod profile;
 mod setup;
 mod wire;
 

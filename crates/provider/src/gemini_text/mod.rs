@@ -8,7 +8,6 @@
 
 mod call;
 mod decode;
-pub mod profile;
 mod request;
 mod tools;
 

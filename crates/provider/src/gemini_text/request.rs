@@ -1,13 +1,13 @@
 //! The body of a request. Knows which fields a model takes and how calls, answers and signatures have to stand; the values
 //! are the configuration's.
 
-use super::profile::{CallIds, Profile};
 use super::tools::DeclaredTools;
 use crate::gemini_live::ThinkingLevel;
 use crate::log::{
     FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, UserItem, Window,
     own_call_id, wire_name,
 };
+use crate::profile::{CallIds, Profile};
 use crate::projection::{GeminiResponse, Reading};
 use crate::request::{Instruction, ToolUse};
 use serde::Serialize;
@@ -59,7 +59,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         .raw()
         .filter(|_| !is_cached && request.tool_use != ToolUse::Forbidden);
     let mode = (request.tool_use == ToolUse::Required).then_some("ANY");
-    let thinking_config = match profile.thinking {
+    let thinking_config = match profile.model.thinking {
         Thinking::Omit => None,
         Thinking::Level => request.thinking_level.map(ThinkingConfig::ThinkingLevel),
         Thinking::Budget => request.thinking_budget.map(ThinkingConfig::ThinkingBudget),
@@ -93,7 +93,7 @@ const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
 fn contents<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Content<'a>> {
-    let steps = request.window.steps(Sees::of(profile.vision));
+    let steps = request.window.steps(Sees::of(profile.model.vision));
     let mut contents: Vec<Content<'a>> = Vec::with_capacity(steps.len() * 2);
     for step in steps {
         match step {
@@ -121,10 +121,10 @@ fn contents<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Content<'a>> {
 fn user_part<'a>(item: UserItem<'a>, profile: &Profile) -> Part<'a> {
     match item {
         UserItem::Text(text) => Part::text(text),
-        UserItem::Image(image) | UserItem::Found(Found::Image(image)) if profile.vision => {
+        UserItem::Image(image) | UserItem::Found(Found::Image(image)) if profile.model.vision => {
             inline(image)
         }
-        UserItem::Found(Found::Address { mime_type, url }) if profile.vision => Part {
+        UserItem::Found(Found::Address { mime_type, url }) if profile.model.vision => Part {
             file_data: Some(FileData {
                 mime_type,
                 file_uri: url,
@@ -177,10 +177,12 @@ fn model_contents<'a>(
             }
             Piece::Call(call) => {
                 let is_first = results.is_empty();
-                let id = match (&call.id, profile.call_ids) {
-                    (Some(id), CallIds::Always | CallIds::AsGiven) if is_ours => Some(id.clone()),
-                    (_, CallIds::Always) => Some(own_call_id(item.answer.number, item.call_index)),
+                let id = match (&call.id, profile.request.call_ids) {
+                    (Some(id), _) if is_ours => Some(id.clone()),
                     (_, CallIds::AsGiven) => None,
+                    (_, CallIds::Short | CallIds::Nine | CallIds::Always) => {
+                        Some(own_call_id(item.answer.number, item.call_index))
+                    }
                 };
                 let name = wire_name(&call.name);
                 let reading = match &item.logged.result {
@@ -194,8 +196,11 @@ fn model_contents<'a>(
                         args: Args(call.arguments.as_ref().map(|arguments| arguments.expose())),
                     }),
                     // Parallel calls bear one signature, on the first.
-                    thought_signature: signature(&call.opaque)
-                        .or((profile.thought_signatures && is_first).then_some(UNSIGNED)),
+                    thought_signature: signature(&call.opaque).or((profile
+                        .request
+                        .thought_signatures
+                        && is_first)
+                        .then_some(UNSIGNED)),
                     ..Part::default()
                 });
                 results.push(Part {

@@ -1,8 +1,8 @@
 //! The tools of a request as text, joined once for every session of one registry, mode and model.
 
-use super::profile::{Declaration, Profile};
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use windlass_session::model::{DeclarationForm, ModelProfile};
 use windlass_tool::registry::Tool;
 
 const OPENING: &str = r#"[{"functionDeclarations":["#;
@@ -13,12 +13,15 @@ const CLOSING: &str = "]}]";
 pub struct DeclaredTools(Option<Arc<RawValue>>);
 
 impl DeclaredTools {
-    pub fn new<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>, profile: &Profile) -> Self {
+    pub fn new<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>, profile: &ModelProfile) -> Self {
         let mut text = String::from(OPENING);
         for tool in tools {
             let declaration = match profile.declaration {
-                Declaration::GeminiNative => &tool.declarations.gemini_native,
-                Declaration::GeminiJson => &tool.declarations.gemini_json,
+                DeclarationForm::GeminiJson => &tool.declarations.gemini_json,
+                // The forms of other providers mean nothing to this one.
+                DeclarationForm::GeminiNative
+                | DeclarationForm::Openai
+                | DeclarationForm::OpenaiRealtime => &tool.declarations.gemini_native,
             };
             if text.len() > OPENING.len() {
                 text.push(',');

@@ -3,11 +3,11 @@
 
 use super::accumulate::{Calls, TooMuch};
 use super::plain_chunk::{Plain, plain};
-use super::profile::{Profile, Reasoning};
 use super::request::{EXTRA_CONTENT, REASONING_CONTENT};
 use crate::answer::{Answer, AnswerLimits, AnswerPiece, Ending, Trouble};
 use crate::failure::{Failure, RetryRule};
 use crate::log::{Opaque, TextPiece};
+use crate::profile::{Profile, Reasoning};
 use crate::sse::{self, Item, Splitter};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -150,7 +150,7 @@ impl State {
     fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
         Self {
             trouble: Trouble::new(limits),
-            keeps_reasoning: profile.reasoning == Reasoning::ReturnedWithCalls,
+            keeps_reasoning: profile.request.reasoning == Reasoning::ReturnedWithCalls,
             answer_number,
             text: String::new(),
             reasoning: String::new(),

@@ -8,7 +8,6 @@
 mod accumulate;
 mod decode;
 mod plain_chunk;
-pub mod profile;
 mod request;
 mod tools;
 

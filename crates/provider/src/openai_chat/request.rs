@@ -1,12 +1,12 @@
 //! The body of a request. Knows which fields a server takes and in which order it wants the messages; the values are the
 //! configuration's.
 
-use super::profile::{CallIds, OutputLimit, Profile, Reasoning};
 use super::tools::DeclaredTools;
 use crate::log::{
     FOUND, Found, Image, ModelItem, Opaque, Piece, Route, Sees, Step, UserItem, Window,
     own_call_id, wire_name,
 };
+use crate::profile::{CallIds, OutputLimit, Profile, Reasoning};
 use crate::projection::Reading;
 use crate::request::{Delivery, Instruction, ToolUse};
 use serde::{Serialize, Serializer};
@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
+use windlass_session::model::Thinking;
 
 /// What is asked of a model. What the profile does not know of is left out.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +75,10 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         .raw()
         .filter(|_| request.tool_use != ToolUse::Forbidden);
     let tool_choice = (request.tool_use == ToolUse::Required).then_some("required");
-    let cache = request.prompt_cache.filter(|_| profile.prompt_cache);
-    let (max_completion_tokens, max_tokens) = match profile.output_limit {
+    let cache = request
+        .prompt_cache
+        .filter(|_| profile.request.prompt_cache);
+    let (max_completion_tokens, max_tokens) = match profile.request.output_limit {
         OutputLimit::MaxCompletionTokens => (request.output_tokens_max, None),
         OutputLimit::MaxTokens => (None, request.output_tokens_max),
     };
@@ -83,13 +86,13 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         model: request.model,
         messages: messages(request, profile),
         // Both are refused without tools.
-        tool_choice: tool_choice.filter(|_| profile.tool_choice && tools.is_some()),
+        tool_choice: tool_choice.filter(|_| profile.request.tool_choice && tools.is_some()),
         parallel_tool_calls: request
             .parallel_calls
-            .filter(|_| profile.parallel_tool_calls && tools.is_some()),
+            .filter(|_| profile.request.parallel_tool_calls && tools.is_some()),
         tools,
         stream: is_streamed,
-        stream_options: (is_streamed && profile.stream_usage).then_some(StreamOptions {
+        stream_options: (is_streamed && profile.request.stream_usage).then_some(StreamOptions {
             include_usage: true,
         }),
         temperature: request.temperature,
@@ -97,7 +100,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         max_tokens,
         reasoning_effort: request
             .reasoning_effort
-            .filter(|_| profile.reasoning_effort),
+            .filter(|_| profile.model.thinking == Thinking::Level),
         prompt_cache_key: cache.map(|cache| cache.key),
         prompt_cache_retention: cache.and_then(|cache| cache.retention),
     }
@@ -111,7 +114,7 @@ const BRIDGE_TO_PICTURE: &str = "(The picture of this result comes next.)";
 const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
 
 fn messages<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Message<'a>> {
-    let steps = request.window.steps(Sees::of(profile.vision));
+    let steps = request.window.steps(Sees::of(profile.model.vision));
     let mut messages = Vec::with_capacity(steps.len() * 2 + 1);
     if !request.system_instruction.is_empty() {
         messages.push(Message::System {
@@ -122,7 +125,7 @@ fn messages<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Message<'a>> {
         match step {
             Step::User(items) => {
                 let is_after_tool = matches!(messages.last(), Some(Message::Tool { .. }));
-                if is_after_tool && !profile.user_after_tool {
+                if is_after_tool && !profile.request.user_after_tool {
                     let bridge = match items.first() {
                         Some(UserItem::Found(_)) => BRIDGE_TO_PICTURE,
                         Some(UserItem::Text(_) | UserItem::Image(_)) | None => BRIDGE,
@@ -144,7 +147,7 @@ fn user_content<'a>(items: Vec<UserItem<'a>>, profile: &Profile) -> UserContent<
         UserItem::Image(_) | UserItem::Found(_) => true,
         UserItem::Text(_) => false,
     };
-    if profile.vision && items.iter().any(is_picture) {
+    if profile.model.vision && items.iter().any(is_picture) {
         let mut content = Vec::with_capacity(items.len());
         for item in items {
             if let UserItem::Found(_) = item {
@@ -206,7 +209,7 @@ fn model_messages<'a>(
                     .filter(|_| is_ours)
                     .and_then(Opaque::fields)
                     .or_else(|| {
-                        (profile.thought_signatures && ids.is_empty()).then_some(&*UNSIGNED)
+                        (profile.request.thought_signatures && ids.is_empty()).then_some(&*UNSIGNED)
                     });
                 let reading = match &item.logged.result {
                     Some(projection) => Reading::of(&call.name, projection),
@@ -238,7 +241,8 @@ fn model_messages<'a>(
         .filter(|item| item.answer.route.takes_back(request.route))
         .find_map(|item| item.answer.opaque.as_ref()?.fields());
     assistant.extra_content = own.and_then(|fields| fields.get(EXTRA_CONTENT));
-    if profile.reasoning == Reasoning::ReturnedWithCalls && !assistant.tool_calls.is_empty() {
+    if profile.request.reasoning == Reasoning::ReturnedWithCalls && !assistant.tool_calls.is_empty()
+    {
         let reasoning = own.and_then(|fields| fields.get(REASONING_CONTENT)?.as_str());
         assistant.reasoning_content = Some(reasoning.unwrap_or_default());
     }
@@ -264,8 +268,8 @@ fn wire_id(
     ids: &[Arc<str>],
 ) -> Arc<str> {
     let own = own_call_id(item.answer.number, item.call_index);
-    let fits = |id: &str| match profile.call_ids {
-        CallIds::Short => {
+    let fits = |id: &str| match profile.request.call_ids {
+        CallIds::Short | CallIds::Always | CallIds::AsGiven => {
             (1..=40).contains(&id.len())
                 && id
                     .bytes()

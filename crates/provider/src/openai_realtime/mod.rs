@@ -1,5 +1,5 @@
-//! OpenAI Realtime, in the form of its general availability: one connection's codec with its setup, address and model
-//! profiles. Does no IO and decides nothing: policies are the session's, retries the driver's.
+//! OpenAI Realtime, in the form of its general availability: one connection's codec with its setup and address.
+//! Does no IO and decides nothing: policies are the session's, retries the driver's.
 
 pub mod address;
 mod audio;
@@ -7,7 +7,6 @@ mod decode;
 mod encode;
 mod errors;
 mod items;
-pub mod profile;
 mod resample;
 mod responses;
 mod setup;

@@ -16,7 +16,8 @@ mod setup;
 mod text;
 
 use serde_json::Value;
-use windlass_provider::gemini_live::{Codec, Sink, profile};
+use windlass_provider::gemini_live::{Codec, Sink};
+use windlass_provider::profile;
 use windlass_session::model::{ModelCommand, ModelEvent};
 
 /// What a frame says, in order: an event, or audio between events.
@@ -40,7 +41,7 @@ impl Sink for Heard {
 }
 
 fn codec(model: &str) -> Codec {
-    Codec::new(profile::find(model).profile)
+    Codec::new(profile::gemini_live(model).profile.model)
 }
 
 fn decode(codec: &mut Codec, frame: &[u8]) -> Vec<Said> {

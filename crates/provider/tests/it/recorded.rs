@@ -4,7 +4,8 @@
 use crate::{Said, codec, decode, encode, to_snake_case};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use windlass_provider::gemini_live::{Codec, DeclaredTools, encode_setup, profile};
+use windlass_provider::gemini_live::{Codec, DeclaredTools, encode_setup};
+use windlass_provider::profile;
 use windlass_session::model::{
     HistoryEntry, IncomingCall, ModelCommand, ModelEvent, ModelToolResponse, Role,
 };
@@ -181,7 +182,11 @@ fn our_setup_holds_no_field_that_the_recorded_ones_contradict() {
         let tools = DeclaredTools::default();
         let mut frame = Vec::new();
         let request = crate::setup::plain_request(&tools, recorded["model"].as_str().unwrap());
-        encode_setup(&request, &profile::find(MODEL).profile, &mut frame);
+        encode_setup(
+            &request,
+            &profile::gemini_live(MODEL).profile.model,
+            &mut frame,
+        );
         let ours: Value = serde_json::from_slice(&frame).unwrap();
         for field in [
             "model",

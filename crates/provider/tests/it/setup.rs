@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_provider::gemini_live::{
     Compression, DeclaredTools, Sensitivity, SetupRequest, SpeechDetection, ThinkingLevel,
-    encode_setup, profile,
+    encode_setup,
 };
+use windlass_provider::profile;
+use windlass_session::model::{DeclarationForm, ModelProfile};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Behavior, Category, Mode, OnInterrupt, Reach, Scheduling, SideEffects};
@@ -37,7 +39,11 @@ pub(crate) fn plain_request<'a>(tools: &'a DeclaredTools, model: &'a str) -> Set
 
 fn encoded(request: &SetupRequest<'_>, model: &str) -> Value {
     let mut frame = Vec::new();
-    encode_setup(request, &profile::find(model).profile, &mut frame);
+    encode_setup(
+        request,
+        &profile::gemini_live(model).profile.model,
+        &mut frame,
+    );
     serde_json::from_slice::<Value>(&frame).unwrap()["setup"].take()
 }
 
@@ -129,7 +135,7 @@ fn the_least_setup_says_model_modality_and_what_was_asked_for() {
 fn a_full_setup_spells_every_field_as_the_service_does() {
     let tools = DeclaredTools::new(
         &[tool("lookup_order", Behavior::NonBlocking)],
-        &profile::find("gemini-3.8-live").profile,
+        &profile::gemini_live("gemini-3.8-live").profile.model,
     );
     let handle = Sensitive("h-abc".to_owned());
     let request = SetupRequest {
@@ -201,7 +207,7 @@ fn behaviour_is_said_where_the_model_knows_it_and_nowhere_else() {
                 tool("wait", Behavior::Blocking),
                 tool("go_on", Behavior::NonBlocking),
             ],
-            &profile::find(model).profile,
+            &profile::gemini_live(model).profile.model,
         );
         let declared: Value = serde_json::from_str(declared.text()).unwrap();
         let declarations = declared[0]["functionDeclarations"].as_array().unwrap();
@@ -221,14 +227,11 @@ fn behaviour_is_said_where_the_model_knows_it_and_nowhere_else() {
 
 #[test]
 fn the_profile_chooses_the_form_of_a_declaration() {
-    let change = profile::ProfileOverride {
-        declaration: Some(windlass_session::model::DeclarationForm::GeminiJson),
-        ..profile::ProfileOverride::default()
+    let profile = ModelProfile {
+        declaration: DeclarationForm::GeminiJson,
+        ..profile::gemini_live("gemini-3.8-live").profile.model
     };
-    let declared = DeclaredTools::new(
-        &[tool("f", Behavior::Blocking)],
-        &change.apply(profile::find("gemini-3.8-live").profile),
-    );
+    let declared = DeclaredTools::new(&[tool("f", Behavior::Blocking)], &profile);
     assert_eq!(
         serde_json::from_str::<Value>(declared.text()).unwrap(),
         json!([{"functionDeclarations": [{
@@ -238,7 +241,7 @@ fn the_profile_chooses_the_form_of_a_declaration() {
 
 #[test]
 fn without_tools_there_is_no_tools_field() {
-    let none = DeclaredTools::new(&[], &profile::find("gemini-3.8-live").profile);
+    let none = DeclaredTools::new(&[], &profile::gemini_live("gemini-3.8-live").profile.model);
     assert_eq!(none.text(), "");
     let setup = encoded(&plain_request(&none, "m"), "gemini-3.8-live");
     assert!(!setup.as_object().unwrap().contains_key("tools"));

@@ -1,38 +1,38 @@
-//! The configuration: one typed tree from defaults, `windlass.toml`, the environment and flags, each value checked and
-//! each with its origin. Owns the keys and their rules; opens no socket and reads no file but its own.
+//! The configuration: one typed tree from defaults, `windlass.toml`, the environment and flags. Owns the rules between keys,
+//! and whose key goes to which company; opens no socket and reads no file but its own.
 
-mod error;
-mod keys;
-mod knowledge;
-mod layers;
-mod models;
-mod nearest;
-mod path;
-mod print;
-mod settings;
-mod text;
+mod key;
+mod overlay;
+mod sections;
 mod values;
 
-pub use error::{BadValue, ConfigError};
-pub use keys::{Key, Kind, keys};
-pub use knowledge::{EmbedderKind, Knowledge, KnowledgeLimits, NamespaceReaders};
-pub use layers::{Environment, Flag, Origin, Sources};
-pub use models::ModelChange;
-pub use path::KeyPath;
-pub use settings::{
-    Audit, Config, Folders, Log, LogFormat, LogLevel, Provider, ProviderKind, Server,
-    SpeechSettings, Vertex, Voice,
+pub use key::{Key, Kind};
+pub use overlay::{ConfigError, Environment, Flag, Sources};
+pub use sections::{
+    Audit, Config, EmbedderKind, Folders, Journal, Knowledge, Log, LogFormat, LogLevel,
+    ModelChange, Namespace, NamespaceReaders, Provider, ProviderKind, RateLimitChange, ReadersKind,
+    Server, Store, Text, TextProvider, TextProviderKind, ToolChange, Vertex, Voice,
 };
-pub use text::{HttpUrl, Text, TextProvider};
 pub use values::{
-    AllowedOrigin, Header, ListenAddress, Name, ProviderUrl, Secret, Temperature, WebAddress,
-    Whole, Words,
+    AllowedOrigin, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName, NoNamespace,
+    ProfileRow, ProviderUrl, Secret, Temperature, Unfit, WebAddress, Whole, Words,
 };
 
-use layers::Values;
+use overlay::Overlay;
+
+/// All keys, section by section.
+pub fn keys() -> Vec<Key> {
+    let mut keys = Vec::new();
+    <Config as key::Setting>::keys("", None, "", &mut keys);
+    keys
+}
 
 /// The name of the file that is read from the working directory where no other one is named.
 pub const FILE_NAME: &str = "windlass.toml";
+
+/// Variables that hold a key of Google's, and of OpenAI's.
+const GOOGLE: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+const OPENAI: &[&str] = &["OPENAI_API_KEY"];
 
 /// A configuration, and where each of its values comes from.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Loaded {
     pub config: Config,
     /// Variables that begin with `WINDLASS_` and mean nothing here.
     pub ignored_variables: Vec<String>,
-    values: Values,
+    overlay: Overlay,
 }
 
 impl Loaded {
@@ -48,20 +48,148 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong: a file that cannot be read, a key that nobody knows, a value that its key refuses.
+    /// Everything that is wrong: a file that cannot be read, keys that nobody knows, values that their keys refuse, and
+    /// values that make no sense together.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let mut values = Values::merge(sources)?;
-        let config = Config::read(&mut values)?;
+        let mut overlay = Overlay::new(keys(), sources);
+        let mut config: Config = overlay.read();
+        while let Some((path, cause)) = contradiction(&config).filter(|_| !overlay.is_full()) {
+            overlay.refuse_value(&path, cause);
+            config = overlay.read();
+        }
+        find_keys(&mut config, &mut overlay);
+        let tools = config.tools.iter();
+        config.tightenings = tools
+            .map(|(id, change)| (id.clone(), change.tightening()))
+            .collect();
+        let mut overlay = overlay.into_error()?;
         Ok(Self {
             config,
-            ignored_variables: values.take_ignored_variables(),
-            values,
+            ignored_variables: std::mem::take(&mut overlay.ignored_variables),
+            overlay,
         })
     }
 
     /// The effective tree as TOML, each value with its origin as a comment, and secrets masked.
     pub fn to_toml(&self) -> String {
-        print::to_toml(&self.values)
+        self.overlay.to_toml()
+    }
+}
+
+/// A key whose value makes no sense beside others, and why; without a reason where it is out of its limits.
+fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)> {
+    let path = |path: &str| path.split('.').map(str::to_owned).collect();
+    let provider = &config.provider;
+    let (trigger, target) = (
+        provider.compression_trigger_tokens,
+        provider.compression_target_tokens,
+    );
+    if target
+        .zip(trigger)
+        .is_some_and(|(target, trigger)| target.get() >= trigger.get())
+    {
+        let cause =
+            "is not below provider.compression_trigger_tokens; make it smaller, or leave it out";
+        return Some((path("provider.compression_target_tokens"), Some(cause)));
+    }
+    if provider.vertex.is_some() && provider.ephemeral_token.is_some() {
+        let cause = "cannot be used with Vertex AI; set provider.vertex.access_token in its place";
+        return Some((path("provider.ephemeral_token"), Some(cause)));
+    }
+    for (name, namespace) in &config.knowledge.namespaces {
+        if let Err((key, cause)) = namespace.check() {
+            let mut path: Vec<String> = path("knowledge.namespaces");
+            path.extend([name.as_str().to_owned(), key.to_owned()]);
+            return Some((path, Some(cause)));
+        }
+    }
+    let limits = [
+        ("voice", &config.voice.limits),
+        ("text", &config.text.limits),
+    ];
+    let mut unkept = limits.into_iter().filter_map(|(section, limits)| {
+        let limit = limits.check().err()?;
+        Some((path(&format!("{section}.limits.{}", limit.name)), None))
+    });
+    unkept.next()
+}
+
+/// Takes the keys that are not set from the variables of the company that each belongs to, and decides who answers by text.
+/// A key never goes to another company than the one that gave it, and a server of one's own gets no company's.
+fn find_keys(config: &mut Config, overlay: &mut Overlay) {
+    let (provider, text) = (&mut config.provider, &mut config.text);
+    let own_variable = |name: &Option<Name>| name.as_ref().map(|name| name.as_str().to_owned());
+    let owner = match provider.kind {
+        ProviderKind::OpenaiRealtime => TextProvider::Openai,
+        ProviderKind::Auto | ProviderKind::GeminiLive | ProviderKind::Demo => TextProvider::Gemini,
+    };
+    let mut fall_back = |slot: &mut Option<Secret>, path: &str, variables: &[&str]| {
+        overlay.fall_back(slot, path, variables);
+    };
+    if let Some(variable) = own_variable(&provider.api_key_env) {
+        fall_back(&mut provider.api_key, "provider.api_key", &[&variable]);
+    }
+    fall_back(&mut provider.api_key, "provider.api_key", variables(owner));
+    if let Some(variable) = own_variable(&text.api_key_env) {
+        fall_back(&mut text.api_key, "text.api_key", &[&variable]);
+    }
+    // One that is for a server of one's own opens no company's, and an ephemeral token opens live sessions alone.
+    let is_of_company = |key: &&Secret| provider.url.is_none() && !key.is_ephemeral_token();
+    let voice = provider.api_key.as_ref().filter(is_of_company);
+    let opens_text =
+        |key: &Option<Secret>| key.as_ref().is_some_and(|key| !key.is_ephemeral_token());
+    let mut fall_back_to = |provider, slot: &mut Option<Secret>| {
+        if text.url.is_none() {
+            fall_back(slot, "text.api_key", variables(provider));
+        }
+    };
+    let decided = match text.provider {
+        TextProviderKind::Gemini => TextProvider::Gemini,
+        TextProviderKind::Openai => TextProvider::Openai,
+        TextProviderKind::Demo => TextProvider::Demo,
+        TextProviderKind::Auto if text.url.is_some() => TextProvider::Openai,
+        TextProviderKind::Auto if voice.is_some() => owner,
+        TextProviderKind::Auto => {
+            if owner == TextProvider::Gemini {
+                fall_back_to(TextProvider::Gemini, &mut text.api_key);
+            }
+            if opens_text(&text.api_key) {
+                TextProvider::Gemini
+            } else {
+                fall_back_to(TextProvider::Openai, &mut text.api_key);
+                match opens_text(&text.api_key) {
+                    true => TextProvider::Openai,
+                    false => TextProvider::Demo,
+                }
+            }
+        }
+    };
+    fall_back_to(decided, &mut text.api_key);
+    if text.api_key.is_none() && decided == owner && text.url.is_none() {
+        text.api_key = voice.cloned();
+    }
+    text.api_key.take_if(|key| key.is_ephemeral_token());
+    config.text_provider = decided;
+    let knowledge = &mut config.knowledge;
+    let companys = match knowledge.embedder {
+        _ if knowledge.embedder_url.is_some() => &[],
+        EmbedderKind::OpenAi => OPENAI,
+        EmbedderKind::Gemini => GOOGLE,
+        EmbedderKind::Auto | EmbedderKind::None | EmbedderKind::Local => &[],
+    };
+    fall_back(
+        &mut knowledge.embedder_key,
+        "knowledge.embedder_key",
+        companys,
+    );
+}
+
+/// The variables that hold a key of the company whose models these are.
+fn variables(provider: TextProvider) -> &'static [&'static str] {
+    match provider {
+        TextProvider::Gemini => GOOGLE,
+        TextProvider::Openai => OPENAI,
+        TextProvider::Demo => &[],
     }
 }
 

@@ -1,22 +1,22 @@
-//! Sources over one another, unknown keys, values that their keys refuse, and the document that lists the keys.
+//! Sources over one another, unknown keys, values that their keys refuse, and the document that is made from the keys.
 
 use super::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub(super) struct Case<'a> {
-    pub(super) file: &'a str,
-    pub(super) environment: &'a [(&'a str, &'a str)],
-    pub(super) flags: &'a [(&'static str, &'static str, &'a str)],
+struct Case<'a> {
+    file: &'a str,
+    environment: &'a [(&'a str, &'a str)],
+    flags: &'a [(&'static str, &'static str, &'a str)],
 }
 
-pub(super) const NOTHING: Case<'static> = Case {
+const NOTHING: Case<'static> = Case {
     file: "",
     environment: &[],
     flags: &[],
 };
 
-pub(super) fn load(case: &Case<'_>) -> Result<Loaded, ConfigError> {
+fn load(case: &Case<'_>) -> Result<Loaded, ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(FILE_NAME), case.file).unwrap();
     Loaded::load(&Sources {
@@ -50,7 +50,7 @@ fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
     let flags = [("--listen", "server.listen", "localhost:3")];
     for (case, port, origin) in [
         (NOTHING, 8080, "default"),
-        (Case { file, ..NOTHING }, 1, "from windlass.toml"),
+        (Case { file, ..NOTHING }, 1, "from windlass.toml:2"),
         (
             Case {
                 file,
@@ -112,69 +112,101 @@ fn variables_of_others_are_ignored_and_empty_ones_count_as_not_set() {
 }
 
 #[test]
-fn a_value_that_its_key_refuses_is_said_in_one_line() {
+fn a_mistake_is_said_in_one_line_with_its_place() {
     for (file, message) in [
         (
             "[server]\nlisten = \"80\"",
-            "server.listen has the value \"80\" (from windlass.toml), which is no address and port; \
-             write it as in 127.0.0.1:8080, or [::]:8080 for all networks",
+            "server.listen has the value \"80\" (from windlass.toml:2), which is not an address and port such as \
+             127.0.0.1:8080, or [::]:8080 for all networks",
         ),
         (
             "[server]\nsessions_max = 0",
-            "server.sessions_max has the value 0 (from windlass.toml), which is too small; \
-             write a whole number from 1 to 1000000",
+            "server.sessions_max has the value 0 (from windlass.toml:2), which is not a whole number from 1 to 1000000",
         ),
         (
-            "server = 3",
-            "server has the value 3 (from windlass.toml), which is no table; \
-             docs/configuration.md lists the keys that it holds",
+            "[server]\nsessions_max = -1",
+            "server.sessions_max has the value -1 (from windlass.toml:2), which is not a whole number from 1 to 1000000",
+        ),
+        (
+            "\nserver = 3",
+            "server (from windlass.toml:2) is not a table; docs/configuration.md lists the keys that it holds",
         ),
         (
             "[provider]\nkind = \"gemini\"",
-            "provider.kind has the value \"gemini\" (from windlass.toml), which is no choice here; \
-             write one of auto, gemini-live, openai-realtime, demo",
+            "provider.kind has the value \"gemini\" (from windlass.toml:2), which is not one of auto, gemini-live, \
+             openai-realtime, demo",
+        ),
+        (
+            "[voice]\nbarge_in = \"yes\"",
+            "voice.barge_in has the value \"yes\" (from windlass.toml:2), which is not true or false",
+        ),
+        (
+            "[server]\nallowed_origins = [\"https://a\", \"b\"]",
+            "server.allowed_origins has the value [\"https://a\", \"b\"] (from windlass.toml:2), which is not a list of \
+             items that are each a web origin such as https://example.org",
+        ),
+        (
+            "[voice.limits.turn]\ntop_k_max = 5000000000",
+            "voice.limits.turn.top_k_max has the value 5000000000 (from windlass.toml:2), which is not a whole number \
+             from 0 to 1000000000",
         ),
         (
             "[provider]\napi_key = \"top secret\"",
-            "provider.api_key has the value … (from windlass.toml), which is no key or token; \
-             copy it as the provider shows it, one line without spaces",
+            "provider.api_key has the value … (from windlass.toml:2), which is not a key or token in one line without \
+             spaces, as the provider shows it",
         ),
         (
             "[provider]\nurl = \"ftp://x\"",
-            "provider.url has the value \"ftp://x\" (from windlass.toml), which is no address of a provider; \
-             write it as in wss://host/path, without user, query or fragment",
+            "provider.url has the value \"ftp://x\" (from windlass.toml:2), which is not an address such as \
+             wss://host/path, without user, query or fragment",
         ),
         (
             "[provider]\nurl = { address = \"ws://u:PASS@h/p?key=K\" }",
-            "provider.url has the value { address = \"ws://h/p…\" } (from windlass.toml), which is no text; write it in quotes",
-        ),
-        (
-            "[provider]\nurl = \"ws://u:PASS@h/p?key=K\"",
-            "provider.url has the value \"ws://h/p…\" (from windlass.toml), which is no address of a provider; \
-             write it as in wss://host/path, without user, query or fragment",
+            "provider.url has the value … (from windlass.toml:2), which is not an address such as wss://host/path, \
+             without user, query or fragment",
         ),
         (
             "[provider]\ncompression_trigger_tokens = 10\ncompression_target_tokens = 10",
-            "provider.compression_target_tokens has the value 10 (from windlass.toml), which is not below \
+            "provider.compression_target_tokens has the value 10 (from windlass.toml:3), which is not below \
              provider.compression_trigger_tokens; make it smaller, or leave it out",
         ),
         (
+            "[provider]\nephemeral_token = \"t\"\nvertex.location = \"global\"",
+            "provider.ephemeral_token has the value … (from windlass.toml:2), which cannot be used with Vertex AI; set \
+             provider.vertex.access_token in its place",
+        ),
+        (
             "[provider.vertex]\nproject = \"p\"",
-            "provider.vertex.project has the value \"p\" (from windlass.toml), which is of no use without \
-             provider.vertex.location; set the location too, such as europe-west4",
+            "provider.vertex (from windlass.toml:2): missing field `location`",
         ),
         (
             "[tools.kb_get.rate_limit]\ncalls = 1",
-            "tools.kb_get.rate_limit is half a limit; set both calls and window_ms in it",
+            "tools.kb_get.rate_limit (from windlass.toml:2): missing field `window_ms`",
         ),
         (
             "[tools.kb-get]\ntimeout_ms = 1",
-            "tools.kb-get names no tool; ids have small letters, digits and underscores, as in tools.kb_search",
+            "tools.kb-get (from windlass.toml:2): \"kb-get\" is not a tool id; ids have small letters, digits and \
+             underscores, as in kb_search",
         ),
         (
             "[models.m]\ncalls = \"none\"",
-            "models.m.calls has the value \"none\" (from windlass.toml), which does not fit: unknown variant `none`, \
-             expected one of `blocking_only`, `both`, `non_blocking_only`; see docs/configuration.md",
+            "models.m.calls has the value \"none\" (from windlass.toml:2), which is not one of blocking_only, both, \
+             non_blocking_only",
+        ),
+        (
+            "[models.m]\nlike = \"nobody\"",
+            "models.m.like has the value \"nobody\" (from windlass.toml:2), which is not the name of a model family or of \
+             a server in the tables of docs/providers.md",
+        ),
+        (
+            "[knowledge.namespaces.a]\nreaders = \"owners\"",
+            "knowledge.namespaces.a.readers has the value \"owners\" (from windlass.toml:2), which names no owners; list \
+             them under owners beside it, as in owners = [\"ada\"]",
+        ),
+        (
+            "[knowledge.namespaces.a]\nreaders = \"signed_in\"\nowners = [\"ada\"]",
+            "knowledge.namespaces.a.owners has the value [\"ada\"] (from windlass.toml:3), which is of no use with those \
+             readers; write readers = \"owners\", or leave one of the two out",
         ),
         (
             "a = ",
@@ -188,6 +220,74 @@ fn a_value_that_its_key_refuses_is_said_in_one_line() {
 }
 
 #[test]
+fn all_mistakes_are_said_at_once_in_the_order_of_their_places() {
+    let said = refusal(&Case {
+        file: "\
+[server]
+lissen = \"x\"
+sessions_max = \"many\"
+
+[tools.Search]
+timeout_ms = 0
+
+[provider]
+compression_trigger_tokens = 10
+compression_target_tokens = 20
+[provider.vertex]
+project = \"p\"
+",
+        environment: &[
+            ("GEMINI_API_KEY", "two words"),
+            ("WINDLASS_SERVER_LISTN", "y"),
+            ("WINDLASS_VOICE_BARGE_IN", "yes"),
+        ],
+        flags: &[("--provider", "provider.kind", "gemini")],
+    });
+    expect_test::expect![[r#"
+        there is no key server.lissen (from windlass.toml:2); the nearest one is server.listen
+        server.sessions_max has the value "many" (from windlass.toml:3), which is not a whole number from 1 to 1000000
+        tools.Search (from windlass.toml:6): "Search" is not a tool id; ids have small letters, digits and underscores, as in kb_search
+        provider.compression_target_tokens has the value 20 (from windlass.toml:10), which is not below provider.compression_trigger_tokens; make it smaller, or leave it out
+        provider.vertex (from windlass.toml:12): missing field `location`
+        provider.api_key has the value … (from the environment, GEMINI_API_KEY), which is not a key or token in one line without spaces, as the provider shows it
+        there is no setting for the environment variable WINDLASS_SERVER_LISTN; the nearest one is WINDLASS_SERVER_LISTEN
+        voice.barge_in has the value "yes" (from the environment, WINDLASS_VOICE_BARGE_IN), which is not true or false
+        provider.kind has the value "gemini" (from --provider), which is not one of auto, gemini-live, openai-realtime, demo"#]].assert_eq(&said);
+}
+
+#[test]
+fn all_breaks_of_a_files_syntax_are_said_at_once() {
+    let file = "[server]\nlisten = localhost\n[voice\nname = \"Kore\"\n";
+    expect_test::expect![[r#"
+        windlass.toml:2:10: string values must be quoted, expected literal string
+        windlass.toml:3:7: unclosed table, expected `]`"#]]
+    .assert_eq(&refusal(&Case { file, ..NOTHING }));
+}
+
+#[test]
+fn a_file_of_mistakes_is_answered_with_the_first_of_them() {
+    let values = |line: &str| {
+        (0..20_000)
+            .map(|n| line.replace('N', &n.to_string()))
+            .collect::<String>()
+    };
+    for file in [
+        values("N = 1\n"),
+        values("[tools.tN]\ntimeout_ms = 0\n"),
+        values("[knowledge.namespaces.aN]\nreaders = \"owners\"\n"),
+        values("aN = \n"),
+    ] {
+        let case = Case {
+            file: &file,
+            ..NOTHING
+        };
+        let problems = load(&case).unwrap_err().problems;
+        assert_eq!(problems.len(), 51);
+        assert_eq!(problems[50], "there are more mistakes; mend these first");
+    }
+}
+
+#[test]
 fn tools_models_and_limits_take_their_tables() {
     let file = "
         [tools.kb_get]
@@ -195,7 +295,8 @@ fn tools_models_and_limits_take_their_tables() {
         allowed_modes = [\"voice\"]
         rate_limit = { calls = 2, window_ms = 1000 }
         [models.\"gemini-3.8-live\"]
-        scheduling = false
+        like = \"gemini-3.8-live\"
+        hold_microphone = false
         context_tokens_max = 1000
         [voice.limits.turn]
         calls_max = 30
@@ -203,18 +304,19 @@ fn tools_models_and_limits_take_their_tables() {
         open_calls_max = 4
     ";
     let config = load(&Case { file, ..NOTHING }).unwrap().config;
-    let (id, tightening) = config.tools.first_key_value().unwrap();
+    let (id, tightening) = config.tightenings.first_key_value().unwrap();
     assert_eq!(id.as_str(), "kb_get");
     assert_eq!(tightening.requires_confirmation, Some(true));
     assert_eq!(
         tightening.rate_limit.map(|limit| limit.window_ms),
         Some(1000)
     );
-    let change = &config.models["gemini-3.8-live"].live;
+    let change = config.models["gemini-3.8-live"].profile_change();
     assert_eq!(
-        (change.scheduling, change.context_tokens_max),
-        (Some(false), Some(1000))
+        (change.like.as_deref(), change.context_tokens_max),
+        (Some("gemini-3.8-live"), Some(1000))
     );
+    assert_eq!(change.hold_microphone, Some(false));
     let voice = windlass_session::limits::Limits::of(windlass_tool::kind::Mode::Voice);
     assert_eq!(config.voice.limits.turn.calls_max, 30);
     assert_eq!(
@@ -323,37 +425,74 @@ fn a_file_that_is_named_must_be_there_and_be_text() {
     assert_eq!(config.log.level, LogLevel::Debug);
 }
 
-/// `| `server.listen` | `"127.0.0.1:8080"` | … |`
-fn documented() -> Vec<(String, String)> {
-    let text = include_str!("../../../../docs/configuration.md");
-    text.lines()
-        .filter_map(|line| {
-            let mut cells = line.strip_prefix("| `")?.split(" | ");
-            let key = cells.next()?.trim_end_matches('`').to_owned();
-            let default = cells.next()?.trim_matches('`').to_owned();
-            Some((key, default))
-        })
-        .filter(|(key, _)| !key.starts_with("--"))
-        .collect()
+/// `1000` is 1,000.
+fn grouped(word: &str) -> String {
+    if !word.bytes().all(|byte| byte.is_ascii_digit()) {
+        return word.to_owned();
+    }
+    let groups = word.as_bytes().rchunks(3).rev();
+    let groups: Vec<&str> = groups
+        .map(|group| std::str::from_utf8(group).unwrap())
+        .collect();
+    groups.join(",")
+}
+
+/// The table of the keys that a marker in the document names: those of a section, without the ones that a longer marker has.
+fn table(keys: &[Key], marker: &str, markers: &[&str]) -> String {
+    let mut table = "| key | default | takes | meaning |\n| --- | --- | --- | --- |\n".to_owned();
+    let is_of = |key: &Key, marker: &str| key.path.starts_with(&format!("{marker}."));
+    for key in keys {
+        let marked = markers.iter().filter(|marker| is_of(key, marker));
+        if marked.max_by_key(|marker| marker.len()) != Some(&marker) {
+            continue;
+        }
+        let default = key.default.as_ref();
+        let default = default.map_or("not set".to_owned(), |value| format!("`{value}`"));
+        let takes = key.takes.trim_start_matches("a whole number from ");
+        let takes: Vec<String> = takes.split(' ').map(grouped).collect();
+        let takes = takes.join(" ");
+        let secret = if key.is_secret { "Secret. " } else { "" };
+        let (path, meaning) = (&key.path, &key.meaning);
+        table += &format!("| `{path}` | {default} | {takes} | {secret}{meaning} |\n");
+    }
+    table
 }
 
 #[test]
-fn every_key_is_documented_with_its_default_and_no_other() {
-    let keys: Vec<(String, String)> = keys()
-        .into_iter()
-        .map(|key| {
-            let path = key
-                .path
-                .replace("models.*", "models.MODEL")
-                .replace("tools.*", "tools.TOOL")
-                .replace("namespaces.*", "namespaces.NAMESPACE");
-            let default = key
-                .default
-                .map_or("not set".to_owned(), |value| value.to_string());
-            (path, default)
-        })
-        .collect();
-    assert_eq!(documented(), keys);
+fn the_tables_of_the_documentation_are_those_of_the_keys() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let marker = |line: &'_ str| {
+        line.strip_prefix("<!-- keys: ")?
+            .strip_suffix(" -->")
+            .map(str::to_owned)
+    };
+    let markers: Vec<String> = document.lines().filter_map(marker).collect();
+    let markers: Vec<&str> = markers.iter().map(String::as_str).collect();
+    let keys = keys();
+    for key in &keys {
+        let is_of = |marker: &&str| key.path.starts_with(&format!("{marker}."));
+        assert!(
+            markers.iter().any(is_of),
+            "no table is marked for {}",
+            key.path
+        );
+    }
+    let mut expected = String::new();
+    let mut is_in_table = false;
+    for line in document.lines() {
+        is_in_table &= line.starts_with('|');
+        if is_in_table {
+            continue;
+        }
+        expected += line;
+        expected.push('\n');
+        if let Some(marker) = marker(line) {
+            expected += &table(&keys, &marker, &markers);
+            is_in_table = true;
+        }
+    }
+    expect_test::expect_file![path].assert_eq(&expected);
 }
 
 #[test]
@@ -380,7 +519,7 @@ fn a_key_never_goes_to_another_company() {
         let found = config.provider.api_key.map(|key| key.sensitive());
         let found = found.as_ref().map(|key| key.expose().as_str());
         assert_eq!(
-            (found, config.text.provider),
+            (found, config.text_provider),
             (key, text),
             "{kind} {environment:?}"
         );
@@ -434,10 +573,10 @@ fn the_voice_sessions_key_serves_text_where_it_is_the_companys_own() {
         ),
     ] {
         let case = Case { file, ..NOTHING };
-        let text = load(&case).unwrap().config.text;
-        let key = text.api_key.map(|key| key.sensitive());
+        let config = load(&case).unwrap().config;
+        let key = config.text.api_key.map(|key| key.sensitive());
         let key = key.as_ref().map(|key| key.expose().as_str());
-        assert_eq!((text.provider, key), expected, "{file}");
+        assert_eq!((config.text_provider, key), expected, "{file}");
     }
 }
 
@@ -464,5 +603,111 @@ fn an_embedding_service_of_ones_own_gets_no_companys_key() {
             let key = key.as_ref().map(|key| key.expose().as_str());
             assert_eq!(key, expected, "{file}");
         }
+    }
+}
+
+const NONE: &str = "docs/configuration.md lists those that there are";
+
+fn cure(case: &Case<'_>) -> String {
+    let refused = load(case).unwrap_err().to_string();
+    let (problem, cure) = refused.split_once("; ").unwrap();
+    assert!(problem.starts_with("there is no "), "{refused}");
+    cure.to_owned()
+}
+
+#[test]
+fn an_unknown_key_is_answered_with_one_that_may_be_meant() {
+    for (file, nearest) in [
+        ("[server]\nlisten_on = \"x\"", "server.listen"),
+        ("[servr]\nlisten = \"x\"", "server"),
+        (
+            "[voice.limits.turn]\ncall_max = 1",
+            "voice.limits.turn.calls_max",
+        ),
+        (
+            "[models.\"gemini-3.8\"]\ncall = 1",
+            "models.\"gemini-3.8\".calls",
+        ),
+        (
+            "[tools.kb_search]\ntimeout = 1",
+            "tools.kb_search.timeout_ms",
+        ),
+        // Of another table only what has the same name, and where it is the only one.
+        (
+            "[tools.kb_search]\nwindow_ms = 1",
+            "tools.kb_search.rate_limit.window_ms",
+        ),
+        ("listen = \"x\"", "server.listen"),
+        ("[server]\nlanguage = \"de\"", "voice.language"),
+    ] {
+        let expected = format!("the nearest one is {nearest}");
+        assert_eq!(cure(&Case { file, ..NOTHING }), expected, "{file}");
+    }
+}
+
+#[test]
+fn an_unknown_key_that_is_like_none_is_not_answered_with_one_of_another_table() {
+    for file in [
+        "[tools.kb_search]\nfoo = 1",
+        "[tools.kb_search]\nexact_max = 1",
+        "[server]\ntemperature = 1",
+        "[server]\ntimeout_ms = 1",
+        "[models.m]\nx = 1",
+        "foo = 1",
+        "\"\" = 1",
+        "[server]\n\"*\" = 1",
+        &format!("[server]\n{} = 1", "x".repeat(10_000)),
+    ] {
+        assert_eq!(cure(&Case { file, ..NOTHING }), NONE, "{file}");
+    }
+}
+
+#[test]
+fn an_unknown_variable_is_answered_with_one_of_its_section() {
+    for (variable, expected) in [
+        (
+            "WINDLASS_SERVER_LISTN",
+            "the nearest one is WINDLASS_SERVER_LISTEN",
+        ),
+        ("WINDLASS_SERVER_FOO", NONE),
+        ("WINDLASS_TOOLS_KB_SEARCH_TIMEOUT_MS", NONE),
+        ("WINDLASS_AUDIT_", NONE),
+    ] {
+        let environment = &[(variable, "x")][..];
+        let case = Case {
+            environment,
+            ..NOTHING
+        };
+        assert_eq!(cure(&case), expected, "{variable}");
+    }
+}
+
+fn refusal_of(name: &str) -> Option<String> {
+    let file = format!("[knowledge.namespaces.{name}]\nreaders = \"signed_in\"");
+    let file = file.as_str();
+    let loaded = load(&Case { file, ..NOTHING });
+    loaded.err().map(|error| error.to_string())
+}
+
+#[test]
+fn a_rule_for_a_namespace_that_no_record_can_have_is_refused() {
+    assert_eq!(
+        refusal_of("Staff").unwrap(),
+        "knowledge.namespaces.Staff (from windlass.toml:2): no record can be in a namespace of that name; names have at most \
+         63 small letters, digits and underscores and begin with a letter"
+    );
+    let (longest, longer) = ("a".repeat(63), "a".repeat(64));
+    for name in [
+        "my-staff", "7up", "_a", "\"a b\"", "\"a.b\"", "\"é\"", &longer,
+    ] {
+        let said = refusal_of(name).unwrap_or_default();
+        assert!(said.starts_with("knowledge.namespaces."), "{name}: {said}");
+        assert!(
+            said.contains(": no record can be in a namespace"),
+            "{name}: {said}"
+        );
+    }
+    for name in ["staff", "a", "a_7", &longest] {
+        assert_eq!(refusal_of(name), None, "{name}");
     }
 }

@@ -1,52 +1,35 @@
-//! What a single value may be: newtypes that hold only what makes sense. Knows no key.
+//! What a single value may be: types that hold only what makes sense, each with the words that say so. Knows no key.
 
-use std::collections::BTreeSet;
+use super::key::{Kind, Leaf, Named, whole};
+use serde::Deserialize;
+use serde::de::value::StrDeserializer;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use toml::Value;
+use std::ops::Deref;
+use std::path::Path;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
+use windlass_provider::profile::is_row;
+use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-/// What is wrong with a value and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    pub(super) cause: String,
-    pub(super) cure: String,
-}
+/// A value that its key refuses. What would fit is said by the key.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("does not fit")]
+pub struct Unfit;
 
-impl Problem {
-    pub(super) fn new(cause: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self {
-            cause: cause.into(),
-            cure: cure.into(),
-        }
-    }
-}
+impl Leaf for bool {
+    const KIND: Kind = Kind::Flag;
 
-/// A type that a key can have.
-pub(super) trait Setting: Sized {
-    fn read(value: &Value) -> Result<Self, Problem>;
-}
-
-fn text(value: &Value) -> Result<&str, Problem> {
-    value
-        .as_str()
-        .ok_or_else(|| Problem::new("is no text", "write it in quotes"))
-}
-
-impl Setting for bool {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        value
-            .as_bool()
-            .ok_or_else(|| Problem::new("is neither true nor false", "write one of them"))
+    fn takes() -> String {
+        "true or false".to_owned()
     }
 }
 
 /// A whole number within limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "u64")]
 pub struct Whole<const MIN: u64, const MAX: u64>(u64);
 
 impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
@@ -65,23 +48,26 @@ impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
     }
 }
 
-impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let cure = || format!("write a whole number from {MIN} to {MAX}");
-        let number = value
-            .as_integer()
-            .ok_or_else(|| Problem::new("is no whole number", cure()))?;
-        match u64::try_from(number) {
-            Ok(number) if number < MIN => Err(Problem::new("is too small", cure())),
-            Ok(number) if number > MAX => Err(Problem::new("is too large", cure())),
-            Ok(number) => Ok(Self(number)),
-            Err(_) => Err(Problem::new("is below zero", cure())),
-        }
+impl<const MIN: u64, const MAX: u64> TryFrom<u64> for Whole<MIN, MAX> {
+    type Error = Unfit;
+
+    fn try_from(number: u64) -> Result<Self, Unfit> {
+        let fits = (MIN..=MAX).contains(&number);
+        fits.then_some(Self(number)).ok_or(Unfit)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Leaf for Whole<MIN, MAX> {
+    const KIND: Kind = Kind::Whole;
+
+    fn takes() -> String {
+        whole(MIN, MAX)
     }
 }
 
 /// How daring a model is, 0 to 2.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "f64")]
 pub struct Temperature(f64);
 
 impl Temperature {
@@ -90,143 +76,106 @@ impl Temperature {
     }
 }
 
-impl Setting for Temperature {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let whole = value
-            .as_integer()
-            .and_then(|number| i32::try_from(number).ok());
-        let number = value.as_float().or(whole.map(f64::from));
-        match number {
-            Some(number) if (0.0..=2.0).contains(&number) => Ok(Self(number)),
-            Some(_) => Err(Problem::new(
-                "is out of range",
-                "write a number from 0 to 2",
-            )),
-            None => Err(Problem::new("is no number", "write a number from 0 to 2")),
+impl TryFrom<f64> for Temperature {
+    type Error = Unfit;
+
+    fn try_from(number: f64) -> Result<Self, Unfit> {
+        let fits = (0.0..=2.0).contains(&number);
+        fits.then_some(Self(number)).ok_or(Unfit)
+    }
+}
+
+impl Leaf for Temperature {
+    const KIND: Kind = Kind::Fraction;
+
+    fn takes() -> String {
+        "a number from 0 to 2".to_owned()
+    }
+}
+
+/// Declares a text of some form: the words for it, and what becomes of a text of that form.
+macro_rules! text {
+    ($(#[$about:meta])* $name:ident, $takes:literal, $check:expr) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
         }
-    }
-}
 
-/// A name or phrase without control characters, 1 to 256 characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Words(String);
+        impl TryFrom<String> for $name {
+            type Error = Unfit;
 
-impl Words {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Setting for Words {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let text = text(value)?;
-        if text.trim().is_empty() {
-            Err(Problem::new(
-                "is empty",
-                "write something, or leave the key out",
-            ))
-        } else if text.chars().any(char::is_control) || text.chars().count() > 256 {
-            Err(Problem::new(
-                "is too long or holds control characters",
-                "write at most 256 printable characters",
-            ))
-        } else {
-            Ok(Self(text.trim().to_owned()))
+            fn try_from(text: String) -> Result<Self, Unfit> {
+                let check: fn(&str) -> Option<String> = $check;
+                check(&text).map(Self).ok_or(Unfit)
+            }
         }
-    }
-}
 
-/// A name without spaces, as model ids and regions are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name(String);
-
-impl Name {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Setting for Name {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let words = Words::read(value)?;
-        if words.0.bytes().all(|byte| byte.is_ascii_graphic()) {
-            Ok(Self(words.0))
-        } else {
-            Err(Problem::new(
-                "holds spaces or letters beyond ASCII",
-                "write it exactly as the provider does",
-            ))
+        impl Leaf for $name {
+            fn takes() -> String {
+                $takes.to_owned()
+            }
         }
+    };
+}
+
+text!(
+    /// A name or phrase.
+    Words,
+    "a text of 1 to 256 printable characters",
+    |text| {
+        let text = text.trim();
+        let fits = !text.is_empty()
+            && !text.chars().any(char::is_control)
+            && text.chars().count() <= 256;
+        fits.then(|| text.to_owned())
+    }
+);
+
+text!(
+    /// A name without spaces, as model ids and regions are.
+    Name,
+    "a name in ASCII without spaces",
+    |text| {
+        let text = text.trim();
+        let fits = (1..=256).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| text.to_owned())
+    }
+);
+
+text!(
+    /// The name of a built-in profile.
+    ProfileRow,
+    "the name of a model family or of a server in the tables of docs/providers.md",
+    |text| is_row(text.trim()).then(|| text.trim().to_owned())
+);
+
+text!(
+    /// A file or a folder.
+    FilePath,
+    "a path",
+    |text| (!text.is_empty() && !text.contains('\0')).then(|| text.to_owned())
+);
+
+impl Deref for FilePath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        Path::new(&self.0)
     }
 }
 
-/// The name of an HTTP header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header(http::HeaderName);
-
-impl Header {
-    pub fn get(&self) -> &http::HeaderName {
-        &self.0
-    }
-}
-
-impl Setting for Header {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        text(value)?
-            .trim()
-            .parse()
-            .map(Self)
-            .map_err(|_| Problem::new("is no name of a header", "write it as in X-Forwarded-User"))
-    }
-}
-
-impl Setting for PathBuf {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let text = text(value)?;
-        if text.is_empty() || text.contains('\0') {
-            return Err(Problem::new("is no path", "name a file or folder"));
-        }
-        Ok(Self::from(text))
-    }
-}
-
-/// Where the server listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenAddress(SocketAddr);
-
-impl ListenAddress {
-    pub fn get(self) -> SocketAddr {
-        self.0
-    }
-}
-
-impl Setting for ListenAddress {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let text = text(value)?;
-        // The one name that needs no look-up.
-        let text = match text.strip_prefix("localhost:") {
-            Some(port) => format!("127.0.0.1:{port}"),
-            None => text.to_owned(),
-        };
-        text.parse().map(Self).map_err(|_| {
-            Problem::new(
-                "is no address and port",
-                "write it as in 127.0.0.1:8080, or [::]:8080 for all networks",
-            )
-        })
-    }
-}
-
-/// A web origin as browsers send it: scheme, host, and port where it is not the usual one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AllowedOrigin(String);
-
-impl AllowedOrigin {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    fn parse(text: &str) -> Option<Self> {
+text!(
+    /// A web origin as browsers send it: scheme, host, and port where it is not the usual one.
+    AllowedOrigin,
+    "a web origin such as https://example.org",
+    |text| {
         let lower = text.trim().to_ascii_lowercase();
         let (scheme, host) = lower.split_once("://")?;
         let usual_port = match scheme {
@@ -239,75 +188,127 @@ impl AllowedOrigin {
             && host
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte));
-        is_host.then(|| Self(format!("{scheme}://{host}")))
+        is_host.then(|| format!("{scheme}://{host}"))
     }
-}
+);
 
-impl Setting for BTreeSet<AllowedOrigin> {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let cure = "write a list such as [\"https://example.org\"]";
-        let items = value
-            .as_array()
-            .ok_or_else(|| Problem::new("is no list", cure))?;
-        items
-            .iter()
-            .map(|item| item.as_str().and_then(AllowedOrigin::parse))
-            .collect::<Option<Self>>()
-            .ok_or_else(|| Problem::new("holds something that is no web origin", cure))
-    }
-}
-
-/// Where the provider is, in place of its own host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProviderUrl(String);
-
-impl ProviderUrl {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Setting for ProviderUrl {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let url = text(value)?;
+text!(
+    /// Where the provider is, in place of its own host.
+    ProviderUrl,
+    "an address such as wss://host/path, without user, query or fragment",
+    |text| {
         let backend = Backend::DeveloperApi { version: None };
-        match backend.address(None, Some(url)) {
-            Ok(_) => Ok(Self(url.trim().to_owned())),
-            Err(_) => Err(Problem::new(
-                "is no address of a provider",
-                "write it as in wss://host/path, without user, query or fragment",
-            )),
-        }
+        let address = backend.address(None, Some(text));
+        address.is_ok().then(|| text.trim().to_owned())
     }
-}
+);
 
-/// The address of a service over HTTP, without a slash at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebAddress(String);
+text!(
+    /// The address of a service over HTTP, and the path that stands before that of every request; without a slash at its end.
+    WebAddress,
+    "an address such as https://host/path, without user, query or fragment",
+    |text| {
+        let text = text.trim().trim_end_matches('/');
+        let uri = text.parse::<http::Uri>().ok()?;
+        let fits = matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|host| !host.is_empty())
+            && !text.contains(['@', '?', '#']);
+        fits.then(|| text.to_owned())
+    }
+);
 
 impl WebAddress {
+    /// Whether it names more than a host.
+    pub fn has_path(&self) -> bool {
+        let behind_scheme = self.0.split_once("://");
+        behind_scheme.is_some_and(|(_, rest)| rest.contains('/'))
+    }
+}
+
+/// A namespace that a record can be in, as the knowledge base has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct NamespaceName(String);
+
+/// A rule for such a namespace would protect nothing.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "no record can be in a namespace of that name; names have at most 63 small letters, digits and underscores and begin \
+     with a letter"
+)]
+pub struct NoNamespace;
+
+impl NamespaceName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl Setting for WebAddress {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let url = text(value)?.trim().trim_end_matches('/');
-        let uri = url.parse::<http::Uri>().ok().filter(|uri| {
-            matches!(uri.scheme_str(), Some("http" | "https"))
-                && uri
-                    .authority()
-                    .is_some_and(|host| !host.as_str().contains('@'))
-                && uri.query().is_none()
-        });
-        match uri {
-            Some(_) => Ok(Self(url.to_owned())),
-            None => Err(Problem::new(
-                "is no web address",
-                "write it as in https://host/path, without user, query or fragment",
-            )),
-        }
+impl TryFrom<String> for NamespaceName {
+    type Error = NoNamespace;
+
+    fn try_from(name: String) -> Result<Self, NoNamespace> {
+        let fits = name.starts_with(|first: char| first.is_ascii_lowercase())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+            && name.len() <= 63;
+        fits.then_some(Self(name)).ok_or(NoNamespace)
+    }
+}
+
+/// The name of an HTTP header.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Header(http::HeaderName);
+
+impl Header {
+    pub fn get(&self) -> &http::HeaderName {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Header {
+    type Error = Unfit;
+
+    fn try_from(text: String) -> Result<Self, Unfit> {
+        text.trim().parse().map(Self).map_err(|_| Unfit)
+    }
+}
+
+impl Leaf for Header {
+    fn takes() -> String {
+        "the name of a header such as X-Forwarded-User".to_owned()
+    }
+}
+
+/// Where the server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ListenAddress(SocketAddr);
+
+impl ListenAddress {
+    pub fn get(self) -> SocketAddr {
+        self.0
+    }
+}
+
+impl TryFrom<String> for ListenAddress {
+    type Error = Unfit;
+
+    fn try_from(text: String) -> Result<Self, Unfit> {
+        // The one name that needs no look-up.
+        let text = match text.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => text,
+        };
+        text.parse().map(Self).map_err(|_| Unfit)
+    }
+}
+
+impl Leaf for ListenAddress {
+    fn takes() -> String {
+        "an address and port such as 127.0.0.1:8080, or [::]:8080 for all networks".to_owned()
     }
 }
 
@@ -315,7 +316,8 @@ impl Setting for WebAddress {
 const EPHEMERAL_TOKEN_PREFIX: &str = "auth_tokens/";
 
 /// A key or token, checked for what a header can carry. `Debug` shows none of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Secret(Sensitive<String>);
 
 impl Secret {
@@ -329,71 +331,80 @@ impl Secret {
     }
 }
 
-impl Setting for Secret {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let secret = Sensitive(text(value)?.trim().to_owned());
+impl TryFrom<String> for Secret {
+    type Error = Unfit;
+
+    fn try_from(text: String) -> Result<Self, Unfit> {
+        let secret = Sensitive(text.trim().to_owned());
         let credentials = Credentials::ApiKey(secret.clone());
         let probe = Backend::DeveloperApi { version: None }.address(Some(&credentials), None);
-        if probe.is_err() || secret.expose().len() > 8_192 {
-            return Err(Problem::new(
-                "is no key or token",
-                "copy it as the provider shows it, one line without spaces",
-            ));
-        }
-        Ok(Self(secret))
+        let fits = probe.is_ok() && secret.expose().len() <= 8_192;
+        fits.then_some(Self(secret)).ok_or(Unfit)
     }
 }
 
-/// Reads one of several words.
-pub(super) fn choice<T: Copy>(value: &Value, choices: &[(&str, T)]) -> Result<T, Problem> {
-    let found = value
-        .as_str()
-        .and_then(|text| choices.iter().find(|(name, _)| *name == text));
-    found.map(|(_, choice)| *choice).ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        Problem::new(
-            "is no choice here",
-            format!("write one of {}", names.join(", ")),
-        )
-    })
+impl Leaf for Secret {
+    const IS_SECRET: bool = true;
+
+    fn takes() -> String {
+        "a key or token in one line without spaces, as the provider shows it".to_owned()
+    }
 }
 
+/// The names of an enumeration's values, which its `Deserialize` alone knows, taken from the error about an unknown one.
+#[derive(Debug)]
+struct Variants(&'static [&'static str]);
+
+impl serde::de::Error for Variants {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self(&[])
+    }
+
+    fn unknown_variant(_: &str, names: &'static [&'static str]) -> Self {
+        Self(names)
+    }
+}
+
+impl std::error::Error for Variants {}
+
+impl fmt::Display for Variants {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "one of {}", self.0.join(", "))
+    }
+}
+
+pub(super) fn one_of<'de, T: Deserialize<'de>>() -> String {
+    match T::deserialize(StrDeserializer::<Variants>::new("")) {
+        Err(variants) => variants.to_string(),
+        Ok(_) => String::new(),
+    }
+}
+
+/// Lets a key have an enumeration's values.
 macro_rules! choices {
-    ($type:ty { $($name:literal => $value:expr),+ $(,)? }) => {
-        impl Setting for $type {
-            fn read(value: &Value) -> Result<Self, Problem> {
-                $crate::config::values::choice(value, &[$(($name, $value)),+])
+    ($($type:ty),+ $(,)?) => {
+        $(impl $crate::config::key::Leaf for $type {
+            fn takes() -> String {
+                $crate::config::values::one_of::<Self>()
             }
-        }
+        })+
     };
 }
 pub(super) use choices;
 
-choices!(Sensitivity {
-    "high" => Self::High,
-    "low" => Self::Low,
-});
-choices!(ThinkingLevel {
-    "minimal" => Self::Minimal,
-    "low" => Self::Low,
-    "medium" => Self::Medium,
-    "high" => Self::High,
-});
+choices!(Mode, Sensitivity, ThinkingLevel);
 
-impl Setting for Vec<Mode> {
-    fn read(value: &Value) -> Result<Self, Problem> {
-        let items = value
-            .as_array()
-            .ok_or_else(|| Problem::new("is no list", "write a list of text and voice"))?;
-        items
-            .iter()
-            .map(|item| choice(item, &[("text", Mode::Text), ("voice", Mode::Voice)]))
-            .collect()
-    }
+/// A model's id, with or without `models/`.
+pub type ModelId = String;
+
+impl Named for ModelId {
+    const PLACEHOLDER: &str = "MODEL";
 }
 
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
+impl Named for ToolId {
+    const PLACEHOLDER: &str = "TOOL";
+}
+
+impl Named for NamespaceName {
+    const PLACEHOLDER: &str = "NAMESPACE";
 }

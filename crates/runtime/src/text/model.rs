@@ -8,12 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use windlass_provider::answer::{Answer, AnswerLimits, Ending};
 use windlass_provider::failure::{Failure, FailureClass, ResponseHead};
 use windlass_provider::gemini_live::ThinkingLevel;
-use windlass_provider::gemini_text::profile::Declaration;
 use windlass_provider::log::{Route, Window};
 use windlass_provider::openai_chat::{PromptCache, ReasoningEffort};
+use windlass_provider::profile::Profile;
 use windlass_provider::request::{Delivery, ToolUse, WrittenInstruction};
 use windlass_provider::{gemini_text, openai_chat};
-use windlass_session::model::{ModelEvent, ModelProfile};
+use windlass_session::model::{DeclarationForm, ModelEvent, ModelProfile};
 use windlass_tool::registry::Tool;
 
 /// Room that a request is given before it is written. Longer ones, as with pictures, grow.
@@ -40,12 +40,12 @@ pub struct TextModel {
 #[derive(Clone, Debug)]
 pub enum Protocol {
     Gemini {
-        profile: gemini_text::profile::Profile,
+        profile: Profile,
         /// `models/…`, or `projects/…` on Vertex.
         resource: String,
     },
     Openai {
-        profile: openai_chat::profile::Profile,
+        profile: Profile,
     },
 }
 
@@ -82,15 +82,17 @@ impl TextTools {
     /// As the first model is sent them, for reckoning how much context they take.
     pub fn text(&self, protocol: &Protocol) -> &str {
         match protocol {
-            Protocol::Gemini { profile, .. } => self.gemini(profile).text(),
+            Protocol::Gemini { profile, .. } => self.gemini(&profile.model).text(),
             Protocol::Openai { .. } => self.openai().text(),
         }
     }
 
-    fn gemini(&self, profile: &gemini_text::profile::Profile) -> &gemini_text::DeclaredTools {
+    fn gemini(&self, profile: &ModelProfile) -> &gemini_text::DeclaredTools {
         let declared = match profile.declaration {
-            Declaration::GeminiNative => &self.gemini_native,
-            Declaration::GeminiJson => &self.gemini_json,
+            DeclarationForm::GeminiJson => &self.gemini_json,
+            DeclarationForm::GeminiNative
+            | DeclarationForm::Openai
+            | DeclarationForm::OpenaiRealtime => &self.gemini_native,
         };
         declared.get_or_init(|| gemini_text::DeclaredTools::new(&self.tools, profile))
     }
@@ -125,8 +127,8 @@ impl TextModel {
     ) -> Self {
         let name = name.into();
         let (kind, profile) = match &protocol {
-            Protocol::Gemini { profile, .. } => ("gemini", profile.model_profile()),
-            Protocol::Openai { profile } => ("openai", profile.model_profile()),
+            Protocol::Gemini { profile, .. } => ("gemini", profile.model.clone()),
+            Protocol::Openai { profile } => ("openai", profile.model.clone()),
         };
         Self {
             // One client is one server with one key.
@@ -190,7 +192,7 @@ impl TextModel {
                     system_instruction: (&*instruction).into(),
                     window: question.window,
                     route: &self.route,
-                    tools: question.tools.gemini(profile),
+                    tools: question.tools.gemini(&profile.model),
                     tool_use: question.tool_use,
                     temperature: options.temperature,
                     output_tokens_max: options.output_tokens_max,

@@ -6,7 +6,7 @@ use crate::support::{StillWorld, shared};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Notify;
-use windlass_provider::openai_chat;
+use windlass_provider::profile;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_runtime::text::{FinishReason, ModelOptions, Protocol, TextModel};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
@@ -52,11 +52,8 @@ impl World for SlowDisk {
 
 fn seeing_model(url: &str) -> Arc<TextModel> {
     let client = HttpClient::new(url, Vec::new(), HttpLimits::default()).unwrap();
-    let profile = openai_chat::profile::find(url, "fake").profile;
-    let profile = openai_chat::profile::Profile {
-        vision: true,
-        ..profile
-    };
+    let mut profile = profile::openai_chat(url, "fake").profile;
+    profile.model.vision = true;
     let protocol = Protocol::Openai { profile };
     Arc::new(TextModel::new(
         "fake",

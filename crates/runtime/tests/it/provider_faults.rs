@@ -25,6 +25,10 @@ async fn a_provider_that_cannot_be_reached_is_named_to_the_client() {
             ),
             "provider_auth",
         ),
+        (
+            refused(400, "API key not valid. Please pass a valid API key."),
+            "provider_auth",
+        ),
         (refused(400, "no such setup"), "provider_unavailable"),
         (refused(429, ""), "provider_unavailable"),
         (refused(503, ""), "provider_unavailable"),

@@ -4,7 +4,7 @@
 mod bench;
 
 use crate::support::ledger::{attach, batch, conversation, leg, record, request};
-use bench::{Bench, full, start};
+use bench::{Bench, full, start, start_with_old};
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -58,6 +58,24 @@ fn said(bench: &Bench) -> Vec<String> {
 fn wait(pending: PendingReplies) -> Result<Vec<Reply>, StoreUnavailable> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(pending)
+}
+
+#[test]
+fn what_has_run_out_is_deleted_step_by_step_without_waiting_for_the_next_upkeep() {
+    let settings = ThreadSettings {
+        upkeep: Duration::from_secs(60 * 60),
+        ..ThreadSettings::default()
+    };
+    let bench = start_with_old(settings, 3);
+    while bench.disk.prunings.load(Ordering::SeqCst) < 4 {
+        std::thread::yield_now();
+    }
+    assert_eq!(bench.disk.old_steps.load(Ordering::SeqCst), 0);
+    // However much there is, a batch waits for one step of it at most.
+    let bench = start_with_old(settings, usize::MAX);
+    for effect in ["e", "f", "g"] {
+        assert_eq!(bench.begins("c", effect), Ok(true));
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The tables of conversations, their legs, their deliveries, and of what was given up.
 
 use super::effects::read_reference;
-use super::tables::{loaded_number, loaded_time, mode, number, odd, time};
+use super::tables::{bound, loaded_number, loaded_time, mode, number, odd, time};
 use crate::Hash;
 use crate::id::{ConversationRef, EffectKey, Epoch, Nonce, OwnerId, QuestionNumber};
 use crate::leg::{Became, Conversation, Delivery, Leg, LegState};
@@ -67,30 +67,53 @@ pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> ru
     Ok(())
 }
 
-/// Deletes everything of a conversation; gives how many rows.
+/// The tables of a conversation by what tells their rows apart. Effects go late: while they are there, nothing of them
+/// happens twice. The conversation goes last.
+const TABLES: [(&str, &str); 7] = [
+    ("entries", "number"),
+    ("deliveries", "leg, id"),
+    ("questions", "number"),
+    ("legs", "leg"),
+    ("effects", "effect_id"),
+    ("abandoned", "nonce"),
+    ("conversations", "conversation_id"),
+];
+
+/// Deletes a conversation, or as much of it as a bound lets; gives how many rows.
 pub(super) fn forget(
     connection: &Connection,
     tenant: &TenantId,
     conversation_id: &ConversationId,
+    rows_max: usize,
 ) -> rusqlite::Result<usize> {
     let mut rows = 0;
+    for (table, columns) in TABLES {
+        if rows >= rows_max {
+            break;
+        }
+        let of = "tenant = ?1 AND conversation_id = ?2";
+        let statement = format!(
+            "DELETE FROM {table} WHERE {of} AND ({columns}) IN (
+                 SELECT {columns} FROM {table} WHERE {of} ORDER BY {columns} LIMIT ?3)"
+        );
+        rows += connection.prepare_cached(&statement)?.execute(params![
+            tenant.as_str(),
+            conversation_id.as_str(),
+            bound(rows_max - rows)
+        ])?;
+    }
+    // A body is a part of its leg, and is not counted. What is left of the log begins later.
     for statement in [
-        "DELETE FROM entries WHERE tenant = ?1 AND conversation_id = ?2",
-        "DELETE FROM effects WHERE tenant = ?1 AND conversation_id = ?2",
-        "DELETE FROM questions WHERE tenant = ?1 AND conversation_id = ?2",
-        "DELETE FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2",
-        "DELETE FROM legs WHERE tenant = ?1 AND conversation_id = ?2",
-        "DELETE FROM abandoned WHERE tenant = ?1 AND conversation_id = ?2",
-        "DELETE FROM conversations WHERE tenant = ?1 AND conversation_id = ?2",
+        "DELETE FROM leg_bodies WHERE tenant = ?1 AND conversation_id = ?2 AND leg NOT IN (
+             SELECT leg FROM legs WHERE tenant = ?1 AND conversation_id = ?2)",
+        "UPDATE conversations SET first_entry = coalesce((
+             SELECT min(number) FROM entries WHERE tenant = ?1 AND conversation_id = ?2
+         ), last_entry + 1) WHERE tenant = ?1 AND conversation_id = ?2",
     ] {
-        rows += connection
+        connection
             .prepare_cached(statement)?
             .execute(params![tenant.as_str(), conversation_id.as_str()])?;
     }
-    // The body is a part of its leg, and is not counted.
-    connection
-        .prepare_cached("DELETE FROM leg_bodies WHERE tenant = ?1 AND conversation_id = ?2")?
-        .execute(params![tenant.as_str(), conversation_id.as_str()])?;
     Ok(rows)
 }
 

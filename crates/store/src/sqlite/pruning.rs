@@ -3,7 +3,7 @@
 use super::conversations::forget;
 use super::tables::{ago, bound, count, time};
 use crate::{ABANDONED_MS, PRUNED_ROWS_MAX, StoreLimits};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
 use windlass_tool::id::{ConversationId, TenantId};
 
@@ -32,41 +32,42 @@ macro_rules! is_in_use {
     };
 }
 
-/// Deletes some of what has run out, and gives how many rows that were; 0 where nothing is left.
+/// Deletes some of what has run out, at most as many rows as a commit may wait for, and gives how many they were; 0 where
+/// nothing is left.
 pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
     let mut rows = conversations(connection, ends)?;
-    rows += effects(connection, ends)?;
-    rows += questions(connection, ends)?;
-    rows += legs(connection, ends)?;
-    rows += delete(
-        connection,
-        "DELETE FROM abandoned WHERE (tenant, conversation_id, nonce) IN (
-             SELECT tenant, conversation_id, nonce FROM abandoned WHERE at_unix_ms <= ?1 LIMIT ?2)",
-        ago(ends.now_unix_ms, ABANDONED_MS),
-    )?;
-    rows += delete(
-        connection,
-        "DELETE FROM blocks WHERE (tenant, user_id) IN (
-             SELECT tenant, user_id FROM blocks WHERE until_unix_ms <= ?1 LIMIT ?2)",
-        Some(time(ends.clock_unix_ms)),
-    )?;
+    let old = ago(ends.now_unix_ms, ends.limits.effect_ms);
+    rows += named_by_deliveries(connection, &EFFECTS, old, left(rows))?;
+    rows += named_by_deliveries(connection, &QUESTIONS, old, left(rows))?;
+    rows += legs(connection, ends, left(rows))?;
+    for (statement, end_unix_ms) in [
+        (
+            "DELETE FROM abandoned WHERE (tenant, conversation_id, nonce) IN (
+                 SELECT tenant, conversation_id, nonce FROM abandoned WHERE at_unix_ms <= ?1 LIMIT ?2)",
+            ago(ends.now_unix_ms, ABANDONED_MS),
+        ),
+        (
+            "DELETE FROM blocks WHERE (tenant, user_id) IN (
+                 SELECT tenant, user_id FROM blocks WHERE until_unix_ms <= ?1 LIMIT ?2)",
+            Some(time(ends.clock_unix_ms)),
+        ),
+    ] {
+        if let Some(end_unix_ms) = end_unix_ms {
+            rows += connection
+                .prepare_cached(statement)?
+                .execute(params![end_unix_ms, bound(left(rows))])?;
+        }
+    }
     Ok(rows)
 }
 
-fn delete(
-    connection: &Connection,
-    statement: &str,
-    end_unix_ms: Option<i64>,
-) -> rusqlite::Result<usize> {
-    let Some(end_unix_ms) = end_unix_ms else {
-        return Ok(0);
-    };
-    connection
-        .prepare_cached(statement)?
-        .execute(params![end_unix_ms, bound(PRUNED_ROWS_MAX)])
+/// How many more rows one slice may delete.
+fn left(rows: usize) -> usize {
+    PRUNED_ROWS_MAX.saturating_sub(rows)
 }
 
-/// Those that are idle for too long, and those that are idle for longest where there are too many.
+/// Those that are idle for too long, and those that are idle for longest where there are too many. One that has more rows
+/// than are left goes on with the next slice.
 fn conversations(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
     let limits = ends.limits;
     let mut unused = Vec::new();
@@ -86,11 +87,12 @@ fn conversations(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<u
     }
     let mut rows = 0;
     for (tenant, conversation_id) in unused {
-        let tenant = TenantId::new(tenant);
-        rows += forget(connection, &tenant, &ConversationId::new(conversation_id))?;
-        if rows >= PRUNED_ROWS_MAX {
+        if left(rows) == 0 {
             break;
         }
+        let (tenant, conversation_id) =
+            (TenantId::new(tenant), ConversationId::new(conversation_id));
+        rows += forget(connection, &tenant, &conversation_id, left(rows))?;
     }
     Ok(rows)
 }
@@ -115,91 +117,102 @@ fn unused_until(
                 end_unix_ms,
                 bound(conversations_max)
             ],
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            place,
         )?
         .collect()
 }
 
-fn effects(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
-    let gone = delete_naming(
-        connection,
-        "DELETE FROM effects WHERE rowid IN (
-             SELECT rowid FROM effects INDEXED BY effects_by_change
-             WHERE state <> 'running' AND changed_at_unix_ms <= ?1 LIMIT ?2)
-         RETURNING tenant, conversation_id",
-        ago(ends.now_unix_ms, ends.limits.effect_ms),
-    )?;
-    let rows = gone.len();
-    let statement = "DELETE FROM deliveries
-         WHERE tenant = ?1 AND conversation_id = ?2 AND effect_id IS NOT NULL AND NOT EXISTS (
-             SELECT 1 FROM effects WHERE tenant = deliveries.tenant AND effect_id = deliveries.effect_id
-                 AND conversation_id = deliveries.conversation_id)";
-    Ok(rows + delete_of(connection, statement, gone)?)
+/// A table whose rows deliveries name: where its old rows are, the deliveries that name them, and the rows.
+struct Named {
+    conversations: &'static str,
+    deliveries: &'static str,
+    rows: &'static str,
 }
 
-fn questions(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
-    let gone = delete_naming(
-        connection,
-        "DELETE FROM questions WHERE rowid IN (SELECT rowid FROM questions WHERE expires_at_unix_ms <= ?1 LIMIT ?2)
-         RETURNING tenant, conversation_id",
-        ago(ends.now_unix_ms, ends.limits.effect_ms),
-    )?;
-    let rows = gone.len();
-    let statement = "DELETE FROM deliveries
-         WHERE tenant = ?1 AND conversation_id = ?2 AND question IS NOT NULL AND NOT EXISTS (
-             SELECT 1 FROM questions WHERE tenant = deliveries.tenant AND conversation_id = deliveries.conversation_id
-                 AND number = deliveries.question)";
-    Ok(rows + delete_of(connection, statement, gone)?)
-}
+const EFFECTS: Named = Named {
+    conversations: "SELECT tenant, conversation_id FROM effects INDEXED BY effects_by_change
+        WHERE state <> 'running' AND changed_at_unix_ms <= ?1 LIMIT ?2",
+    deliveries: "DELETE FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND (leg, id) IN (
+        SELECT leg, id FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND effect_id IN (
+            SELECT effect_id FROM effects INDEXED BY effects_by_key
+            WHERE tenant = ?1 AND conversation_id = ?2 AND state <> 'running' AND changed_at_unix_ms <= ?3)
+        LIMIT ?4)",
+    rows: "DELETE FROM effects WHERE rowid IN (
+        SELECT rowid FROM effects INDEXED BY effects_by_key
+        WHERE tenant = ?1 AND conversation_id = ?2 AND state <> 'running' AND changed_at_unix_ms <= ?3 LIMIT ?4)",
+};
 
-fn legs(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
-    let limits = ends.limits;
-    let gone = delete_naming(
-        connection,
-        "DELETE FROM legs WHERE (tenant, conversation_id, leg) IN (
-             SELECT tenant, conversation_id, leg FROM legs WHERE expires_at_unix_ms <= ?1 LIMIT ?2)
-         RETURNING tenant, conversation_id",
-        ago(
-            ends.now_unix_ms,
-            limits.conversation_ms.max(limits.effect_ms),
-        ),
-    )?;
-    let rows = gone.len();
-    let statement = "DELETE FROM leg_bodies
-         WHERE tenant = ?1 AND conversation_id = ?2 AND NOT EXISTS (
-             SELECT 1 FROM legs WHERE tenant = leg_bodies.tenant AND conversation_id = leg_bodies.conversation_id
-                 AND leg = leg_bodies.leg)";
-    delete_of(connection, statement, gone)?;
-    Ok(rows)
-}
+const QUESTIONS: Named = Named {
+    conversations: "SELECT tenant, conversation_id FROM questions WHERE expires_at_unix_ms <= ?1 LIMIT ?2",
+    deliveries: "DELETE FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND (leg, id) IN (
+        SELECT leg, id FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND question IN (
+            SELECT number FROM questions WHERE tenant = ?1 AND conversation_id = ?2 AND expires_at_unix_ms <= ?3)
+        LIMIT ?4)",
+    rows: "DELETE FROM questions WHERE tenant = ?1 AND conversation_id = ?2 AND number IN (
+        SELECT number FROM questions
+        WHERE tenant = ?1 AND conversation_id = ?2 AND expires_at_unix_ms <= ?3 LIMIT ?4)",
+};
 
-/// Deletes a slice of a table; gives the conversation of each row.
-fn delete_naming(
+/// Deletes old rows, those of one conversation after the other. The deliveries that name them go first, so that none is left
+/// without what it names where a slice ends between them.
+fn named_by_deliveries(
     connection: &Connection,
-    statement: &str,
+    named: &Named,
     end_unix_ms: Option<i64>,
-) -> rusqlite::Result<Vec<Place>> {
-    let Some(end_unix_ms) = end_unix_ms else {
-        return Ok(Vec::new());
-    };
-    connection
-        .prepare_cached(statement)?
-        .query_map(params![end_unix_ms, bound(PRUNED_ROWS_MAX)], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
-        .collect()
-}
-
-/// Deletes what nothing leads to any more in conversations.
-fn delete_of(
-    connection: &Connection,
-    statement: &str,
-    places: Vec<Place>,
+    rows_max: usize,
 ) -> rusqlite::Result<usize> {
+    let Some(end_unix_ms) = end_unix_ms else {
+        return Ok(0);
+    };
+    let places: BTreeSet<Place> = connection
+        .prepare_cached(named.conversations)?
+        .query_map(params![end_unix_ms, bound(rows_max)], place)?
+        .collect::<rusqlite::Result<_>>()?;
     let mut rows = 0;
-    let mut statement = connection.prepare_cached(statement)?;
-    for (tenant, conversation_id) in places.into_iter().collect::<BTreeSet<Place>>() {
-        rows += statement.execute(params![tenant, conversation_id])?;
+    for (tenant, conversation_id) in places {
+        if rows >= rows_max {
+            break;
+        }
+        for statement in [named.deliveries, named.rows] {
+            let left = bound(rows_max - rows);
+            rows += connection.prepare_cached(statement)?.execute(params![
+                tenant,
+                conversation_id,
+                end_unix_ms,
+                left
+            ])?;
+        }
     }
     Ok(rows)
+}
+
+fn legs(connection: &Connection, ends: &Ends<'_>, rows_max: usize) -> rusqlite::Result<usize> {
+    let limits = ends.limits;
+    let kept_ms = limits.conversation_ms.max(limits.effect_ms);
+    let Some(end_unix_ms) = ago(ends.now_unix_ms, kept_ms) else {
+        return Ok(0);
+    };
+    let gone: Vec<Place> = connection
+        .prepare_cached(
+            "DELETE FROM legs WHERE (tenant, conversation_id, leg) IN (
+                 SELECT tenant, conversation_id, leg FROM legs WHERE expires_at_unix_ms <= ?1 LIMIT ?2)
+             RETURNING tenant, conversation_id",
+        )?
+        .query_map(params![end_unix_ms, bound(rows_max)], place)?
+        .collect::<rusqlite::Result<_>>()?;
+    let rows = gone.len();
+    let mut bodies = connection.prepare_cached(
+        "DELETE FROM leg_bodies
+         WHERE tenant = ?1 AND conversation_id = ?2 AND NOT EXISTS (
+             SELECT 1 FROM legs WHERE tenant = leg_bodies.tenant AND conversation_id = leg_bodies.conversation_id
+                 AND leg = leg_bodies.leg)",
+    )?;
+    for (tenant, conversation_id) in gone.into_iter().collect::<BTreeSet<Place>>() {
+        bodies.execute(params![tenant, conversation_id])?;
+    }
+    Ok(rows)
+}
+
+fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
+    Ok((row.get(0)?, row.get(1)?))
 }

@@ -157,7 +157,7 @@ impl Tables for ConversationRows<'_> {
 
     fn forget(&mut self) -> Result<(), StoreUnavailable> {
         let (tenant, conversation_id) = (&self.of.tenant, &self.of.conversation_id);
-        let rows = conversations::forget(self.connection, tenant, conversation_id);
+        let rows = conversations::forget(self.connection, tenant, conversation_id, usize::MAX);
         self.first_entry = None;
         rows.map(drop).map_err(unavailable)
     }

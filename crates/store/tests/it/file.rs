@@ -2,7 +2,9 @@
 
 use crate::crash;
 use crate::ledger::{HOUR_MS, conversation, one, settings};
-use crate::support::{START_UNIX_MS, appended, attach, block, open, open_at, requested, said};
+use crate::support::{
+    START_UNIX_MS, appended, attach, block, open, open_at, recorded, requested, said,
+};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{
-    Batch, DATABASE_FILE, EntryNumber, LOCK_FILE, OpenError, SqliteStore, Store, StoreLimits,
-    StoreSettings, StoreUnavailable,
+    AttemptOutcome, Batch, DATABASE_FILE, EntryNumber, LOCK_FILE, OpenError, PRUNED_ROWS_MAX,
+    SqliteStore, Store, StoreLimits, StoreSettings, StoreUnavailable,
 };
 use windlass_tool::handler::Blocks;
 use windlass_tool::id::UserId;
@@ -504,4 +506,75 @@ fn time_runs_on_from_where_it_was_where_the_clock_was_set_back() {
     assert_eq!(times, [then, then, now, now]);
     assert_eq!(store.prune(), Ok(0));
     assert!(is_blocked(&store, "mallory"));
+}
+
+#[test]
+fn a_step_of_pruning_deletes_no_more_rows_than_a_commit_may_wait_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(AtomicU64::new(START_UNIX_MS));
+    let limits = StoreLimits {
+        conversations_max: 1,
+        ..StoreLimits::default()
+    };
+    let store = SqliteStore::open(folder.path(), settings(&clock, "process 1", limits)).unwrap();
+    let (surplus, kept) = (
+        conversation("surplus", "alice"),
+        conversation("kept", "alice"),
+    );
+    let leg = attach(&store, &surplus, "surplus");
+    for hundred in 0..6 {
+        let entries = (1..=100).map(|number| said(hundred * 100 + number, None, "text"));
+        one(&store, &surplus, appended(&leg, entries.collect()));
+    }
+    one(&store, &surplus, requested(1, &leg));
+    one(&store, &surplus, recorded(1, AttemptOutcome::Succeeded));
+    let leg = attach(&store, &kept, "kept");
+    for number in 2..302 {
+        one(&store, &kept, requested(number, &leg));
+        one(&store, &kept, recorded(number, AttemptOutcome::Succeeded));
+    }
+    clock.fetch_add(12 * HOUR_MS, Ordering::Relaxed);
+    one(&store, &kept, Command::Open);
+    clock.fetch_add(12 * HOUR_MS, Ordering::Relaxed);
+    one(&store, &kept, Command::Open);
+    let file = Connection::open(folder.path().join(DATABASE_FILE)).unwrap();
+    let count = |statement: &str| -> usize {
+        let counted: i64 = file.query_row(statement, [], |row| row.get(0)).unwrap();
+        usize::try_from(counted).unwrap()
+    };
+    let rows = || {
+        let tables = ["conversations", "entries", "deliveries", "legs", "effects"];
+        let counts = tables.map(|table| count(&format!("SELECT count(*) FROM {table}")));
+        counts.into_iter().sum::<usize>()
+    };
+    let mut steps = 0;
+    loop {
+        let before = rows();
+        let pruned = store.prune().unwrap();
+        assert_eq!(before - rows(), pruned);
+        assert!(pruned <= PRUNED_ROWS_MAX, "{pruned} rows in one step");
+        // Whatever a step leaves is whole: a log begins where it says, and no delivery names an effect that is gone.
+        if let Some(found) = store
+            .conversation(&surplus.tenant, &surplus.conversation_id)
+            .unwrap()
+        {
+            let entries = store.entries(&surplus, EntryNumber(0), 1).unwrap();
+            let first = entries
+                .first()
+                .map_or(found.first_entry, |entry| entry.number);
+            assert_eq!(first, found.first_entry);
+        }
+        let orphans = count(
+            "SELECT count(*) FROM deliveries WHERE effect_id NOT IN (SELECT effect_id FROM effects)",
+        );
+        assert_eq!(orphans, 0);
+        if pruned == 0 {
+            break;
+        }
+        steps += 1;
+    }
+    // Over 600 entries of one conversation; 300 effects of the other one, each with its delivery.
+    assert_eq!(steps, 5);
+    assert_eq!(count("SELECT count(*) FROM conversations"), 1);
+    assert_eq!(count("SELECT count(*) FROM effects"), 0);
 }

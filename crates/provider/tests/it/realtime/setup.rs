@@ -6,14 +6,19 @@ use serde_json::{Value, json};
 use windlass_provider::gemini_live::{Sensitivity, SpeechDetection};
 use windlass_provider::openai_chat::ReasoningEffort;
 use windlass_provider::openai_realtime::{
-    Codec, DeclaredTools, Options, SetupRequest, encode_setup, profile,
+    Codec, DeclaredTools, Options, SetupRequest, encode_setup,
 };
+use windlass_provider::profile;
 use windlass_session::model::ModelCommand;
 use windlass_tool::kind::Behavior;
 
 fn setup(model: &str, request: &SetupRequest<'_>) -> Value {
     let mut frame = Vec::new();
-    encode_setup(request, &profile::find(model).profile, &mut frame);
+    encode_setup(
+        request,
+        &profile::openai_realtime(model).profile.model,
+        &mut frame,
+    );
     serde_json::from_slice(&frame).unwrap()
 }
 

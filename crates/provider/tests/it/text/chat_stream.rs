@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use windlass_provider::answer::{AnswerLimits, Ending};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::{Entry, Opaque, Route};
-use windlass_provider::openai_chat::{decode_whole, profile};
+use windlass_provider::openai_chat::decode_whole;
+use windlass_provider::profile;
 use windlass_session::model::{ModelEvent, TurnEndReason, Usage};
 
 pub(super) fn chunk(delta: Value) -> Value {
@@ -379,7 +380,7 @@ fn a_whole_answer_reads_like_a_stream() {
         "message": {"role": "assistant", "content": "Wait.", "tool_calls": [
             {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]}}],
         "usage": {"prompt_tokens": 3}});
-    let profile = profile::find(OPENAI, "m").profile;
+    let profile = profile::openai_chat(OPENAI, "m").profile;
     let whole = |body: &[u8]| {
         let mut events = Vec::new();
         let answer = decode_whole(body, &profile, 0, AnswerLimits::default(), &mut events);

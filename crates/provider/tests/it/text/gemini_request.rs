@@ -8,8 +8,9 @@ use crate::setup::tool;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_provider::gemini_live::ThinkingLevel;
-use windlass_provider::gemini_text::{DeclaredTools, Request, path, profile};
+use windlass_provider::gemini_text::{DeclaredTools, Request, path};
 use windlass_provider::log::{Call, ConversationLog, Entry, Image, Opaque, TextPiece};
+use windlass_provider::profile;
 use windlass_provider::request::{Delivery, ToolUse};
 use windlass_session::model::{ModelProfile, Thinking};
 use windlass_tool::kind::Behavior;
@@ -21,7 +22,7 @@ const GEMINI_2_0: &str = "gemini-2.0-flash";
 fn contents(log: &ConversationLog, model: &str) -> Value {
     let (route, tools) = (gemini_route(), DeclaredTools::default());
     let request = gemini_request(log, &route, &tools);
-    gemini_body(&request, &profile::find(model).profile)["contents"].take()
+    gemini_body(&request, &profile::gemini_text(model).profile)["contents"].take()
 }
 
 fn signature(text: &str) -> Option<Opaque> {
@@ -38,8 +39,8 @@ fn every_model_gets_the_fields_that_it_knows() {
         (GEMINI_2_5, &with_json_schema, json!({"thinkingBudget": 0})),
         (GEMINI_2_0, &native, Value::Null),
     ] {
-        let profile = profile::find(model).profile;
-        let tools = DeclaredTools::new(&[tool("kb_search", Behavior::Blocking)], &profile);
+        let profile = profile::gemini_text(model).profile;
+        let tools = DeclaredTools::new(&[tool("kb_search", Behavior::Blocking)], &profile.model);
         let request = Request {
             tool_use: ToolUse::Required,
             temperature: Some(0.5),
@@ -70,7 +71,7 @@ fn every_model_gets_the_fields_that_it_knows() {
 #[test]
 fn what_is_not_asked_for_is_not_sent() {
     let (log, route) = (log_of([user("Hi")]), gemini_route());
-    let profile = profile::find(GEMINI_3).profile;
+    let profile = profile::gemini_text(GEMINI_3).profile;
     let none = DeclaredTools::default();
     let plain = Request {
         system_instruction: "".into(),
@@ -81,7 +82,7 @@ fn what_is_not_asked_for_is_not_sent() {
         gemini_body(&plain, &profile),
         json!({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]})
     );
-    let some = DeclaredTools::new(&[tool("kb_search", Behavior::Blocking)], &profile);
+    let some = DeclaredTools::new(&[tool("kb_search", Behavior::Blocking)], &profile.model);
     let forbidden = Request {
         tool_use: ToolUse::Forbidden,
         ..gemini_request(&log, &route, &some)
@@ -303,7 +304,7 @@ fn a_path_names_model_and_delivery() {
 
 #[test]
 fn the_core_sees_a_text_model_as_one_whose_calls_block() {
-    let profile: ModelProfile = profile::find(GEMINI_2_5).profile.model_profile();
+    let profile: ModelProfile = profile::gemini_text(GEMINI_2_5).profile.model;
     assert_eq!(profile.thinking, Thinking::Budget);
     assert!(!profile.scheduling && !profile.resumption && profile.vision);
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_provider::answer::{Answer, AnswerLimits, AnswerPiece};
 use windlass_provider::log::{Arguments, Call, ConversationLog, Entry, Image, Route, TextPiece};
+use windlass_provider::profile::{self, Profile};
 use windlass_provider::request::ToolUse;
 use windlass_provider::{gemini_text, openai_chat};
 use windlass_session::model::{ModelEvent, ModelToolResponse};
@@ -127,10 +128,7 @@ fn gemini_request<'a>(
     }
 }
 
-fn gemini_body(
-    request: &gemini_text::Request<'_>,
-    profile: &gemini_text::profile::Profile,
-) -> Value {
+fn gemini_body(request: &gemini_text::Request<'_>, profile: &Profile) -> Value {
     let mut body = Vec::new();
     gemini_text::encode_request(request, profile, &mut body);
     serde_json::from_slice(&body).unwrap()
@@ -157,7 +155,7 @@ fn chat_request<'a>(
     }
 }
 
-fn chat_body(request: &openai_chat::Request<'_>, profile: &openai_chat::profile::Profile) -> Value {
+fn chat_body(request: &openai_chat::Request<'_>, profile: &Profile) -> Value {
     let mut body = Vec::new();
     openai_chat::encode_request(request, profile, &mut body);
     serde_json::from_slice(&body).unwrap()
@@ -165,8 +163,8 @@ fn chat_body(request: &openai_chat::Request<'_>, profile: &openai_chat::profile:
 
 const OPENAI: &str = "https://api.openai.com/v1";
 
-fn chat_profile(base_url: &str) -> openai_chat::profile::Profile {
-    openai_chat::profile::find(base_url, "m").profile
+fn chat_profile(base_url: &str) -> Profile {
+    profile::openai_chat(base_url, "m").profile
 }
 
 /// A stream of events, each the text of a message.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use windlass_provider::log::{
     Arguments, Call, ConversationLog, Entry, Image, Limits, Opaque, Route, TextPiece,
 };
-use windlass_provider::{gemini_text, openai_chat};
+use windlass_provider::{gemini_text, openai_chat, profile};
 use windlass_session::model::ModelToolResponse;
 use windlass_tool::envelope::{Projection, ProjectionBody};
 use windlass_tool::error::ErrorType;
@@ -177,7 +177,7 @@ fn check_gemini(log: &ConversationLog, tokens_max: u64, summary: &str) {
     ] {
         let mut request = gemini_request(log, &route, &tools);
         request.window = log.window(tokens_max).with_summary(summary);
-        let body = gemini_body(&request, &gemini_text::profile::find(model).profile);
+        let body = gemini_body(&request, &profile::gemini_text(model).profile);
         if let Err(broken) = accepted::gemini(&body, rules) {
             panic!("{model}: {broken}\n{body:#}\n{log:#?}");
         }

@@ -20,6 +20,9 @@ pub(super) struct Disk {
     pub(super) store: MemoryStore,
     pub(super) transactions: AtomicUsize,
     pub(super) is_full: AtomicBool,
+    /// How often there is something old to delete.
+    pub(super) old_steps: AtomicUsize,
+    pub(super) prunings: AtomicUsize,
     /// It takes nothing of this conversation.
     pub(super) refused: Mutex<Option<&'static str>>,
     /// Whoever holds it holds every transaction up.
@@ -119,7 +122,11 @@ impl Store for Disk {
     }
 
     fn prune(&self) -> Result<usize, StoreUnavailable> {
-        self.store.prune()
+        self.prunings.fetch_add(1, Ordering::SeqCst);
+        let left = self.old_steps.load(Ordering::SeqCst);
+        self.old_steps
+            .store(left.saturating_sub(1), Ordering::SeqCst);
+        Ok(left.min(1))
     }
 
     fn now_unix_ms(&self) -> u64 {
@@ -154,10 +161,16 @@ pub(super) struct Bench {
 }
 
 pub(super) fn start(settings: ThreadSettings) -> Bench {
+    start_with_old(settings, 0)
+}
+
+pub(super) fn start_with_old(settings: ThreadSettings, old_steps: usize) -> Bench {
     let disk = Arc::new(Disk {
         store: MemoryStore::new(store_settings(1)),
         transactions: AtomicUsize::new(0),
         is_full: AtomicBool::new(false),
+        old_steps: AtomicUsize::new(old_steps),
+        prunings: AtomicUsize::new(0),
         refused: Mutex::new(None),
         gate: Mutex::new(()),
         begun: AtomicUsize::new(0),

@@ -13,7 +13,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Message, protocol};
 use windlass_driver::Ledger;
 use windlass_provider::gemini_live::{DeclaredTools, SpeechDetection};
-use windlass_provider::openai_realtime;
+use windlass_provider::{openai_realtime, profile};
 use windlass_runtime::caller::{Acquaintance, Caller};
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::codec::{LiveProvider, OpenRequest, Opening};
@@ -246,8 +246,8 @@ impl Host for OneSession {
         };
         session.pending_request = start.pending_request.map(Sensitive::into_inner);
         if self.live == Live::Openai {
-            let found = openai_realtime::profile::find(openai_realtime::profile::DEFAULT_MODEL);
-            session.profile = Arc::new(found.profile);
+            let found = profile::openai_realtime(profile::OPENAI_REALTIME_MODEL);
+            session.profile = Arc::new(found.profile.model);
         }
         Ok(Admission {
             session,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use windlass_driver::Ledger;
-use windlass_provider::{gemini_text, openai_chat};
+use windlass_provider::profile;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::subscriber::Subscriber;
 use windlass_runtime::text::ui_stream::{Outlet, UiStream};
@@ -225,7 +225,7 @@ pub(crate) fn model(url: &str, name: &str) -> Arc<TextModel> {
 
 pub(crate) fn model_with(url: &str, name: &str, limits: HttpLimits) -> Arc<TextModel> {
     let client = HttpClient::new(url, Vec::new(), limits).unwrap();
-    let profile = openai_chat::profile::find(url, name).profile;
+    let profile = profile::openai_chat(url, name).profile;
     Arc::new(TextModel::new(
         name,
         Protocol::Openai { profile },
@@ -237,7 +237,7 @@ pub(crate) fn model_with(url: &str, name: &str, limits: HttpLimits) -> Arc<TextM
 /// A model of Gemini's at the same server.
 pub(crate) fn gemini_model(url: &str, name: &str) -> Arc<TextModel> {
     let client = HttpClient::new(url, Vec::new(), HttpLimits::default()).unwrap();
-    let profile = gemini_text::profile::find(name).profile;
+    let profile = profile::gemini_text(name).profile;
     let resource = format!("models/{name}");
     let protocol = Protocol::Gemini { profile, resource };
     Arc::new(TextModel::new(

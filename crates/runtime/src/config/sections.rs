@@ -1,0 +1,583 @@
+//! The sections: every key with its default, its meaning and the type that limits it, written once. The tables of
+//! `docs/configuration.md` are made from here. Opens nothing that a key names.
+
+use super::key::section;
+use super::values::{
+    AllowedOrigin, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName, ProfileRow,
+    ProviderUrl, Secret, Temperature, WebAddress, Whole, Words, choices,
+};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
+use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange};
+use windlass_session::limits::Limits;
+use windlass_session::model::{CallSupport, Thinking};
+use windlass_store::StoreLimits;
+use windlass_tool::artifact::Tightening;
+use windlass_tool::id::ToolId;
+use windlass_tool::kind::{Mode, RateLimit};
+
+/// The default of a list.
+const NO_ITEMS: [&str; 0] = [];
+
+section! {
+    /// Everything that can be configured.
+    pub struct Config {
+        /// HTTP.
+        server: Server,
+        /// Where things are.
+        folders: Folders,
+        /// The knowledge base.
+        knowledge: Knowledge,
+        /// The provider of voice sessions.
+        provider: Provider,
+        /// Voice sessions.
+        voice: Voice,
+        /// Text conversations.
+        text: Text,
+        /// By model id.
+        models: BTreeMap<ModelId, ModelChange>,
+        /// By tool.
+        tools: BTreeMap<ToolId, ToolChange>,
+        /// The audit.
+        audit: Audit,
+        /// The store.
+        store: Store,
+        /// Journals.
+        journal: Journal,
+        /// The log.
+        log: Log,
+    }
+    beside {
+        /// Who answers by text, after `auto` has been decided.
+        text_provider: TextProvider,
+        /// What makes tools stricter.
+        tightenings: BTreeMap<ToolId, Tightening>,
+    }
+}
+
+section! {
+    /// Where the server listens, and how much it takes on at a time.
+    pub struct Server {
+        /// Address and port. Port 0 takes a free one; the line that `serve` prints names it. `localhost:8080` works
+        /// too. Use `0.0.0.0:8080` or `[::]:8080` to be reached from other machines.
+        listen: ListenAddress = "127.0.0.1:8080",
+        /// Web origins besides the server's own whose pages may open `/voice`, such as `["https://example.org"]`.
+        allowed_origins: BTreeSet<AllowedOrigin> = NO_ITEMS,
+        /// Name of the header in which a proxy says who has signed in, such as `X-Forwarded-User`. See
+        /// [operations.md](operations.md#who-a-user-is).
+        user_header: Option<Header>,
+        /// Voice sessions at a time; one counts until nothing of it runs any more, also while its client is away. One
+        /// more is refused with `overloaded`; a client that comes back to its session is not.
+        sessions_max: Whole<1, 1_000_000> = 1_000,
+        /// HTTP connections at a time, and among them those for voice whose session has not begun; voice sessions are
+        /// not. More wait until one is free.
+        connections_max: Whole<1, 1_000_000> = 4_096,
+        /// Seconds that sessions have to end after SIGTERM or SIGINT.
+        shutdown_seconds: Whole<0, 3_600> = 30,
+        /// Threads that serve sessions. Not set: one for each core.
+        worker_threads: Option<Whole<1, 1_024>>,
+    }
+}
+
+section! {
+    /// Relative ones are relative to the working directory.
+    pub struct Folders {
+        /// Tool directories; see [tools.md](tools.md).
+        tools: FilePath = "tools",
+        /// Records of the knowledge base. `serve`, `chat` and `call` make the folder `kb` where it is missing, empty;
+        /// one that you name has to be there.
+        knowledge: FilePath = "kb",
+        /// What must survive a restart: the store, the key that signs client ids, the compiled tools, the audit,
+        /// journals. Created where it is missing.
+        data: FilePath = "data",
+        /// `core.md`, `voice.md` and `text.md`. Where there is no such folder, the built-in texts are used and the log
+        /// says so.
+        prompts: FilePath = "prompts",
+    }
+}
+
+section! {
+    /// How records are read and found, and who may read which namespace.
+    pub struct Knowledge {
+        /// What finds records by meaning. `auto` is the local model where `windlass kb model add` has put it into the
+        /// data folder, else none.
+        embedder: EmbedderKind = "auto",
+        /// The service's model. Not set: `text-embedding-3-small` for `openai`, `gemini-embedding-001` for `gemini`.
+        embedder_model: Option<Name>,
+        /// Where the service is, as in `https://host/v1`. Not set: the provider's own address.
+        embedder_url: Option<WebAddress>,
+        /// Numbers of a vector. Not set: 768.
+        embedder_dimension: Option<Whole<8, 4_096>>,
+        /// The service's key. Also taken from `OPENAI_API_KEY` for `openai`, from `GEMINI_API_KEY` and then
+        /// `GOOGLE_API_KEY` for `gemini`. Where `knowledge.embedder_url` is set, only this key goes there.
+        embedder_key: Option<Secret>,
+        /// The database that holds the records, as `postgres://user:password@host/database`. Not set: the folder, in
+        /// memory. Needs a program that was built with PostgreSQL; see
+        /// [knowledge.md](knowledge.md#postgresql).
+        postgres: Option<Secret>,
+        /// Vectors in the database that are compared one by one. Where there are more, `windlass kb index` and
+        /// `windlass kb move` make an approximate index, and searches whose filters let more records through than this
+        /// go through it.
+        postgres_exact_max: Whole<1, 10_000_000> = 10_000,
+        /// A PEM file with the certificates of the authorities that the database's own is checked against. Not set: the
+        /// public ones.
+        postgres_root_certificate: Option<FilePath>,
+        /// Milliseconds that an answer waits for its question's vector in voice; then words alone answer.
+        wait_voice_ms: Whole<0, 10_000> = 25,
+        /// The same in text.
+        wait_text_ms: Whole<0, 60_000> = 1_000,
+        /// Whether the server takes up changes of the folder while it runs.
+        watch: bool = true,
+        /// Bytes of one Markdown file.
+        file_bytes_max: Whole<1, 67_108_864> = 1_048_576,
+        /// Bytes of one JSON, JSON Lines, YAML or CSV file.
+        data_file_bytes_max: Whole<1, 1_073_741_824> = 33_554_432,
+        /// Files and folders of the base.
+        files_max: Whole<1, 10_000_000> = 100_000,
+        /// Records of the base.
+        records_max: Whole<1, 10_000_000> = 200_000,
+        /// Who may read each namespace.
+        namespaces: BTreeMap<NamespaceName, Namespace>,
+    }
+}
+
+section! {
+    /// Who may read a namespace, as it is written down.
+    pub struct Namespace {
+        /// Who may read the namespace. Not set: everybody, or the owners where some are named.
+        readers: Option<ReadersKind>,
+        /// The ids of the users who alone may read it.
+        owners: Option<BTreeSet<Words>>,
+    }
+}
+
+section! {
+    /// Which model voice sessions talk to.
+    pub struct Provider {
+        /// Who speaks. `auto` is Gemini Live where there are credentials or an address, else the demo model, which has
+        /// no AI in it.
+        kind: ProviderKind = "auto",
+        /// The model's id, with or without `models/`. With `openai-realtime` the default is `gpt-realtime-2.1`.
+        model: Name = GEMINI_LIVE_MODEL,
+        /// Where the provider is, in place of its own host: `ws://`, `wss://`, `http://` or `https://`, with or without
+        /// a path. With it credentials may be missing.
+        url: Option<ProviderUrl>,
+        /// Version in the provider's address, such as `v1beta`. Not set: the one that suits the credentials.
+        api_version: Option<Name>,
+        /// The key. Also taken from the variable that `provider.api_key_env` names, then from `GEMINI_API_KEY`, then
+        /// from `GOOGLE_API_KEY`; with `openai-realtime` from `OPENAI_API_KEY` in their place.
+        api_key: Option<Secret>,
+        /// Name of an environment variable that holds the key.
+        api_key_env: Option<Name>,
+        /// `auth_tokens/…`, in place of a key. Not with Vertex AI.
+        ephemeral_token: Option<Secret>,
+        /// How varied the answers are; lower is steadier.
+        temperature: Option<Temperature>,
+        /// Tokens of one answer.
+        output_tokens_max: Option<Whole<1, 1_000_000>>,
+        /// How much the model thinks; sent only to models that take levels.
+        thinking_level: Option<ThinkingLevel>,
+        /// Tokens that the model may think; 0 turns thinking off. Sent only to models that take budgets.
+        thinking_budget_tokens: Option<Whole<0, 1_000_000>>,
+        /// Whether the provider forgets the oldest turns when the model's window is full. Without it the session ends
+        /// then.
+        context_compression: bool = true,
+        /// Tokens at which it begins.
+        compression_trigger_tokens: Option<Whole<1, 10_000_000>>,
+        /// Tokens that it leaves; less than the trigger.
+        compression_target_tokens: Option<Whole<1, 10_000_000>>,
+        /// Set where sessions go to Vertex AI.
+        vertex: Option<Vertex>,
+    }
+}
+
+section! {
+    /// Where a model is at Vertex AI.
+    pub struct Vertex {
+        /// A region such as `europe-west4`, or `global`. Set, it sends sessions to Vertex AI.
+        location: Name,
+        /// The project of the model. Not set: express mode, with an API key.
+        project: Option<Name>,
+        /// An OAuth 2 access token. It is sent as it is and not renewed.
+        access_token: Option<Secret>,
+        /// The project that pays, where it is not the token's own.
+        quota_project: Option<Name>,
+    }
+}
+
+section! {
+    /// How voice sessions speak and listen; what is not set is left to the provider.
+    pub struct Voice {
+        /// Voice of the model, such as `Kore`.
+        name: Option<Words>,
+        /// BCP 47 tag, such as `en-GB`.
+        language: Option<Name>,
+        /// Whether what the user says is transcribed.
+        transcribe_input: bool = true,
+        /// Whether what the model says is transcribed.
+        transcribe_output: bool = true,
+        /// Whether the user's speech interrupts the model.
+        barge_in: bool = true,
+        /// How readily sound is taken for the start of speech.
+        start_sensitivity: Option<Sensitivity>,
+        /// How readily a pause is taken for the end of speech.
+        end_sensitivity: Option<Sensitivity>,
+        /// Milliseconds of speech before its start is believed; so long must speech last to interrupt.
+        prefix_padding_ms: Option<Whole<0, 10_000>>,
+        /// Milliseconds of silence before the end of speech is believed.
+        silence_ms: Option<Whole<0, 10_000>>,
+        /// Bytes of one picture that a client shows.
+        image_bytes_max: Whole<1_024, 2_097_152> = 1_048_576,
+        /// Tokens of the prompt that full tool guides may take; the other tools have one line each and can be asked
+        /// about with `describe_tool`. A token is reckoned as four characters.
+        guides_tokens_max: Whole<0, 1_000_000> = 4_000,
+        /// Of voice sessions.
+        limits: Limits = Limits::of(Mode::Voice),
+    }
+}
+
+section! {
+    /// Which model answers by text, how patient the server is with it, and how much is kept.
+    pub struct Text {
+        /// Who answers. `openai` is OpenAI and every server compatible with its Chat Completions; `auto` is `openai`
+        /// where `text.url` is set, else the one that there is a key for, else the demo model.
+        provider: TextProviderKind = "auto",
+        /// The model's id. Not set: the provider's own default, `gemini-3.5-flash` or `gpt-5.4-mini`.
+        model: Option<Name>,
+        /// Models of the same server that are asked, in this order, where the model fails.
+        fallback_models: Vec<Name> = NO_ITEMS,
+        /// A cheap model of the same server that summarises what no longer fits `text.history_tokens_max`, beside the
+        /// turns. Not set: it is left out.
+        summary_model: Option<Name>,
+        /// The server in place of the provider's own, as in `https://host/v1`. With it a key may be missing.
+        url: Option<WebAddress>,
+        /// The key. Not set: `OPENAI_API_KEY` for `openai`; for `gemini` that of voice sessions, or
+        /// `GEMINI_API_KEY`, or `GOOGLE_API_KEY`. Where `text.url` is set, only this key goes there.
+        api_key: Option<Secret>,
+        /// Another variable that holds the key.
+        api_key_env: Option<Name>,
+        /// How varied the answers are; lower is steadier.
+        temperature: Option<Temperature>,
+        /// Tokens of one answer.
+        output_tokens_max: Option<Whole<1, 1_000_000>>,
+        /// How much the model thinks; sent only to models that take levels.
+        thinking_level: Option<ThinkingLevel>,
+        /// Tokens that the model may think; 0 turns thinking off. Sent only to models that take budgets.
+        thinking_budget_tokens: Option<Whole<0, 1_000_000>>,
+        /// Tokens of the conversation that go to the model; the oldest turns are left out first. A token is reckoned as
+        /// four characters.
+        history_tokens_max: Whole<256, 10_000_000> = 32_000,
+        /// How often a model is asked again after a failure that may pass.
+        request_retries_max: Whole<0, 10> = 2,
+        /// Requests to the model in one turn; the last of them is made without tools.
+        requests_max: Whole<2, 1_000> = 24,
+        /// Seconds that one turn may take. What the user approves runs beside them.
+        turn_seconds: Whole<1, 3_600> = 300,
+        /// Bytes of one request of a client.
+        request_bytes_max: Whole<1_024, 67_108_864> = 6_291_456,
+        /// Pictures of one message; 0 takes none.
+        images_max: Whole<0, 64> = 8,
+        /// Bytes of all pictures of one message. In a request they take a third more, which `text.request_bytes_max`
+        /// has to leave room for.
+        images_bytes_max: Whole<0, 33_554_432> = 3_145_728,
+        /// Conversations that are kept; the one that rests longest goes first.
+        conversations_max: Whole<1, 1_000_000> = 10_000,
+        /// Seconds after its last turn that a conversation is forgotten.
+        conversation_idle_seconds: Whole<1, 2_592_000> = 86_400,
+        /// Like `voice.guides_tokens_max`.
+        guides_tokens_max: Whole<0, 1_000_000> = 12_000,
+        /// Of text sessions.
+        limits: Limits = Limits::of(Mode::Text),
+    }
+}
+
+section! {
+    /// What is changed of a model's built-in profile.
+    pub struct ModelChange {
+        /// The row of the profiles in [providers.md](providers.md#model-profiles) that the model has, in place of the one
+        /// that its id or its server finds.
+        like: Option<ProfileRow>,
+        /// The kinds of calls that the model makes.
+        calls: Option<CallSupport>,
+        /// Whether the microphone is held back while a blocking call is open.
+        hold_microphone: Option<bool>,
+        /// Whether the model is told how much to think, and how.
+        thinking: Option<Thinking>,
+        /// Whether the model takes images.
+        vision: Option<bool>,
+        /// Tokens of the model's window.
+        context_tokens_max: Option<Whole<1, 1_000_000_000>>,
+    }
+}
+
+section! {
+    /// What makes a tool stricter.
+    pub struct ToolChange {
+        /// `true` asks the user before every call.
+        requires_confirmation: Option<bool>,
+        /// A part of the tool's own modes: `["text"]`, `["voice"]`.
+        allowed_modes: Option<Vec<Mode>>,
+        /// Milliseconds of one attempt, at most the tool's own.
+        timeout_ms: Option<Whole<1, 60_000>>,
+        /// Both of its keys are set, or none.
+        rate_limit: Option<RateLimitChange>,
+    }
+}
+
+section! {
+    /// A limit on one user's calls of a tool.
+    pub struct RateLimitChange {
+        /// Calls of one user in the window, at most the tool's own; together with the next key.
+        calls: Whole<1, 1_000_000>,
+        /// Milliseconds, at least the tool's own.
+        window_ms: Whole<1, 86_400_000>,
+    }
+}
+
+section! {
+    /// The audit.
+    pub struct Audit {
+        /// Whether finished and refused calls are written down.
+        enabled: bool = true,
+        /// The file. Not set: `audit.jsonl` in the data folder. A file that holds something else, or that the server
+        /// has for something else, is refused at the start and left as it is.
+        path: Option<FilePath>,
+        /// Whether arguments are written too, without those that a tool marks as sensitive. Else only their hash is.
+        arguments: bool = false,
+        /// Bytes of a file before the next one begins.
+        file_bytes_max: Whole<1_000, 1_000_000_000_000> = 100_000_000,
+    }
+}
+
+/// A bound of the store.
+type StoreBound = Whole<1, 100_000_000>;
+
+section! {
+    /// How much the store keeps of each conversation, and for how long.
+    pub struct Store {
+        /// Hours for which an effect and a question are kept after their last change.
+        // A shorter memory than a day could let an effect happen twice.
+        effect_hours: Whole<24, 8_760> = 24,
+        /// Effects of one conversation; more are refused.
+        effects_max: StoreBound = 1_000,
+        /// Bytes of a recorded response; of a longer one only the outcome is kept.
+        receipt_bytes_max: StoreBound = 262_144,
+        /// Questions of one conversation that wait for the user's answer; more are refused.
+        questions_max: StoreBound = 20,
+        /// Bytes of a question's arguments, and of its text.
+        question_bytes_max: StoreBound = 65_536,
+        /// Hours for which a conversation is kept without use.
+        conversation_hours: Whole<1, 8_760> = 24,
+        /// Conversations; those that have been idle for longest go.
+        conversations_max: StoreBound = 100_000,
+        /// Entries of one conversation; the oldest go.
+        entries_max: StoreBound = 2_000,
+        /// Bytes of one entry.
+        entry_bytes_max: StoreBound = 262_144,
+        /// Bytes of what is kept of a session, so that it can go on after a restart.
+        leg_bytes_max: StoreBound = 1_048_576,
+        /// Milliseconds after the end of an attempt's time in which its request may still take effect outside. That a
+        /// handler finds nothing counts only when it was asked after that.
+        landing_ms: Whole<0, 3_600_000> = 60_000,
+    }
+}
+
+section! {
+    /// The recording of sessions, with what people say in them.
+    pub struct Journal {
+        /// Whether sessions are recorded.
+        enabled: bool = false,
+        /// Where the journals are. Not set: `journal` in the data folder.
+        folder: Option<FilePath>,
+        /// Bytes of one session's journal; what comes later is not recorded.
+        file_bytes_max: Whole<1_000, 1_000_000_000_000> = 100_000_000,
+        /// How many journals are kept; the oldest go.
+        files_max: Whole<1, 1_000_000> = 100,
+    }
+}
+
+section! {
+    /// The log.
+    pub struct Log {
+        /// The least severe lines that are written.
+        level: LogLevel = "info",
+        /// How a line looks; `json` is one object per line.
+        format: LogFormat = "text",
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProviderKind {
+    /// Gemini Live where there are credentials or an address of its own, else the demo model.
+    Auto,
+    GeminiLive,
+    OpenaiRealtime,
+    Demo,
+}
+
+/// Who answers by text, as it is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextProviderKind {
+    Auto,
+    Gemini,
+    Openai,
+    Demo,
+}
+
+/// Who answers by text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextProvider {
+    Gemini,
+    /// OpenAI, and every server that is compatible with its Chat Completions.
+    Openai,
+    /// Rules without AI.
+    #[default]
+    Demo,
+}
+
+/// What makes vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EmbedderKind {
+    /// The local model where it was added to the data folder, else none.
+    Auto,
+    None,
+    Local,
+    OpenAi,
+    Gemini,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadersKind {
+    Everybody,
+    SignedIn,
+    Owners,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+choices!(
+    ProviderKind,
+    TextProviderKind,
+    EmbedderKind,
+    ReadersKind,
+    LogLevel,
+    LogFormat,
+    CallSupport,
+    Thinking,
+);
+
+/// Who may read a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamespaceReaders {
+    Everybody,
+    SignedIn,
+    Owners(BTreeSet<String>),
+}
+
+impl Namespace {
+    /// Else the key that makes no sense beside the other one, and why.
+    pub(super) fn check(&self) -> Result<NamespaceReaders, (&'static str, &'static str)> {
+        let owners = self.owners.as_ref();
+        match (self.readers, owners) {
+            (Some(ReadersKind::Owners) | None, Some(owners)) if !owners.is_empty() => {
+                let owners = owners.iter().map(|owner| owner.as_str().to_owned());
+                Ok(NamespaceReaders::Owners(owners.collect()))
+            }
+            (Some(ReadersKind::Owners), _) => Err((
+                "readers",
+                "names no owners; list them under owners beside it, as in owners = [\"ada\"]",
+            )),
+            (_, Some(_)) => Err((
+                "owners",
+                "is of no use with those readers; write readers = \"owners\", or leave one of the two out",
+            )),
+            (Some(ReadersKind::SignedIn), None) => Ok(NamespaceReaders::SignedIn),
+            (Some(ReadersKind::Everybody) | None, None) => Ok(NamespaceReaders::Everybody),
+        }
+    }
+}
+
+impl Knowledge {
+    /// Who may read which namespace.
+    pub fn readers(&self) -> BTreeMap<String, NamespaceReaders> {
+        let nobody = NamespaceReaders::Owners(BTreeSet::new());
+        let readers = self.namespaces.iter().map(|(name, namespace)| {
+            let readers = namespace.check().unwrap_or(nobody.clone());
+            (name.as_str().to_owned(), readers)
+        });
+        readers.collect()
+    }
+}
+
+impl Provider {
+    /// Whether `api_key_env` names a variable that holds nothing, and the key is nowhere else.
+    pub fn names_empty_variable(&self) -> bool {
+        self.api_key_env.is_some() && self.api_key.is_none()
+    }
+}
+
+impl ModelChange {
+    pub fn profile_change(&self) -> ProfileChange {
+        ProfileChange {
+            like: self.like.as_ref().map(|row| row.as_str().to_owned()),
+            calls: self.calls,
+            hold_microphone: self.hold_microphone,
+            thinking: self.thinking,
+            vision: self.vision,
+            context_tokens_max: self.context_tokens_max.map(Whole::get),
+        }
+    }
+}
+
+impl ToolChange {
+    pub(super) fn tightening(&self) -> Tightening {
+        Tightening {
+            requires_confirmation: self.requires_confirmation,
+            allowed_modes: self.allowed_modes.clone(),
+            timeout_ms: self.timeout_ms.map(Whole::get),
+            rate_limit: self.rate_limit.as_ref().map(|limit| RateLimit {
+                calls: limit.calls.narrow(),
+                window_ms: limit.window_ms.get(),
+            }),
+        }
+    }
+}
+
+impl Store {
+    pub fn limits(&self) -> StoreLimits {
+        const HOUR_MS: u64 = 60 * 60 * 1_000;
+        StoreLimits {
+            effect_ms: self.effect_hours.get() * HOUR_MS,
+            effects_max: self.effects_max.count(),
+            receipt_bytes_max: self.receipt_bytes_max.count(),
+            questions_max: self.questions_max.count(),
+            question_bytes_max: self.question_bytes_max.count(),
+            conversation_ms: self.conversation_hours.get() * HOUR_MS,
+            conversations_max: self.conversations_max.count(),
+            entries_max: self.entries_max.count(),
+            entry_bytes_max: self.entry_bytes_max.count(),
+            leg_bytes_max: self.leg_bytes_max.count(),
+            landing_ms: self.landing_ms.get(),
+        }
+    }
+}
