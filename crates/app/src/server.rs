@@ -14,20 +14,14 @@ use crate::text_provider;
 use crate::toolbox::{Toolbox, ToolboxError};
 use crate::voice_host::VoiceHost;
 use crate::watch::{KnowledgeChanges, Watch};
-use crate::web::exchange::Received;
 use crate::web::origin::OriginRule;
 use crate::web::{self, Info, State, TextInfo, listener};
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
-use axum::body::Body;
-use http::{HeaderName, Request, Response};
-use hyper::service::Service;
-use hyper_util::service::TowerToHyperService;
-use std::convert::Infallible;
-use std::future::Future;
+use http::HeaderName;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch as channel;
@@ -77,7 +71,7 @@ pub struct Server {
     shutdown_timeout: Duration,
     sweeping: JoinHandle<()>,
     /// Nobody else opens its folder while anything of the server holds it.
-    store: Weak<dyn Store>,
+    store: Arc<dyn Store>,
     watch: Option<Watch>,
     refresher: Refresher,
 }
@@ -92,16 +86,14 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let choice = Choice::of(&config.provider)?;
     SqliteStore::make_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
-    // Before the store, because making an index leaves a megabyte of the heap free, which whatever comes after it fills.
+    let store = open_store(&config)?;
     let tools = LiveTools::open(&config, setup.handlers).await?;
-    let opened = open_store(&config)?;
-    let store = Arc::downgrade(&opened);
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
     let port = Port::take(config.server.listen.get())?;
     let (address, (over, is_over)) = (port.address, channel::channel(false));
-    let world = SharedWorld::new(&config, knowledge.clone(), opened.clone());
-    let records = Records::open(&config, opened)?;
+    let world = SharedWorld::new(&config, knowledge.clone(), store.clone());
+    let records = Records::open(&config, store.clone())?;
     let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
     let sweeping = sweep(&records, &shared, &world, &toolbox);
@@ -292,19 +284,9 @@ fn accept(
     config: &Config,
     is_over: channel::Receiver<bool>,
 ) -> JoinHandle<()> {
-    let router = TowerToHyperService::new(web::router(state.clone()));
-    let service = move |request: Request<Received>| answer(router.call(request));
+    let router = web::router(state.clone());
     let connections_max = config.server.connections_max.count();
-    tokio::spawn(listener::serve(listener, service, connections_max, is_over))
-}
-
-async fn answer(
-    response: impl Future<Output = Result<Response<Body>, Infallible>>,
-) -> Response<Body> {
-    match response.await {
-        Ok(response) => web::finish(response),
-        Err(never) => match never {},
-    }
+    tokio::spawn(listener::serve(listener, router, connections_max, is_over))
 }
 
 impl Server {
@@ -354,14 +336,14 @@ impl Server {
         }
         self.records.close();
         drop((self.state, self.watch, self.refresher));
-        until_released(&self.store).await;
+        release(self.store).await;
     }
 }
 
-/// Waits until the last task has let go of the store, so that the next server of its folder finds the folder free.
-async fn until_released(store: &Weak<dyn Store>) {
+/// Waits until the last task has let go of the store, and closes it, so that the next server of its folder finds the folder free.
+async fn release(store: Arc<dyn Store>) {
     let released = async {
-        while store.strong_count() > 0 {
+        while Arc::strong_count(&store) > 1 {
             tokio::time::sleep(RELEASE_PAUSE).await;
         }
     };

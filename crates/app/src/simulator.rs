@@ -1,9 +1,10 @@
 //! Runs a simulated provider of spoken conversations on a socket: accepts, upgrades, carries frames and time to the state machine and
 //! its outputs back. Knows nothing of what the frames say.
 
-use crate::web::exchange::{self, Received};
 use crate::web::{listener, upgrade};
+use axum::Router;
 use axum::body::Body;
+use axum::extract::State;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -173,16 +174,12 @@ impl Simulator {
 
     /// Serves until `shutdown` turns true.
     pub(crate) async fn serve(self, shutdown: watch::Receiver<bool>) {
-        let shared = self.shared;
-        let service = move |request| {
-            let response = answer(&shared, request);
-            async move { response }
-        };
-        listener::serve(self.listener, service, CONNECTIONS_MAX, shutdown).await;
+        let router = Router::new().fallback(answer).with_state(self.shared);
+        listener::serve(self.listener, router, CONNECTIONS_MAX, shutdown).await;
     }
 }
 
-fn answer(shared: &Arc<Shared>, mut request: Request<Received>) -> Response<Body> {
+async fn answer(State(shared): State<Arc<Shared>>, mut request: Request<Body>) -> Response<Body> {
     let accept = match upgrade::accept(request.headers()) {
         Ok(accept) => accept,
         Err(problem) => return refuse(StatusCode::BAD_REQUEST, problem),
@@ -203,12 +200,11 @@ fn answer(shared: &Arc<Shared>, mut request: Request<Received>) -> Response<Body
             return refuse(status.unwrap_or(StatusCode::BAD_REQUEST), rejection.cause);
         }
     };
-    let upgraded = exchange::upgraded(&mut request);
-    let shared = shared.clone();
+    let upgrading = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
-        let raw = upgraded.await.ok();
-        let socket = raw.and_then(|raw| {
-            Socket::new(Box::new(raw.stream), Role::Server, LIMITS, raw.already_read).ok()
+        let upgraded = upgrade::socket(upgrading).await;
+        let socket = upgraded.and_then(|(stream, already_read)| {
+            Socket::new(Box::new(stream), Role::Server, LIMITS, already_read).ok()
         });
         if let Some(socket) = socket {
             Conversation::new(socket, shared.clone(), id).run().await;

@@ -1,9 +1,10 @@
 //! Runs a simulated text provider on a socket: reads requests, and sends answers piece by piece. Knows nothing of what they
 //! say.
 
-use crate::web::exchange::Received;
 use crate::web::listener;
+use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::State;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
@@ -43,15 +44,17 @@ impl TextSimulator {
 
     /// Serves until `shutdown` turns true.
     pub(crate) async fn serve(self, shutdown: watch::Receiver<bool>) {
-        let server = self.server;
-        let service = move |request| answer(server.clone(), request);
-        listener::serve(self.listener, service, CONNECTIONS_MAX, shutdown).await;
+        let router = Router::new().fallback(answer).with_state(self.server);
+        listener::serve(self.listener, router, CONNECTIONS_MAX, shutdown).await;
     }
 }
 
-async fn answer(server: Arc<Mutex<Server>>, request: Request<Received>) -> Response<Body> {
+async fn answer(
+    State(server): State<Arc<Mutex<Server>>>,
+    request: Request<Body>,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let Ok(body) = to_bytes(Body::new(body), BODY_BYTES_MAX).await else {
+    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
         return response;

@@ -5,7 +5,6 @@ mod assets;
 mod chat;
 mod client;
 mod completions;
-pub(crate) mod exchange;
 mod ledger;
 pub(crate) mod listener;
 pub(crate) mod origin;
@@ -19,6 +18,7 @@ use crate::knowledge::LiveKnowledge;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State as Extract;
+use axum::middleware::map_response;
 use axum::routing::{get, post};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -114,6 +114,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/assets/{id}", get(assets::serve))
         .fallback(ui::serve)
         .method_not_allowed_fallback(other_method)
+        .layer(map_response(finish))
         .with_state(state)
 }
 
@@ -134,7 +135,7 @@ fn typed(content_type: &'static str, body: String) -> Response<Body> {
 }
 
 /// No browser is to guess at a type.
-pub(crate) fn finish(mut response: Response<Body>) -> Response<Body> {
+async fn finish(mut response: Response<Body>) -> Response<Body> {
     let nosniff = HeaderValue::from_static("nosniff");
     response
         .headers_mut()

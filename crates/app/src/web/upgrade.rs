@@ -6,6 +6,9 @@ use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// The value of the header that accepts the upgrade; `Err` says what the request lacks.
@@ -45,6 +48,14 @@ pub(crate) fn switching(accept: HeaderValue) -> Response<Body> {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     response
+}
+
+/// The socket beneath a request, once the answer has said that the protocol changes, and what was read of it already; `None`
+/// where the connection ended before.
+pub(crate) async fn socket(upgrading: OnUpgrade) -> Option<(TcpStream, Vec<u8>)> {
+    let upgraded = upgrading.await.ok()?;
+    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
+    Some((parts.io.into_inner(), parts.read_buf.to_vec()))
 }
 
 #[cfg(test)]

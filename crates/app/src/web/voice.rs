@@ -2,7 +2,7 @@
 //! nothing of what is said on it.
 
 use super::client::client;
-use super::exchange::{self, Raw};
+use super::listener::Place;
 use super::{State, line, upgrade};
 use axum::body::Body;
 use axum::extract::Request;
@@ -39,26 +39,20 @@ pub(super) async fn connect(
             );
         }
     };
-    let upgraded = exchange::upgraded(&mut request);
+    let upgrading = hyper::upgrade::on(&mut request);
+    let place: Option<Place> = request.extensions_mut().remove();
     let voice = state.voice.clone();
     tokio::spawn(async move {
-        // The connection ended before the answer was out: nobody is there any more.
-        let Ok(Raw {
-            stream,
-            already_read,
-            place,
-        }) = upgraded.await
-        else {
-            return;
-        };
-        voice
-            .serve(Connection {
+        // Where the connection ended before the answer was out, nobody is there any more.
+        if let Some((stream, already_read)) = upgrade::socket(upgrading).await {
+            let connection = Connection {
                 stream: Box::new(stream),
                 already_read,
                 caller,
                 lease: Box::new(place),
-            })
-            .await;
+            };
+            voice.serve(connection).await;
+        }
     });
     let mut response = upgrade::switching(accept);
     if let Some(cookie) = cookie {

@@ -1,13 +1,15 @@
 //! The program as a process that goes on: its line when it is ready, signals, ports, the simulator, and tools that change
 //! while it runs.
 
-use crate::support::http::{get, post};
+use crate::support::http::{answer_on, get, post};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, folders, run};
 use crate::support::root;
 use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 fn serve(folder: &Path, more: &[&str]) -> Running {
@@ -32,6 +34,36 @@ fn a_server_says_where_it_is_and_a_signal_ends_it() {
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("demo model, rules without AI"), "{log}");
     }
+}
+
+#[test]
+fn a_client_that_rests_between_two_requests_costs_24_kib_at_most() {
+    const CLIENTS: u64 = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = serve(folder.path(), &[]);
+    let address = server.address();
+    let own_kib = || -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+        let mut lines = status.lines();
+        let own = lines.find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = own.unwrap().trim().strip_suffix(" kB");
+        kib.unwrap().parse().unwrap()
+    };
+    let connect = || {
+        let mut client = BufReader::new(TcpStream::connect(&address).unwrap());
+        let request = "GET /health HTTP/1.1\r\nHost: here\r\n\r\n";
+        client.get_mut().write_all(request.as_bytes()).unwrap();
+        assert_eq!(answer_on(&mut client).unwrap().body, "up\n");
+        client
+    };
+    // What the first requests bring into memory is the server's, and no client's.
+    drop(connect());
+    let before = own_kib();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| connect()).collect();
+    let cost = own_kib().saturating_sub(before);
+    println!("{CLIENTS} clients cost {cost} KiB");
+    assert!(cost <= 24 * CLIENTS, "{cost} KiB for {CLIENTS} clients");
+    drop(clients);
 }
 
 #[test]

@@ -7,7 +7,6 @@ use super::session::{TextSession, Wake};
 use super::{TextLimits, TurnSink};
 use crate::ids;
 use crate::transport::http::{Answer as HttpAnswer, AnswerBody};
-use futures_util::FutureExt;
 use hyper::body::Bytes;
 use std::future::Future;
 use std::pin::Pin;
@@ -167,7 +166,6 @@ impl TextSession {
         sink: &mut dyn TurnSink,
     ) -> Result<Answer, GaveUp> {
         self.connects(sink);
-        self.look_after_unfinished();
         let path = model.path();
         let posting = std::pin::pin!(model.client.post(&path, body));
         match self.wait_for(posting, patience, sink).await? {
@@ -199,8 +197,7 @@ impl TextSession {
         let mut events = Vec::new();
         let gave_up = loop {
             if decoder.is_finished() {
-                self.unfinished = Some(body);
-                self.look_after_unfinished();
+                body.leave();
                 break None;
             }
             match self.wait(body.next(), patience, sink).await {
@@ -232,15 +229,6 @@ impl TextSession {
     fn hear(&mut self, events: &mut Vec<ModelEvent>, sink: &mut dyn TurnSink) {
         for event in events.drain(..) {
             self.feed(Input::Model(event), sink);
-        }
-    }
-
-    /// Lets a connection go back to the others where its last bytes have come, without waiting for them.
-    pub(super) fn look_after_unfinished(&mut self) {
-        if let Some(body) = &mut self.unfinished
-            && body.next().now_or_never().is_some()
-        {
-            self.unfinished = None;
         }
     }
 

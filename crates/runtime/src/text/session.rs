@@ -11,7 +11,6 @@ use super::{Confirmed, TextSettings, TurnSink};
 use crate::call_driver::{BeginRequest, CallDriver, LegStart, Shared};
 use crate::journal::RecordedSession;
 use crate::subscriber::SessionIdentity;
-use crate::transport::http::AnswerBody;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -68,8 +67,6 @@ pub struct TextSession {
     pub(super) read_to: EntryNumber,
     /// The session's newest entry in it.
     pub(super) last_entry: Option<LegNumber>,
-    /// A body whose last bytes may still come; then its connection serves the next request.
-    pub(super) unfinished: Option<AnswerBody>,
     /// The last message of the user, where its answer was broken off.
     pub(super) broken_off: Option<MessageKey>,
     pub(super) started: Instant,
@@ -194,7 +191,6 @@ impl TextSession {
             told: VecDeque::new(),
             read_to: past.read_to,
             last_entry: None,
-            unfinished: None,
             broken_off: None,
             started: Instant::now(),
             generation: 0,

@@ -84,8 +84,6 @@ impl TextSession {
         if !is_broken && speaks {
             self.hand_over_heard();
         }
-        self.look_after_unfinished();
-        self.unfinished = None;
         self.expect_nothing();
         self.give_room_back();
         let end = TurnEnd {

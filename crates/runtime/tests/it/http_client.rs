@@ -1,10 +1,12 @@
-//! The client of models' servers on connections that are kept: what is sent again, and what is not.
+//! The client of models' servers: what is sent again on connections that are kept, and what is not, and how long it waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use windlass_runtime::transport::http::{HttpClient, HttpError, HttpLimits};
+use windlass_runtime::transport::websocket::ConnectError;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -48,4 +50,75 @@ async fn what_was_written_on_a_kept_connection_is_not_sent_again() {
     assert_eq!(requests.load(Ordering::SeqCst), 2, "nothing came twice");
     // The next request has a connection of its own.
     assert_eq!(ask(&client).await.unwrap(), b"ok");
+}
+
+/// What a client comes to whose server answers every connection with these bytes, and then says nothing more.
+async fn check(scheme: &str, answer: &'static [u8]) -> (String, Option<HttpError>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_u8().await.unwrap();
+        stream.write_all(answer).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let client = HttpClient::new(&url, Vec::new(), HttpLimits::default()).unwrap();
+    let mut read = Vec::new();
+    let asked = client.post("/", "body".into()).await;
+    let error = async {
+        let mut body = asked?.body;
+        while let Some(piece) = body.next().await {
+            read.extend_from_slice(&piece?);
+        }
+        Ok(())
+    };
+    let error = error.await.err();
+    served.abort();
+    (String::from_utf8(read).unwrap(), error)
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_answer_properly_is_waited_for_no_longer_than_agreed() {
+    let host = || "127.0.0.1".to_owned();
+    let silent = |seconds| HttpError::Silent {
+        host: host(),
+        after: Duration::from_secs(seconds),
+    };
+    let limits = HttpLimits::default();
+    assert_eq!(limits.head_timeout, Duration::from_secs(120));
+    assert_eq!(limits.idle_timeout, Duration::from_secs(60));
+    for (answer, read, expected) in [
+        (&b""[..], "", Some(silent(120))),
+        (b"HTTP/1.1 200 OK\r\n", "", Some(silent(120))),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
+            "ok",
+            Some(silent(60)),
+        ),
+        (ANSWER, "ok", None),
+    ] {
+        let came_to = check("http", answer).await;
+        assert_eq!(came_to, (read.to_owned(), expected));
+    }
+    let (_, broken) = check("http", b"no HTTP\r\n\r\n").await;
+    assert!(
+        matches!(&broken, Some(HttpError::Broken { problem, .. }) if problem.contains("HTTP")),
+        "{broken:?}"
+    );
+    // What stands in the way of a connection is told as it is.
+    let after = limits.connect_timeout;
+    let timeout = ConnectError::Timeout {
+        host: host(),
+        after,
+    };
+    let (_, silent) = check("https", b"").await;
+    assert_eq!(silent, Some(HttpError::Connect(timeout)));
+    let (_, untrusted) = check("https", b"no TLS").await;
+    assert!(
+        matches!(
+            untrusted,
+            Some(HttpError::Connect(ConnectError::Tls { .. }))
+        ),
+        "{untrusted:?}"
+    );
 }

@@ -75,7 +75,7 @@ pub(in crate::transport) struct Address {
     pub(in crate::transport) host: String,
     port: u16,
     is_secure: bool,
-    pub(in crate::transport) host_header: String,
+    pub(in crate::transport) authority: String,
     pub(in crate::transport) path: String,
 }
 
@@ -121,6 +121,13 @@ pub(in crate::transport) async fn open(address: &Address) -> Result<Box<dyn Stre
 }
 
 impl Address {
+    pub(in crate::transport) fn scheme(&self) -> http::uri::Scheme {
+        match self.is_secure {
+            true => http::uri::Scheme::HTTPS,
+            false => http::uri::Scheme::HTTP,
+        }
+    }
+
     fn parse(url: &str) -> Result<Self, ConnectError> {
         Self::of_schemes(url, ["ws", "wss"])
     }
@@ -144,7 +151,7 @@ impl Address {
             Some(_) => return Err(refuse("the scheme is another one")),
             None => return Err(refuse("it has no scheme")),
         };
-        let host_header = uri
+        let authority = uri
             .authority()
             .map(|authority| authority.as_str())
             .filter(|authority| !authority.contains('@'))
@@ -154,7 +161,7 @@ impl Address {
             host: host.trim_matches(['[', ']']).to_owned(),
             port: uri.port_u16().unwrap_or(usual_port),
             is_secure,
-            host_header: host_header.to_owned(),
+            authority: authority.to_owned(),
             path: uri
                 .path_and_query()
                 .map_or("/", |path| path.as_str())
@@ -293,7 +300,7 @@ fn upgrade_request(address: &Address, headers: &[(HeaderName, HeaderValue)], key
     let mut request = format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n",
-        address.path, address.host_header
+        address.path, address.authority
     )
     .into_bytes();
     for (name, value) in headers {
