@@ -140,7 +140,7 @@ impl<E: Executor> Driver<E> {
         &self.ledger
     }
 
-    /// Begins the conversation where there is none, and the leg. For a leg that is not resumed, before any output is performed.
+    /// Begins the conversation if it is new, and the leg. For a leg that is not resumed, before any output is performed.
     pub fn attach(&mut self, leg: NewLeg) {
         self.tell([Command::Open, Command::Attach(Box::new(leg))]);
     }
@@ -313,7 +313,7 @@ impl<E: Executor> Driver<E> {
         }
     }
 
-    /// Asks the ledger for something of which nobody waits for the answer.
+    /// Sends the ledger a command whose answer nobody waits for.
     pub fn tell(&mut self, commands: impl Into<Vec<Command>>) {
         self.ask(None, Purpose::Told, commands.into());
     }
@@ -489,7 +489,7 @@ impl<E: Executor> Driver<E> {
         Next::Again
     }
 
-    /// A handler has found something out, for whoever still waits for it.
+    /// A handler has found something out, for the calls that still wait for it.
     fn looked_up(&mut self, effect_id: &EffectId, finding: &Finding) {
         for place in 0..self.pending.len() {
             let Stage::LookingUp {

@@ -15,7 +15,7 @@ use windlass_tool::id::{EffectId, SessionId};
 
 /// Entries of the log that are read at once: more than a log keeps, so that none is passed over.
 const ENTRIES_MAX: usize = 100_000;
-/// Entries of other legs that are kept for whoever shows them to a model; the oldest make room.
+/// Entries of other legs that are kept until a model is shown them; the oldest make room.
 const HEARD_MAX: usize = 500;
 
 pub(crate) struct LogReader {
@@ -134,7 +134,7 @@ impl LogReader {
         is_behind
     }
 
-    /// What the log says that the session does not know. `is_shown` says which questions its client was shown, whoever asked them.
+    /// What the log says that the session does not know. `is_shown` says which approval requests its client was shown, also those of other legs.
     pub(crate) fn read(
         &mut self,
         store: &dyn Store,

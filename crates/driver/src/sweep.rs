@@ -12,7 +12,7 @@ use windlass_tool::registry::Registry;
 
 /// Effects that are listed for the audit in one round.
 const UNAUDITED_MAX: usize = 256;
-/// How long whoever ran an effect has to write its line.
+/// How long the process that ran an effect has to write its line.
 const UNAUDITED_AFTER_MS: u64 = 30_000;
 
 /// Goes over the whole ledger, round by round.

@@ -6,11 +6,11 @@ use windlass_store::{Nonce, Question, QuestionNumber};
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 
-/// A question of which the client has not heard the end.
+/// An approval request whose end the client has not heard.
 #[derive(Clone, Debug)]
 pub(crate) struct AskedQuestion {
     pub(crate) number: QuestionNumber,
-    /// The number by which the client knows the call.
+    /// The call's number, as the client knows it.
     pub(crate) call: CallNumber,
     pub(crate) tool: ToolId,
     pub(crate) turn: u64,
@@ -40,7 +40,7 @@ const ASKED_MAX: usize = 64;
 pub(crate) struct Approvals {
     asked: Vec<AskedQuestion>,
     pending: Vec<PendingAnswer>,
-    /// Further approvals of a question whose call is open, each of which is told what comes of it.
+    /// Further approvals of a request whose call is open. Each is told what comes of it.
     clicks: Vec<(QuestionNumber, u32)>,
 }
 

@@ -1,5 +1,5 @@
 //! Quick hashing for what one session compares, ids and arguments, and the bound of its tables. The same on every run, so
-//! that a replay does what the original did. No signature: whoever finds equal hashes has to compare the things themselves.
+//! that a replay does what the original did. No signature: if hashes are equal, the caller compares the things themselves.
 
 use lru::LruCache;
 use std::hash::Hash;

@@ -311,7 +311,7 @@ impl Messages {
     }
 }
 
-/// An answer of which nobody knows yet whether the model has it.
+/// An answer that the model has not reacted to yet.
 #[derive(Debug)]
 pub(crate) struct Unconfirmed {
     pub(crate) late: Late,

@@ -69,7 +69,7 @@ pub struct Began {
     pub saved: Option<Saved>,
     /// Questions of the conversation that wait for the user, for a session that takes them over with its client.
     pub questions: Vec<Question>,
-    /// Effects that have ended, and of which no model has heard.
+    /// Effects that have ended, and that no model has heard of.
     pub unheard: Vec<Effect>,
     /// The same of questions.
     pub unheard_questions: Vec<Question>,

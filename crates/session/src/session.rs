@@ -82,7 +82,7 @@ pub struct Session {
     user_turn: UserTurn,
     /// The store has been told that the model has read what others wrote.
     is_tainted: bool,
-    /// From which the jitter of retries comes.
+    /// Seed of the jitter of retries.
     seed: u64,
     /// Blocks that were made, or are being made, in this session.
     blocks_made: u32,

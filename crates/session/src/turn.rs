@@ -151,7 +151,7 @@ struct Continued {
     is_next: bool,
 }
 
-/// Words of the model's of which no turn is known.
+/// Words of the model's whose turn is not known.
 #[derive(Debug, Default)]
 pub(crate) struct WordsAlone {
     /// It was given what it has to speak of only after them.
@@ -231,7 +231,7 @@ impl Turns {
         self.input_waits.then_some(self.last_number + 1)
     }
 
-    /// The turn of what the user says now; 0 where there is none. An interruption proves what was suspected.
+    /// The turn of what the user says now; 0 outside a turn. An interruption proves what was suspected.
     pub(crate) fn of_user(&self, interrupted: bool) -> u64 {
         let waits = self.input_waits || (self.input_suspected.is_some() && interrupted);
         match &self.current {
@@ -300,7 +300,7 @@ impl Turns {
         }
     }
 
-    /// The answer to a call of this turn went out, of which the model is to speak.
+    /// The answer to a call of this turn went out, and the model is to speak of it.
     pub(crate) fn answered(&mut self, number: u64, waited: bool) {
         let Some(turn) = &mut self.current else {
             return self.expect_continuation(number);
@@ -355,7 +355,7 @@ impl Turns {
         }
     }
 
-    /// The words of which no turn is known, until now.
+    /// The words whose turn was not known until now.
     pub(crate) fn take_words_alone(&mut self) -> Option<WordsAlone> {
         self.words_alone.take().filter(|_| self.current.is_none())
     }

@@ -100,7 +100,7 @@ pub struct Request {
     /// The id of a new effect, if this begins one.
     pub effect_id: EffectId,
     pub leg: LegRef,
-    /// By which number the leg's client knows the call.
+    /// The call's number, as the leg's client knows it.
     pub call: u64,
     pub tool: ToolFacts,
     /// Canonical JSON.
@@ -200,7 +200,7 @@ pub enum Reply {
     Done,
     /// The conversation is another user's.
     Foreign,
-    /// The leg was taken over, or is over: whoever speaks for it here is not it any more.
+    /// The leg was taken over, or is over: this session does not speak for it any more.
     Gone,
     Opened(Box<Conversation>),
     Attached {

@@ -20,7 +20,7 @@ pub struct Effect {
     pub attempts: Vec<Attempt>,
     /// The recorded answer as JSON; `None` before there is one, and where it was too long to keep.
     pub receipt: Option<Sensitive<String>>,
-    /// Of a nested call: which one of which effect.
+    /// Of a nested call: its parent effect and its ordinal.
     pub parent: Option<(EffectId, u32)>,
     /// The leg for which it was last run.
     pub leg: SessionId,

@@ -61,7 +61,7 @@ pub trait Store: Blocks + Send + Sync {
     /// durable; otherwise nothing of it ever happened. A refusal is a reply and spoils nothing for the others.
     fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable>;
 
-    /// The conversation as it was committed last, whoever's it is; `None` where there is none, or it has been idle for too long.
+    /// The conversation as it was committed last, of any user; `None` for one that is unknown, or has been idle for too long.
     fn conversation(
         &self,
         tenant: &TenantId,
@@ -118,7 +118,7 @@ pub trait Store: Blocks + Send + Sync {
     /// What the sweep has to do now.
     fn due(&self) -> Result<Due, StoreUnavailable>;
 
-    /// Effects that have ended, or are unknown, and of which the audit has no line; oldest first, at most `effects_max`.
+    /// Effects that have ended, or are unknown, without a line in the audit; oldest first, at most `effects_max`.
     fn unaudited(
         &self,
         effects_max: usize,

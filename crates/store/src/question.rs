@@ -24,7 +24,7 @@ pub struct Question {
     pub hazards: Hazards,
     pub mode: Mode,
     pub user_id: UserId,
-    /// The leg that asked, and by which number its client knows the call.
+    /// The leg that asked, and the call's number, as its client knows it.
     pub leg: SessionId,
     pub call: u64,
     /// The provider's connection over which it was asked for, and the onset of the user turn: the effect that an approval begins

@@ -157,7 +157,7 @@ counted!(
     }
 );
 
-/// The commands of which an acknowledgement can get lost, or come too late.
+/// The commands whose acknowledgement can get lost, or come too late.
 pub const KINDS: [&str; 18] = [
     "open", "attach", "resume", "save", "leave", "append", "taint", "request", "answer", "abandon",
     "withdraw", "record", "retry", "found", "settle", "look_up", "heard", "audited",

@@ -49,7 +49,7 @@ impl Intents {
         self.intents[id.0].is_answered = true;
     }
 
-    /// The same where nobody says of which call it is.
+    /// The same for an answer that names no call.
     pub(crate) fn answered_of_tool(&mut self, conversation: usize, is_tool: impl Fn(&str) -> bool) {
         for intent in &mut self.intents {
             intent.is_answered |= intent.conversation == conversation && is_tool(&intent.tool);

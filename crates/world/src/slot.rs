@@ -170,12 +170,12 @@ pub(crate) struct SessionFacts {
     pub(crate) has_said_taint: bool,
 }
 
-/// What was said of a call, by the number by which the client knows it: an approval runs under that of its question.
+/// What was said of a call, by its number, as the client knows it: an approval runs under that of its question.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallEnds {
     /// A message has asked for it.
     pub(crate) is_requested: bool,
-    /// Answers of its user's that were given to the ledger, each of which may have an end of its own.
+    /// Answers of its user's that were given to the ledger. Each may have an end of its own.
     pub(crate) answers: u32,
     /// Questions to the user about it.
     pub(crate) asked: u32,

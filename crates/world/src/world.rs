@@ -95,7 +95,7 @@ pub(crate) struct World {
     pub(crate) mood: StoreMood,
     /// Clocks are set while nobody runs.
     pub(crate) has_odd_clocks: bool,
-    /// Two processes have served at a time, each of which holds the other one for dead.
+    /// Two processes have served at a time, and each holds the other one for dead.
     pub(crate) had_two_owners: bool,
     pub(crate) outside: Outside,
     pub(crate) intents: Intents,

@@ -110,7 +110,7 @@ impl Reconnect {
         self.ready_since = Some(now);
     }
 
-    /// The model produced something: whoever resumed came back to a living session, and its newest handle is out of date.
+    /// The model produced something: the resumed session is alive, and its newest handle is out of date.
     pub(crate) fn heard(&mut self) {
         self.is_heard = true;
         if let Some(handle) = &mut self.handle {

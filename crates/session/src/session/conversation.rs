@@ -45,7 +45,7 @@ pub(super) enum Produced {
     Calls,
     /// Of words, perhaps of those of a message that is over.
     Transcript,
-    /// Of words that were heard before, of which the provider says only now that they were an answer.
+    /// Words that were heard before. The provider says only now that they were an answer.
     Earlier,
 }
 
@@ -1051,7 +1051,7 @@ impl Session {
         self.record_said(words, turn, out);
     }
 
-    /// The number of the turn under way; 0 where there is none.
+    /// The number of the current turn; 0 outside a turn.
     fn current_turn(&self) -> u64 {
         self.turns.current().map_or(0, |turn| turn.number)
     }

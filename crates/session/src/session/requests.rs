@@ -983,7 +983,7 @@ impl Session {
         out.push(Output::SendClient(update));
     }
 
-    /// The number by which this session's client knows a question's call.
+    /// The number of an approval request's call, as this session's client knows it.
     fn call_of(&self, question: &Question) -> CallNumber {
         let asked = self.approvals.get(question.number);
         asked.map_or(CallNumber(question.call), |asked| asked.call)

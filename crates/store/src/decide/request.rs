@@ -185,7 +185,7 @@ impl Step<'_> {
         }
     }
 
-    /// A message that is known has an effect of which nobody knows whether it happened.
+    /// A message that is known has an effect whose outcome is unknown.
     fn known_unknown(&mut self, request: &Request, effect_id: &EffectId) -> Reply {
         let Some(index) = self.place_of(effect_id) else {
             return Reply::Missing;
@@ -535,7 +535,7 @@ impl Step<'_> {
     }
 }
 
-/// By which two deliveries under one id are told apart.
+/// Tells two deliveries under one id apart.
 fn arguments_hash(request: &Request) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(request.tool.id.as_str().as_bytes());
