@@ -1,6 +1,6 @@
-//! What each model and each compatible server can do: one table for the four codecs, with a row for each family, of which
-//! the configuration can change a few fields. Behaviour differs more by model than by version of an API, and each new model
-//! has changed the rules. Knows nothing of a session.
+//! What each model and each compatible server can do: one table for the four codecs, with a row for each family. The
+//! configuration can change a few fields of a row. Behaviour differs more by model than by version of an API, and each new
+//! model has changed the rules. Knows nothing of a session.
 
 use serde::Serialize;
 use windlass_session::model::{
@@ -405,7 +405,7 @@ const fn chat(thinking: Thinking, vision: bool, context_tokens_max: u64) -> Mode
     }
 }
 
-/// A profile, and what its transport can make of it.
+/// A profile, and the row that it comes from.
 #[derive(Clone, Debug)]
 pub struct FoundProfile {
     pub profile: Profile,

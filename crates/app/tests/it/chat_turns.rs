@@ -282,12 +282,9 @@ async fn a_body_is_read_up_to_its_limit_and_no_further() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_models_profile_is_corrected_field_by_field() {
-    for (stream_usage, is_asked) in [("true", true), ("false", false)] {
-        let keys = [
-            ("text.model", "mine"),
-            ("models.mine.stream_usage", stream_usage),
-        ];
+async fn a_text_models_profile_can_be_that_of_another_server() {
+    for (like, is_asked) in [("openrouter.ai", true), ("api.mistral.ai", false)] {
+        let keys = [("text.model", "mine"), ("models.mine.like", like)];
         let chat = chat(echo, &keys).await;
         assert_eq!(words(&chat.ask(&json!({"message": "Who?"}))), "It is me.");
         let seen = chat.model.seen().pop().unwrap();

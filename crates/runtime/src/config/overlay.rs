@@ -116,7 +116,11 @@ impl Overlay {
         overlay.add_file(sources);
         overlay.add_environment();
         for flag in &sources.flags {
-            overlay.add_text(&segments(flag.key), &flag.value, Origin::Flag(flag.name));
+            let (path, origin) = (segments(flag.key), Origin::Flag(flag.name));
+            match overlay.key(&path) {
+                Some(_) => overlay.add_text(&path, &flag.value, origin),
+                None => overlay.refuse_unknown(&path, origin),
+            }
         }
         overlay
     }
@@ -293,9 +297,7 @@ impl Overlay {
                     }
                 }
             } else if !is_section {
-                let nearest = cure(self.nearest(path));
-                let text = format!("there is no key {} ({origin}); {nearest}", dotted(path));
-                self.problems.push((origin, text));
+                self.refuse_unknown(path, origin);
             } else if let DeValue::Table(table) = value.into_inner() {
                 self.add_table(path, table, place);
             } else {
@@ -307,6 +309,12 @@ impl Overlay {
             }
             path.pop();
         }
+    }
+
+    fn refuse_unknown(&mut self, path: &[String], origin: Origin) {
+        let nearest = cure(self.nearest(path));
+        let text = format!("there is no key {} ({origin}); {nearest}", dotted(path));
+        self.problems.push((origin, text));
     }
 
     fn add_environment(&mut self) {
