@@ -42,7 +42,6 @@ export class Session {
     framesDropped: 0,
   };
   level = 0;
-  model = null;
   /** Whether the server answers by text as well. */
   canChat = false;
 

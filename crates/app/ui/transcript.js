@@ -110,7 +110,6 @@ export class Transcript {
     const card = element("section", "ending", element("h2", "", title), text ? element("p", "", text) : "", action ?? "");
     this.#log.append(card);
     this.#follow();
-    return card;
   }
 
   clear() {
