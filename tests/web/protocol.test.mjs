@@ -449,6 +449,32 @@ test("a lost connection is taken up with the token, and words typed meanwhile ar
   });
 });
 
+test("an answer that is given again after a loss is shown once", async () => {
+  await inSession(async (page, endpoint) => {
+    const piece = (text) => endpoint.send({ type: "transcript", role: "assistant", text, final: false });
+    endpoint.send({ type: "model_generating" });
+    piece("Colin");
+    await page.getByText("Colin", { exact: true }).waitFor();
+    await endpoint.close();
+    await untilState(page, { phase: "reconnecting" });
+    await untilState(page, { phase: "live" });
+    endpoint.send({ type: "model_generating" });
+    piece("Colin Archer");
+    await page.getByText("Colin Archer").waitFor();
+    assert.deepEqual(await page.locator(".line.assistant .words").allTextContents(), ["Colin Archer"]);
+  });
+});
+
+test("a page whose session another window has taken up lets it go", async () => {
+  await inSession(async (page, endpoint) => {
+    await untilState(page, { phase: "live" });
+    await endpoint.close(1000);
+    await page.getByText("Another window has taken the conversation up.").waitFor();
+    await untilState(page, { phase: "ended" });
+    assert.equal(endpoint.connections, 1);
+  });
+});
+
 test("a session that cannot be taken up goes on as a new one of its conversation", async () => {
   await inSession(async (page, endpoint) => {
     await untilState(page, { phase: "live" });

@@ -411,7 +411,7 @@ impl Port {
     }
 }
 
-fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> Failure {
+pub(crate) fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> Failure {
     let cure = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
             "; another program has the port: end it, or choose another one with --listen"

@@ -63,6 +63,7 @@ function render() {
   byId("message").disabled = phase === "blocked";
   byId("send").disabled = phase === "blocked";
   byId("end").hidden = !session.isRunning;
+  byId("anew").hidden = session.isRunning || transcript.isEmpty || phase === "ended" || phase === "blocked";
   byId("interrupt").hidden = !speaking && !generating;
   byId("sound").setAttribute("aria-pressed", String(sound));
   byId("welcome").hidden = !transcript.isEmpty;
@@ -129,8 +130,7 @@ function blocked(untilMs, farewell) {
 function backToChat({ title, text }) {
   const hadFocus = document.activeElement === byId("end") || document.activeElement === document.body;
   const words = [text, "You can go on by typing, or talk again."].filter(Boolean).join(" ");
-  const anew = button("secondary", "Start anew", startAnew);
-  transcript.end(title.replace("Session", "Voice"), words, anew);
+  transcript.end(title.replace("Session", "Voice"), words);
   render();
   if (hadFocus) byId("message").focus();
 }
@@ -139,6 +139,7 @@ function startAnew() {
   session.forget();
   transcript.clear();
   calls.clear();
+  confirmation.closeAll();
   notices.hide("error");
   render();
   byId("message").focus();
@@ -147,12 +148,8 @@ function startAnew() {
 function ended({ title, text }) {
   const again = button("primary", "Start again", () => {
     session.unlock();
-    session.forget();
-    transcript.clear();
-    calls.clear();
-    notices.hide("error");
+    startAnew();
     session.begin();
-    byId("message").focus();
   });
   const hadFocus = document.activeElement === byId("end") || document.activeElement === document.body;
   again.hidden = session.state.phase === "blocked";
@@ -237,6 +234,7 @@ function listen() {
     byId("message").focus();
   });
   byId("end").addEventListener("click", () => session.stop());
+  byId("anew").addEventListener("click", startAnew);
   byId("sound").addEventListener("click", () => session.setSound(!session.state.sound));
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !byId("confirmation").open) session.interrupt();

@@ -1,7 +1,7 @@
 // Owns the microphone: permission, the audio graph up to finished frames, and why there is none. Knows no session.
 
 /** Why there is no microphone: `insecure`, `denied`, `missing`, `busy` or `unsupported`. */
-export class MicrophoneError extends Error {
+class MicrophoneError extends Error {
   constructor(reason, cause) {
     super(`no microphone: ${reason}`, { cause });
     this.reason = reason;

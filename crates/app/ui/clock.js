@@ -15,7 +15,7 @@ export function unixMs(value) {
 }
 
 /** Milliseconds from now, by the server's clock, until a server time. */
-export function remainingMs(serverUnixMs) {
+function remainingMs(serverUnixMs) {
   return serverUnixMs - (Date.now() + offsetMs);
 }
 

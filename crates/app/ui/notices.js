@@ -10,9 +10,9 @@ export class Notices {
   }
 
   /** Shows a notice in place of the last one on the same subject. `tone`: `calm` or `warning`. Returns its text element. */
-  show(subject, { tone = "calm", title, text, lasting = false, action = null }) {
+  show(subject, { tone = "calm", title, text, lasting = false }) {
     const body = element("p", "notice-text", text);
-    const notice = element("div", `notice ${tone}`, element("p", "notice-title", title), body, action ?? "");
+    const notice = element("div", `notice ${tone}`, element("p", "notice-title", title), body);
     notice.dataset.subject = subject;
     if (!lasting) {
       const close = button("notice-close", "×", () => this.hide(subject));

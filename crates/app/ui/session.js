@@ -21,6 +21,8 @@ export class Session {
   #turnOpen = false;
   /** The user's own interruption: `sent`, `heard` once the server has followed, and `none` once a newer answer begins. */
   #interruption = "none";
+  /** Whether the answer that was being given when the connection broke may be given again. */
+  #mayRepeat = false;
   #ending = null;
   #conversation = new Conversation();
   #chat;
@@ -40,7 +42,6 @@ export class Session {
     framesDropped: 0,
   };
   level = 0;
-  model = null;
   /** Whether the server answers by text as well. */
   canChat = false;
 
@@ -246,12 +247,19 @@ export class Session {
       this.#end({ title: "The connection was lost", text: "The server could not be reached for a minute." });
       return;
     }
-    if (state === "reconnecting" && (this.#ending || this.state.phase === "blocked")) {
+    if ((state === "reconnecting" || state === "taken") && (this.#ending || this.state.phase === "blocked")) {
       this.#connection.close();
       if (!this.#ending) this.#end({ title: "Session ended", text: "" });
       return;
     }
-    if (state === "reconnecting") this.#view.confirmation.hold();
+    if (state === "taken") {
+      this.#end({ title: "Session ended here", text: "Another window has taken the conversation up." });
+      return;
+    }
+    if (state === "reconnecting") {
+      this.#mayRepeat = true;
+      this.#view.confirmation.hold();
+    }
     if (state === "reconnecting" && this.state.phase === "live") this.#changed({ generating: false });
     if (this.state.phase !== "blocked") this.#changed({ phase: state });
   }
@@ -278,6 +286,8 @@ export class Session {
       if (this.#interruption === "sent") return;
       this.#interruption = "none";
       this.#turnOpen = true;
+      if (this.#mayRepeat) this.#view.transcript.takeBack();
+      this.#mayRepeat = false;
       this.#playback.accept();
       this.#changed({ generating: true });
     },
@@ -320,6 +330,7 @@ export class Session {
     this.#playback.endTurn();
     if (this.#interruption === "sent") return;
     this.#interruption = "none";
+    this.#mayRepeat = false;
     this.#turnOpen = false;
     this.#view.transcript.closeTurn();
     this.#changed({ generating: false });

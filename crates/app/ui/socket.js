@@ -13,6 +13,8 @@ const WAITING_MESSAGES_MAX = 20;
 const WAITING_FRAMES_MAX = 100;
 // Two seconds of microphone: a network that is further behind than that gets no more until it has caught up.
 const BUFFERED_BYTES_MAX = 64_000;
+/** With which the server closes a connection that it has no more to say on. */
+const DONE_CODE = 1000;
 const STORAGE_KEY = "windlass.session";
 /** Refusals of a server that may take the same token a moment later. */
 const PASSING_REFUSALS = new Set(["overloaded", "internal", "shutting_down"]);
@@ -56,7 +58,7 @@ export class Connection {
   #stableTimer = 0;
   #pongDue = false;
 
-  /** `onState` gets `connecting`, `live`, `reconnecting`, `lost` or `closed`. */
+  /** `onState` gets `connecting`, `live`, `reconnecting`, `lost`, `taken` by another window, or `closed`. */
   constructor({ counters, onMessage, onAudio, onState }) {
     Object.assign(this, { counters, onMessage, onAudio, onState, state: "closed" });
     addEventListener("online", () => {
@@ -117,7 +119,7 @@ export class Connection {
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.#opened();
     socket.onmessage = ({ data }) => (typeof data === "string" ? this.#received(data) : this.onAudio(data));
-    socket.onclose = () => this.#lost();
+    socket.onclose = ({ code }) => this.#hungUp(code);
     this.#socket = socket;
     this.#openTimer = setTimeout(() => this.#lost(), OPEN_WITHIN_MS);
   }
@@ -189,6 +191,16 @@ export class Connection {
     }
     this.#pongDue = true;
     this.#socket.send('{"type":"ping"}');
+  }
+
+  /** Who comes back with this session's token takes its place. To take it back would go on for ever. */
+  #hungUp(code) {
+    if (code !== DONE_CODE || this.state !== "live") {
+      this.#lost();
+      return;
+    }
+    this.#drop();
+    this.#setState("taken");
   }
 
   #lost() {

@@ -69,6 +69,11 @@ export class Transcript {
     this.#follow();
   }
 
+  /** The answer under way begins again. */
+  takeBack() {
+    if (this.#open.assistant) this.#open.assistant.words.data = "";
+  }
+
   /** The turn is over: nobody's words go on. */
   closeTurn() {
     for (const role of Object.keys(SPEAKERS)) if (this.#open[role]) this.#close(this.#open[role]);
@@ -105,7 +110,6 @@ export class Transcript {
     const card = element("section", "ending", element("h2", "", title), text ? element("p", "", text) : "", action ?? "");
     this.#log.append(card);
     this.#follow();
-    return card;
   }
 
   clear() {

@@ -20,9 +20,11 @@ pub(super) fn run(arguments: &BuildArguments) -> Result<(), Failure> {
     let config = load_config(&arguments.file, flags)?;
     let usual = config.folders.data.join(ARTIFACT_FILE);
     let path = arguments.out.clone().unwrap_or(usual);
+    expect_knowledge(arguments.kb.as_deref())?;
     let compilation = compile(&config, &path)?;
     if let Some(artifact) = &compilation.artifact {
-        write_artifact(artifact, &path).map_err(Failure::of)?;
+        write_artifact(artifact, &path)
+            .map_err(|error| Failure::Failed(format!("{error}; name another file with --out")))?;
     }
     finish(&compilation, Some(&path), arguments.format)
 }
@@ -34,8 +36,19 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     ]);
     let config = load_config(&arguments.file, flags)?;
     let path: PathBuf = config.folders.data.join(ARTIFACT_FILE);
+    expect_knowledge(arguments.kb.as_deref())?;
     let compilation = compile(&config, &path)?;
     finish(&compilation, None, arguments.format)
+}
+
+/// Without a knowledge base its tools know no types and no namespaces; one that is named has to be there.
+fn expect_knowledge(named: Option<&str>) -> Result<(), Failure> {
+    match named {
+        Some(folder) if !Path::new(folder).is_dir() => Err(Failure::Failed(format!(
+            "there is no knowledge base folder {folder}: create it, or name another with --kb"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn compile(config: &Config, artifact: &Path) -> Result<Compilation, Failure> {

@@ -16,6 +16,7 @@ mod sim;
 use crate::failure::Failure;
 use crate::logging;
 use crate::printer::Printer;
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -276,15 +277,7 @@ pub fn main() -> ExitCode {
     logging::catch_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version come this way too, with code 0.
-            let printed = error.print();
-            if error.exit_code() == 0 {
-                Printer.heed(printed);
-                return end(Printer.all_written());
-            }
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return misunderstood(&error),
     };
     let outcome = match cli.command {
         Command::Serve(arguments) => serve::run(&arguments),
@@ -303,6 +296,34 @@ pub fn main() -> ExitCode {
         Ok(()) | Err(Failure::Said) => Printer.all_written().and(outcome),
         Err(Failure::Failed(_) | Failure::Usage(_)) => outcome,
     })
+}
+
+/// Help and version come this way too, also the help in place of a command. What is wrong is one line, as everywhere.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let code = error.exit_code();
+    if code == 0 || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        Printer.heed(error.print());
+        return match code {
+            0 => end(Printer.all_written()),
+            _ => ExitCode::from(2),
+        };
+    }
+    let mut said = String::new();
+    for line in error.render().to_string().lines().map(str::trim) {
+        let line = line.strip_prefix("error: ").unwrap_or(line);
+        let line = line.strip_prefix("tip: ").unwrap_or(line);
+        let (joint, line) = match (said.as_str(), line) {
+            (_, "") => continue,
+            ("", line) => ("", line),
+            (_, "For more information, try '--help'.") => ("; ", "--help lists what there is"),
+            (said, line) if said.ends_with(':') || line.starts_with('[') => (" ", line),
+            (said, line) if said.ends_with('>') && line.starts_with(['<', '-']) => (", ", line),
+            (_, line) => ("; ", line),
+        };
+        said.push_str(joint);
+        said.push_str(line);
+    }
+    end(Err(Failure::Usage(said)))
 }
 
 fn end(outcome: Result<(), Failure>) -> ExitCode {

@@ -8,7 +8,7 @@ use crate::printer::Printer;
 use crate::toolbox::{ARTIFACT_FILE, Workshop};
 use crate::{provider, server};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 use windlass_knowledge::KnowledgeBase;
@@ -238,8 +238,15 @@ struct JournalFile {
 impl JournalFile {
     fn open(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let file = File::open(path)
-            .map_err(|error| Failure::Failed(format!("{name} cannot be read: {error}")))?;
+        let unreadable = |error| {
+            Failure::Failed(format!(
+                "{name} cannot be read: {error}; name a session's journal"
+            ))
+        };
+        let file = File::open(path).map_err(unreadable)?;
+        if file.metadata().map_err(unreadable)?.is_dir() {
+            return Err(unreadable(ErrorKind::IsADirectory.into()));
+        }
         Ok(Self {
             name,
             lines: BufReader::new(file),
@@ -256,7 +263,11 @@ impl JournalFile {
     fn header(&mut self) -> Result<Header, Failure> {
         let header = match self.next()? {
             Some(Line::Header(header)) => *header,
-            _ => return Err(self.failed("a journal begins with a header".to_owned())),
+            _ => {
+                return Err(self.failed(
+                    "a journal begins with a header; name a session's journal".to_owned(),
+                ));
+            }
         };
         if header.version != JOURNAL_VERSION {
             return Err(self.failed(format!(
@@ -279,8 +290,11 @@ impl JournalFile {
             self.is_cut = !text.is_empty();
             return Ok(None);
         }
-        let line = serde_json::from_slice(&text)
-            .map_err(|error| self.failed(format!("is no line of a journal: {error}")))?;
+        let line = serde_json::from_slice(&text).map_err(|error| {
+            self.failed(format!(
+                "is no line of a journal: {error}; name a session's journal"
+            ))
+        })?;
         match &line {
             Line::Step(step) if step.at > Timestamp::from_millis(DAYS_MAX * 86_400_000) => {
                 Err(self.failed(format!(

@@ -3,6 +3,7 @@
 use super::{SimArguments, SimulatedProvider, SimulatorArguments};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::server::cannot_listen;
 use crate::simulator::{Service, Simulator};
 use crate::text_simulator::TextSimulator;
 use std::io;
@@ -26,8 +27,11 @@ fn options(arguments: &SimulatorArguments) -> Result<Options, Failure> {
         return Ok(Options::demo());
     };
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Failed(format!("the script {name} cannot be read: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::Failed(format!(
+            "the script {name} cannot be read: {error}; name another with --script"
+        ))
+    })?;
     let script = Script::parse(&name, &text).map_err(Failure::of)?;
     Ok(Options::scripted(script))
 }
@@ -62,7 +66,7 @@ fn run_one<S: Future<Output = ()>>(
         let (_never_over, over) = watch::channel(false);
         let (address, serving) = bind(wanted, options, over)
             .await
-            .map_err(|error| Failure::Failed(format!("cannot listen on {wanted}: {error}")))?;
+            .map_err(|error| cannot_listen(wanted, &error))?;
         Printer.result(&format!("listening on {scheme}://{address}"));
         serving.await;
         Ok(())

