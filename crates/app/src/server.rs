@@ -6,14 +6,16 @@ use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
 use crate::chat::single::Completing;
 use crate::failure::Failure;
-use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, open_database};
+use crate::knowledge::{
+    Audience, KnowledgeChanges, LiveKnowledge, Maker, Refresher, open_database,
+};
 use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::records::{self, Records};
 use crate::text_provider;
-use crate::toolbox::{Toolbox, ToolboxError};
+use crate::toolbox::Toolbox;
 use crate::voice_host::VoiceHost;
-use crate::watch::{KnowledgeChanges, Watch};
+use crate::watch::Watch;
 use crate::web::origin::OriginRule;
 use crate::web::{self, Info, State, TextInfo, listener};
 use crate::world::SharedWorld;
@@ -111,10 +113,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         profile: tools.workshop.profile.clone(),
         provider: provider::settings(&config, choice, is_over.clone()).await?,
         limits: Arc::new(config.voice.limits.clone()),
-        conversations: world.voice.clone(),
         world,
         metrics: metrics.clone(),
-        text: conversations,
         chat: chat.clone(),
     });
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
@@ -342,17 +342,6 @@ async fn release(store: Arc<dyn Store>) {
     if tokio::time::timeout(DRAIN_GRACE, released).await.is_err() {
         tracing::warn!("something of the server still has its store");
     }
-}
-
-/// Compile problems go to standard error line by line, before the one line that sums them up.
-pub(crate) fn report(error: ToolboxError) -> Failure {
-    if let ToolboxError::Compile { problems, .. } = &error {
-        let printer = crate::printer::Printer;
-        for problem in problems {
-            printer.problem(&problem.to_string());
-        }
-    }
-    Failure::of(error)
 }
 
 /// The base for one call on the command line, with the vectors that are at hand.
