@@ -86,8 +86,9 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let choice = Choice::of(&config.provider)?;
     SqliteStore::make_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
-    let store = open_store(&config)?;
+    // Before the store: opening that settles what the process before left, which is for a server alone that has its tools.
     let tools = LiveTools::open(&config, setup.handlers).await?;
+    let store = open_store(&config)?;
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
     let port = Port::take(config.server.listen.get())?;
