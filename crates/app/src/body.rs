@@ -3,6 +3,11 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+/// Why a body is of no use. The text is for the client's developer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct BadRequest(pub(crate) String);
+
 /// Reads a body.
 ///
 /// # Errors

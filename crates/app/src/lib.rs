@@ -14,6 +14,7 @@ mod printer;
 mod provider;
 mod records;
 pub mod server;
+mod sessions;
 mod simulator;
 mod text_provider;
 mod text_simulator;

@@ -2,12 +2,13 @@
 //! while it runs. Knows no session.
 
 use crate::failure::Failure;
-use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, open_database};
+use crate::knowledge::{
+    Audience, KnowledgeChanges, LiveKnowledge, Maker, Refresher, open_database,
+};
 use crate::provider;
-use crate::server::report;
-use crate::toolbox::{Handlers, Toolbox, Workshop};
+use crate::toolbox::{Handlers, Toolbox, ToolboxError, Workshop};
 use crate::voice_host::VoiceHost;
-use crate::watch::{Changes, KnowledgeChanges, Watch};
+use crate::watch::{Changes, Watch};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use windlass_runtime::config::Config;
@@ -35,7 +36,7 @@ impl LiveTools {
             handlers,
             config: config.clone(),
         };
-        let toolbox = workshop.open_with(&words).map_err(report)?;
+        let toolbox = workshop.open_with(&words).map_err(ToolboxError::reported)?;
         Ok(Self {
             knowledge,
             refresher,

@@ -6,14 +6,16 @@ use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
 use crate::chat::single::Completing;
 use crate::failure::Failure;
-use crate::knowledge::{Audience, LiveKnowledge, Maker, Refresher, open_database};
+use crate::knowledge::{
+    Audience, KnowledgeChanges, LiveKnowledge, Maker, Refresher, open_database,
+};
 use crate::live_tools::LiveTools;
 use crate::provider::{self, Choice};
 use crate::records::{self, Records};
 use crate::text_provider;
-use crate::toolbox::{Toolbox, ToolboxError};
+use crate::toolbox::Toolbox;
 use crate::voice_host::VoiceHost;
-use crate::watch::{KnowledgeChanges, Watch};
+use crate::watch::Watch;
 use crate::web::origin::OriginRule;
 use crate::web::{self, Info, State, TextInfo, listener};
 use crate::world::SharedWorld;
@@ -86,8 +88,9 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
     let choice = Choice::of(&config.provider)?;
     SqliteStore::make_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = ClientKey::open(&config.folders.data).map_err(Failure::of)?;
-    let store = open_store(&config)?;
+    // Before the store: opening that settles what the process before left, which is for a server alone that has its tools.
     let tools = LiveTools::open(&config, setup.handlers).await?;
+    let store = open_store(&config)?;
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
     let metrics = Arc::new(Metrics::default());
     let port = Port::take(config.server.listen.get())?;
@@ -113,10 +116,8 @@ pub async fn start(setup: Setup) -> Result<Server, Failure> {
         profile: tools.workshop.profile.clone(),
         provider: provider::settings(&config, choice, is_over.clone()).await?,
         limits: Arc::new(config.voice.limits.clone()),
-        conversations: world.voice.clone(),
         world,
         metrics: metrics.clone(),
-        text: conversations,
         chat: chat.clone(),
     });
     let (watch, refresher) = tools.follow(&host, setup.watch)?;
@@ -350,17 +351,6 @@ async fn release(store: Arc<dyn Store>) {
     if tokio::time::timeout(DRAIN_GRACE, released).await.is_err() {
         tracing::warn!("something of the server still has its store");
     }
-}
-
-/// Compile problems go to standard error line by line, before the one line that sums them up.
-pub(crate) fn report(error: ToolboxError) -> Failure {
-    if let ToolboxError::Compile { problems, .. } = &error {
-        let printer = crate::printer::Printer;
-        for problem in problems {
-            printer.problem(&problem.to_string());
-        }
-    }
-    Failure::of(error)
 }
 
 /// The base for one call on the command line, with the vectors that are at hand.

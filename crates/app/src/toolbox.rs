@@ -2,7 +2,9 @@
 //! and declarations once for all sessions. Knows no session.
 
 use crate::clock;
+use crate::failure::Failure;
 use crate::knowledge::LiveKnowledge;
+use crate::printer::Printer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -53,6 +55,18 @@ pub(crate) enum ToolboxError {
         .tools.display()
     )]
     Changed { tools: PathBuf },
+}
+
+impl ToolboxError {
+    /// Compile problems go to standard error line by line, before the one line that sums them up.
+    pub(crate) fn reported(self) -> Failure {
+        if let Self::Compile { problems, .. } = &self {
+            for problem in problems {
+                Printer.problem(&problem.to_string());
+            }
+        }
+        Failure::of(self)
+    }
 }
 
 fn summary(problems: &[Problem], tools: &Path) -> String {

@@ -1,8 +1,6 @@
 //! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
 use crate::chat::ChatHost;
-use crate::chat::conversations::Conversations as TextConversations;
-use crate::chat::held::report_older;
 use crate::chat::whose::{self, Whose};
 use crate::clock;
 use crate::context;
@@ -10,22 +8,19 @@ use crate::provider::Settings;
 use crate::toolbox::Toolbox;
 use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::metrics::Metrics;
-use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_runtime::voice::{Admission, Host, Party, Refusal};
 use windlass_session::client::ErrorCode;
-use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_session::model::ModelProfile;
 use windlass_session::session::SessionConfig;
 use windlass_store::{ConversationRef, Epoch, LegRef};
 use windlass_tool::handler::World;
-use windlass_tool::id::{CallNumber, ClientId, ConversationId, SessionId, TenantId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, ConversationId, TenantId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
@@ -37,100 +32,8 @@ pub(crate) struct VoiceHost {
     pub(crate) limits: Arc<Limits>,
     pub(crate) world: SharedWorld,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) conversations: Arc<Conversations>,
     /// Where a conversation by text leaves what is to be answered first.
-    pub(crate) text: Arc<TextConversations>,
     pub(crate) chat: Arc<ChatHost>,
-}
-
-/// The conversations that have a voice session now.
-#[derive(Default)]
-pub(crate) struct Conversations(Mutex<HashMap<ConversationId, Talk>>);
-
-struct Talk {
-    session: SessionId,
-    /// The version of its tools.
-    version: Arc<str>,
-    /// Its client has not left it; one that has may begin anew.
-    has_client: bool,
-}
-
-impl Conversations {
-    fn enter(
-        self: &Arc<Self>,
-        conversation: &ConversationId,
-        session: &SessionId,
-        version: &Arc<str>,
-    ) -> Option<Lease> {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.contains_key(conversation) {
-            return None;
-        }
-        let talk = Talk {
-            session: session.clone(),
-            version: version.clone(),
-            has_client: true,
-        };
-        running.insert(conversation.clone(), talk);
-        Some(Lease {
-            conversations: self.clone(),
-            conversation: conversation.clone(),
-        })
-    }
-
-    /// Whether somebody talks in this conversation now.
-    pub(crate) fn is_talking(&self, conversation: &ConversationId) -> bool {
-        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        running
-            .get(conversation)
-            .is_some_and(|talk| talk.has_client)
-    }
-
-    /// Says of each session that has other tools than these that it keeps them.
-    fn report_older_than(&self, version: &str) {
-        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for Talk {
-            session,
-            version: own,
-            ..
-        } in running.values().filter(|talk| *talk.version != *version)
-        {
-            report_older(session, own, version);
-        }
-    }
-}
-
-/// Notes who is there.
-impl Subscriber for Conversations {
-    fn event(&self, session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
-        let has_client = match event {
-            SessionEvent::ClientConnected => true,
-            SessionEvent::ClientLost => false,
-            _ => return,
-        };
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let talk = running.get_mut(&session.conversation_id);
-        if let Some(talk) = talk.filter(|talk| talk.session == session.session_id) {
-            talk.has_client = has_client;
-        }
-    }
-}
-
-/// Holds a conversation's place while its session lives.
-struct Lease {
-    conversations: Arc<Conversations>,
-    conversation: ConversationId,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        let mut running = self
-            .conversations
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        running.remove(&self.conversation);
-    }
 }
 
 impl Host for VoiceHost {
@@ -183,7 +86,8 @@ impl Host for VoiceHost {
         let toolbox = self.toolbox.load();
         let tools = toolbox.of(Mode::Voice);
         let lease = self
-            .conversations
+            .world
+            .voice
             .enter(conversation_id, &session_id, &toolbox.version)
             .ok_or_else(|| Refusal::Error {
                 code: ErrorCode::SessionActive,
@@ -191,7 +95,11 @@ impl Host for VoiceHost {
                     .to_owned(),
             })?;
         let asked = start.pending_request.map(Sensitive::into_inner);
-        let pending_request = asked.or_else(|| self.text.take_pending_request(conversation_id));
+        let pending_request = asked.or_else(|| {
+            self.chat
+                .conversations
+                .take_pending_request(conversation_id)
+        });
         let system_instruction = tools.instruction();
         let estimate = tools.estimate(&system_instruction);
         let window = self.profile.context_tokens_max;
@@ -240,7 +148,7 @@ impl Host for VoiceHost {
 impl VoiceHost {
     /// Says of each session, by voice and by text, that has other tools than these that it keeps them.
     pub(crate) fn report_older_than(&self, version: &str) {
-        self.conversations.report_older_than(version);
+        self.world.voice.report_older_than(version);
         self.chat.sessions.report_older_than(version);
     }
 

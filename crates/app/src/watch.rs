@@ -1,6 +1,7 @@
 //! Builds the tools again while the server runs: when the words change that they take from the knowledge base, and in
 //! development when something in their folder changes. Sessions that run keep the tools that they have.
 
+use crate::knowledge::KnowledgeChanges;
 use crate::toolbox::{ToolboxError, Workshop};
 use crate::voice_host::VoiceHost;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -48,21 +49,6 @@ impl Bell {
     }
 }
 
-/// Says that another base is served now, and nothing once nobody listens any more.
-#[derive(Clone, Debug)]
-pub(crate) struct KnowledgeChanges(Bell);
-
-impl KnowledgeChanges {
-    pub(crate) fn tell(&self) {
-        self.0.ring();
-    }
-
-    /// Those of a base that nobody serves.
-    pub(crate) fn unheard() -> Self {
-        Self(Bell::new().0)
-    }
-}
-
 /// Hears of changes. Ends when everybody is gone who tells of any.
 pub(crate) struct Changes {
     bell: Bell,
@@ -81,7 +67,7 @@ impl Changes {
     }
 
     pub(crate) fn of_knowledge(&self) -> KnowledgeChanges {
-        KnowledgeChanges(self.bell.clone())
+        KnowledgeChanges::told_to(self.bell.sender.clone())
     }
 
     /// Takes changes up from now on. `served` are the words with which the host's tools were built. Those of the folder

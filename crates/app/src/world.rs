@@ -2,8 +2,8 @@
 
 use crate::clock;
 use crate::knowledge::assets;
+use crate::sessions::VoiceSessions;
 use crate::users;
-use crate::voice_host::Conversations;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_runtime::config::Config;
@@ -20,7 +20,7 @@ pub(crate) struct SharedWorld {
     pub(crate) store: Arc<dyn Store>,
     /// Where the files of pictures lie.
     pub(crate) knowledge_folder: Arc<Path>,
-    pub(crate) voice: Arc<Conversations>,
+    pub(crate) voice: Arc<VoiceSessions>,
 }
 
 impl World for SharedWorld {

@@ -1,12 +1,12 @@
-//! Text sessions, each with the tools that it began with, and which of them there are now. Knows no conversation.
+//! Text sessions, each with the tools that it began with. Knows no conversation.
 
 use super::ChatHost;
 use crate::clock;
 use crate::context;
+use crate::sessions::{TextLease, TextSessions};
 use crate::toolbox::{ModeTools, Toolbox};
-use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use windlass_provider::profile;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::prompt::ContextEstimate;
@@ -16,42 +16,14 @@ use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
 use windlass_store::{ConversationRef, Epoch};
 use windlass_tool::handler::World;
-use windlass_tool::id::{CallNumber, ClientId, SessionId, UserId};
+use windlass_tool::id::{CallNumber, ClientId, UserId};
 use windlass_tool::kind::Mode;
-
-/// The sessions by text that have not ended, each with the version of its tools.
-#[derive(Default)]
-pub(crate) struct TextSessions(Mutex<HashMap<SessionId, Arc<str>>>);
 
 /// A session whose instruction, declarations and rules are of one and the same tools, whatever other sessions are given since.
 pub(crate) struct HeldSession {
     session: TextSession,
     toolbox: Arc<Toolbox>,
-    listed: Listed,
-}
-
-/// Its place in the list, until nothing of it runs any more.
-struct Listed {
-    sessions: Arc<TextSessions>,
-    id: SessionId,
-}
-
-impl TextSessions {
-    /// Says of each session that has other tools than these that it keeps them.
-    pub(crate) fn report_older_than(&self, version: &str) {
-        for (session, own) in self.lock().iter().filter(|(_, own)| ***own != *version) {
-            report_older(session, own, version);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<str>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Says that a session keeps the tools with which it began.
-pub(crate) fn report_older(session: &SessionId, own: &str, newest: &str) {
-    tracing::info!(%session, %own, %newest, "a session goes on with older tools");
+    lease: TextLease,
 }
 
 /// What a session of this user is begun with.
@@ -144,13 +116,11 @@ impl ChatHost {
 
 impl HeldSession {
     fn new(session: TextSession, toolbox: Arc<Toolbox>, sessions: &Arc<TextSessions>) -> Self {
-        let (id, version) = (session.id().clone(), toolbox.version.clone());
-        sessions.lock().insert(id.clone(), version);
-        let sessions = sessions.clone();
+        let lease = sessions.enter(session.id(), &toolbox.version);
         Self {
             session,
             toolbox,
-            listed: Listed { sessions, id },
+            lease,
         }
     }
 
@@ -161,12 +131,12 @@ impl HeldSession {
 
     pub(crate) async fn end(self) {
         Box::pin(self.session.end()).await;
-        drop(self.listed);
+        drop(self.lease);
     }
 
     pub(super) async fn suspend(self) {
         Box::pin(self.session.suspend()).await;
-        drop(self.listed);
+        drop(self.lease);
     }
 }
 
@@ -181,11 +151,5 @@ impl Deref for HeldSession {
 impl DerefMut for HeldSession {
     fn deref_mut(&mut self) -> &mut TextSession {
         &mut self.session
-    }
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        self.sessions.lock().remove(&self.id);
     }
 }

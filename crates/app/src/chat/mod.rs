@@ -16,6 +16,7 @@ pub(crate) mod view;
 pub(crate) mod whose;
 
 use crate::clock;
+use crate::sessions::TextSessions;
 use crate::toolbox::Toolbox;
 use crate::users;
 use crate::world::SharedWorld;
@@ -25,7 +26,7 @@ pub(crate) use confirm::GivenAnswer;
 use conversation::{Claim, Confirmation, Conversation, Delivery, Message};
 use conversations::{Conversations, NoEntry};
 use delivery::{question_of, wanted};
-use held::{HeldSession, SessionMaker, SessionRequest, TextSessions};
+use held::{HeldSession, SessionMaker, SessionRequest};
 use record::{TurnReader, TurnRecord};
 use request::{ChatRequest, Wish};
 use single::Completing;

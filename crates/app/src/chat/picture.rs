@@ -1,7 +1,7 @@
 //! Pictures that clients of the chat send along: their types, their number and their size. Fetches nothing that a client
 //! names, and does not look at what a picture shows.
 
-use super::request::BadRequest;
+use crate::body::BadRequest;
 use std::sync::Arc;
 use windlass_provider::log::Image;
 use windlass_runtime::config::{Config, TextProvider};

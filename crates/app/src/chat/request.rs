@@ -3,6 +3,7 @@
 //! nobody knows its older text. Knows no conversation.
 
 use super::picture::{PictureLimits, Pictures};
+use crate::body::BadRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_runtime::text::UserInput;
@@ -20,11 +21,6 @@ const SEED_BYTES_MAX: usize = 64 * 1024;
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Answers to requests for approval in one body, the newest that are taken.
 const ANSWERS_MAX: usize = 64;
-
-/// Why a body is of no use. The text is for the client's developer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct BadRequest(pub(crate) String);
 
 /// What a client wants.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use super::question::{details, is_yes};
 use super::{CallArguments, ModeName, flags, load_config};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::toolbox::Workshop;
+use crate::toolbox::{ToolboxError, Workshop};
 use crate::world::SharedWorld;
 use crate::{clock, provider, records, server};
 use serde_json::Value;
@@ -143,7 +143,7 @@ async fn request(
         handlers: windlass_handlers::builtin(),
         profile: provider::profile_of(config),
     };
-    let toolbox = workshop.open().map_err(server::report)?;
+    let toolbox = workshop.open().map_err(ToolboxError::reported)?;
     Ok(DirectRequest {
         session: SessionConfig {
             session_id: ids::session_id().map_err(Failure::of)?,

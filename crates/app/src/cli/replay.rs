@@ -5,7 +5,7 @@ use super::{ReplayArguments, flags, load_config};
 use crate::failure::Failure;
 use crate::knowledge::LiveKnowledge;
 use crate::printer::Printer;
-use crate::toolbox::{ARTIFACT_FILE, Workshop};
+use crate::toolbox::{ARTIFACT_FILE, ToolboxError, Workshop};
 use crate::{provider, server};
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -74,7 +74,7 @@ fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry
         Some(artifact) => artifact,
         None => {
             let words = workshop.knowledge.vocabularies();
-            workshop.artifact(&words).map_err(server::report)?
+            workshop.artifact(&words).map_err(ToolboxError::reported)?
         }
     };
     if recorded(&artifact) && !header.tools.is_empty() {
@@ -84,7 +84,9 @@ fn registry(arguments: &ReplayArguments, header: &Header) -> Result<Arc<Registry
         config.tightenings = artifact.tool_ids().filter_map(own).collect();
         workshop.config = Arc::new(config);
     }
-    let toolbox = workshop.activate(artifact).map_err(server::report)?;
+    let toolbox = workshop
+        .activate(artifact)
+        .map_err(ToolboxError::reported)?;
     Ok(toolbox.of(header.session.mode).registry.clone())
 }
 

@@ -9,8 +9,8 @@ pub(crate) use without_postgres::{open, publish};
 #[cfg(feature = "postgres")]
 mod with_postgres {
     use crate::failure::Failure;
+    use crate::knowledge::KnowledgeChanges;
     use crate::knowledge::{LiveKnowledge, Maker, Refresher};
-    use crate::watch::KnowledgeChanges;
     use std::time::{Duration, Instant};
     use tokio::task::JoinHandle;
     use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
@@ -124,8 +124,8 @@ mod with_postgres {
 #[cfg(not(feature = "postgres"))]
 mod without_postgres {
     use crate::failure::Failure;
+    use crate::knowledge::KnowledgeChanges;
     use crate::knowledge::{LiveKnowledge, Maker, Refresher};
-    use crate::watch::KnowledgeChanges;
     use windlass_knowledge::{KnowledgeBase, Progress};
     use windlass_tool::sensitive::Sensitive;
 

@@ -11,7 +11,7 @@ mod service;
 
 pub(crate) use database::{open as open_database, publish};
 pub(crate) use live::{LiveKnowledge, vocabularies_of_folder};
-pub(crate) use refresh::Refresher;
+pub(crate) use refresh::{KnowledgeChanges, Refresher};
 
 use crate::failure::Failure;
 use loading::Loading;

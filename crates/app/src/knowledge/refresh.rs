@@ -3,13 +3,13 @@
 
 use super::{LiveKnowledge, Maker, log_report};
 use crate::failure::Failure;
-use crate::watch::KnowledgeChanges;
 use notify::event::ModifyKind;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,6 +36,26 @@ const LINKS_MAX: usize = 40;
 pub(crate) struct WatchError {
     folder: String,
     cause: notify::Error,
+}
+
+/// Says that another base is served now, and nothing once nobody listens any more. However often it is said, one note waits.
+#[derive(Clone, Debug)]
+pub(crate) struct KnowledgeChanges(SyncSender<()>);
+
+impl KnowledgeChanges {
+    pub(crate) fn told_to(sender: SyncSender<()>) -> Self {
+        Self(sender)
+    }
+
+    pub(crate) fn tell(&self) {
+        // Where a note waits already, it stands for this one, too; without a receiver the server is gone.
+        let _ = self.0.try_send(());
+    }
+
+    /// Those of a base that nobody serves.
+    pub(crate) fn unheard() -> Self {
+        Self(sync_channel(1).0)
+    }
 }
 
 /// Keeps a base current until it is dropped.

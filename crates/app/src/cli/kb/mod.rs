@@ -11,9 +11,8 @@ pub(super) use arguments::KbArguments;
 
 use super::{Format, flags, load_config};
 use crate::failure::Failure;
-use crate::knowledge::{Audience, LiveKnowledge, Maker, open_database};
+use crate::knowledge::{Audience, KnowledgeChanges, LiveKnowledge, Maker, open_database};
 use crate::printer::Printer;
-use crate::watch::KnowledgeChanges;
 use arguments::{
     GetArguments, IndexArguments, KbCommand, ModelAddArguments, ModelCommand, Place,
     SearchArguments, StatsArguments,

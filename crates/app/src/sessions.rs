@@ -1,0 +1,133 @@
+//! The sessions that there are now, by voice and by text, each with the version of the tools that it keeps. Knows what runs, and
+//! nothing of what a session does.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
+use windlass_session::event::SessionEvent;
+use windlass_tool::id::{ConversationId, SessionId};
+
+/// Those by voice, of which a conversation has one at a time.
+#[derive(Default)]
+pub(crate) struct VoiceSessions(Mutex<HashMap<ConversationId, Talk>>);
+
+struct Talk {
+    session: SessionId,
+    version: Arc<str>,
+    /// Its client has not left it; one that has may begin anew.
+    has_client: bool,
+}
+
+/// Holds a conversation's place while its session lives.
+pub(crate) struct VoiceLease {
+    sessions: Arc<VoiceSessions>,
+    conversation: ConversationId,
+}
+
+/// Those by text.
+#[derive(Default)]
+pub(crate) struct TextSessions(Mutex<HashMap<SessionId, Arc<str>>>);
+
+/// A session's place in the list, until nothing of it runs any more.
+pub(crate) struct TextLease {
+    sessions: Arc<TextSessions>,
+    id: SessionId,
+}
+
+impl VoiceSessions {
+    /// `None` where the conversation has one already.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        conversation: &ConversationId,
+        session: &SessionId,
+        version: &Arc<str>,
+    ) -> Option<VoiceLease> {
+        let mut running = self.lock();
+        if running.contains_key(conversation) {
+            return None;
+        }
+        let talk = Talk {
+            session: session.clone(),
+            version: version.clone(),
+            has_client: true,
+        };
+        running.insert(conversation.clone(), talk);
+        Some(VoiceLease {
+            sessions: self.clone(),
+            conversation: conversation.clone(),
+        })
+    }
+
+    /// Whether somebody talks in this conversation now.
+    pub(crate) fn is_talking(&self, conversation: &ConversationId) -> bool {
+        let running = self.lock();
+        let talk = running.get(conversation);
+        talk.is_some_and(|talk| talk.has_client)
+    }
+
+    /// Says of each session that has other tools than these that it keeps them.
+    pub(crate) fn report_older_than(&self, version: &str) {
+        for talk in self.lock().values() {
+            report_older(&talk.session, &talk.version, version);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationId, Talk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes who is there.
+impl Subscriber for VoiceSessions {
+    fn event(&self, session: &SessionIdentity, _now_unix_ms: u64, event: &SessionEvent) {
+        let has_client = match event {
+            SessionEvent::ClientConnected => true,
+            SessionEvent::ClientLost => false,
+            _ => return,
+        };
+        let mut running = self.lock();
+        let talk = running.get_mut(&session.conversation_id);
+        if let Some(talk) = talk.filter(|talk| talk.session == session.session_id) {
+            talk.has_client = has_client;
+        }
+    }
+}
+
+impl Drop for VoiceLease {
+    fn drop(&mut self) {
+        self.sessions.lock().remove(&self.conversation);
+    }
+}
+
+impl TextSessions {
+    pub(crate) fn enter(self: &Arc<Self>, id: &SessionId, version: &Arc<str>) -> TextLease {
+        self.lock().insert(id.clone(), version.clone());
+        TextLease {
+            sessions: self.clone(),
+            id: id.clone(),
+        }
+    }
+
+    /// Says of each session that has other tools than these that it keeps them.
+    pub(crate) fn report_older_than(&self, version: &str) {
+        for (session, own) in self.lock().iter() {
+            report_older(session, own, version);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<str>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for TextLease {
+    fn drop(&mut self) {
+        self.sessions.lock().remove(&self.id);
+    }
+}
+
+fn report_older(session: &SessionId, own: &str, newest: &str) {
+    if own != newest {
+        tracing::info!(%session, %own, %newest, "a session goes on with older tools");
+    }
+}
