@@ -13,7 +13,7 @@ use defaults::Defaults;
 use quick::Quick;
 use serde_json::Value;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The formats that are asserted.
 pub(crate) const FORMATS: [&str; 19] = [
@@ -144,6 +144,17 @@ impl Validator {
     }
 }
 
+static IDN_EMAIL: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("idn-email"));
+static IDN_HOSTNAME: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("idn-hostname"));
+
+fn judge_of(format: &str) -> jsonschema::Validator {
+    jsonschema::options()
+        .should_validate_formats(true)
+        .offline()
+        .build(&serde_json::json!({ "format": format }))
+        .expect("a format alone is a schema")
+}
+
 fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
     build_within(schema, PATTERN_BYTES_MAX)
 }
@@ -156,9 +167,13 @@ fn build_within(
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
+        .with_format("idn-email", |text: &str| {
+            formats::is_international(text, &IDN_EMAIL)
+        })
+        .with_format("idn-hostname", |text: &str| {
+            formats::is_international(text, &IDN_HOSTNAME)
+        })
         .with_pattern_options(jsonschema::PatternOptions::regex().size_limit(pattern_bytes_max))
-        .with_format("idn-email", formats::is_international_email)
-        .with_format("idn-hostname", formats::is_international_host)
         .offline()
         .build(schema)
         .map_err(|error| SchemaError {

@@ -179,7 +179,13 @@ fn international_names_are_formats_of_their_own() {
         ("idn-hostname", "a..b", false),
         ("idn-hostname", "a b", false),
         ("idn-hostname", "a\u{200b}b.example", false),
-        ("idn-hostname", "a\u{200d}b.example", true),
+        // A joiner belongs behind the sign that it joins.
+        ("idn-hostname", "a\u{200d}b.example", false),
+        ("idn-hostname", "example.", false),
+        ("idn-hostname", "пример.", false),
+        ("idn-hostname", "ab--cd.example", false),
+        ("idn-hostname", "a·b.example", false),
+        ("idn-hostname", "l·l.example", true),
         ("idn-email", "a\u{202e}b@x.org", false),
     ] {
         assert_eq!(valid(format, text), expected, "{format} {text}");
