@@ -457,8 +457,7 @@ impl Handler for Silent {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_more_tools_than_openai_takes_does_not_start_with_openai() {
     let folder = tempfile::tempdir().unwrap();
-    let (tools, kb) = (folder.path().join("tools"), folder.path().join("kb"));
-    fs::create_dir(&kb).unwrap();
+    let tools = folder.path().join("tools");
     let mut handlers = windlass_handlers::builtin();
     for number in 0..129 {
         let id = format!("tool_{number}");
@@ -501,13 +500,11 @@ async fn a_server_with_more_tools_than_openai_takes_does_not_start_with_openai()
             None,
         ),
     ] {
-        let folders = [
-            ("folders.tools", tools.to_str().unwrap()),
-            ("folders.knowledge", kb.to_str().unwrap()),
-        ];
-        let keys = [&folders[..], keys].concat();
+        let data = tempfile::tempdir().unwrap();
+        let own = [("folders.tools", tools.to_str().unwrap())];
+        let keys = [&own[..], keys].concat();
         let started = start(Setup {
-            config: config(&folder.path().join("data"), &keys),
+            config: config(data.path(), &keys),
             handlers: handlers.clone(),
             watch: false,
         })
