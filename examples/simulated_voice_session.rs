@@ -4,7 +4,7 @@
 //! Run it with `cargo run --example simulated_voice_session`.
 
 use futures_util::FutureExt;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::io::Write;
 use std::path::Path;
@@ -25,7 +25,7 @@ use windlass_session::time::Timestamp;
 use windlass_sim::gemini_live::Server;
 use windlass_sim::runner::{self, ConnectionId, Options, Upgrade};
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
-use windlass_tool::compile::{Source, compile};
+use windlass_tool::compile::{Source, builtin, compile};
 use windlass_tool::handler::{
     Blocks, Caller, Cancellation, Context, Execution, Failure, HandlerMessage, HandlerResult,
     Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts, World,
@@ -70,7 +70,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
 /// Compiles the tool directories of this repository, as `windlass build` does.
 fn registry(root: &Path) -> Result<Registry, Box<dyn Error>> {
     let handlers = windlass_handlers::builtin();
-    let builtin: BTreeSet<_> = handlers.keys().cloned().collect();
+    let builtin = builtin(&handlers);
     let compilation = compile(&Source {
         tools: &root.join("tools"),
         artifact: &root.join("data/tool_registry.json"),

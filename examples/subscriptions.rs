@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
 use std::path::Path;
@@ -147,7 +147,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
     let compilation = compile(&Source {
         tools: &root.join("examples/tools"),
         artifact: &root.join("data/tool_registry.json"),
-        builtin: &BTreeSet::from([id.clone()]),
+        builtin: &BTreeMap::from([(id.clone(), None)]),
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
     });

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,9 +131,9 @@ pub(crate) fn write_tools(folder: &Path, tools: &[(String, Value)]) -> io::Resul
 pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> {
     let directories = write_tools(folder, tools)?;
     let artifact_path = artifact_path(folder);
-    let builtin: BTreeSet<ToolId> = tools
+    let builtin = tools
         .iter()
-        .filter_map(|(id, _)| ToolId::parse(id))
+        .filter_map(|(id, _)| Some((ToolId::parse(id)?, None)))
         .collect();
     let compilation = compile(&Source {
         tools: &directories,

@@ -5,12 +5,12 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::knowledge::LiveKnowledge;
 use crate::printer::Printer;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use windlass_handlers::describe_tool::{self, describe_tool};
 use windlass_provider::{gemini_live, openai_realtime};
-use windlass_runtime::config::Config;
+use windlass_runtime::config::{Config, TextProvider};
 use windlass_runtime::prompt::{
     self, ContextEstimate, Now, Prompt, Texts, TextsError, TextsOrigin,
 };
@@ -20,7 +20,7 @@ use windlass_session::model::{CallSupport, DeclarationForm, ModelProfile};
 use windlass_tool::artifact::{
     ActivationError, Artifact, Clamp, LoadError, WriteError, write_artifact,
 };
-use windlass_tool::compile::{self, Compilation, Source, Vocabularies};
+use windlass_tool::compile::{self, Compilation, OPENAI_TOOLS_MAX, Source, Vocabularies};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Handler;
 use windlass_tool::id::ToolId;
@@ -49,6 +49,15 @@ pub(crate) enum ToolboxError {
     Activate(#[from] ActivationError),
     #[error(transparent)]
     Texts(#[from] TextsError),
+    #[error(
+        "{count} tools are for {mode}, and {key} is OpenAI, which takes {OPENAI_TOOLS_MAX} in one request; leave tools out, narrow \
+         their allowedModes, or choose another provider"
+    )]
+    TooManyForOpenai {
+        count: usize,
+        mode: &'static str,
+        key: &'static str,
+    },
     #[error(
         "the tools in {} are not those any more with which the server began; start it anew to take them up, \
          or in development with --watch",
@@ -92,7 +101,7 @@ pub(crate) fn compile(
     handlers: &Handlers,
     vocabularies: &Vocabularies,
 ) -> Compilation {
-    let builtin: BTreeSet<ToolId> = handlers.keys().cloned().collect();
+    let builtin = compile::builtin(handlers);
     let build_timestamp = rfc3339(clock::now_unix_ms());
     compile::compile(&Source {
         tools,
@@ -151,7 +160,7 @@ impl Workshop {
 
     pub(crate) fn artifact(&self, words: &Vocabularies) -> Result<Artifact, ToolboxError> {
         let path = self.artifact_path();
-        let builtin: BTreeSet<ToolId> = self.handlers.keys().cloned().collect();
+        let builtin = compile::builtin(&self.handlers);
         let tools = &self.config.folders.tools;
         let source = Source {
             tools,
@@ -241,7 +250,7 @@ impl Workshop {
         let unattended = registry
             .only(|tool| !tool.requires_confirmation && (!tool.writes() || tool.idempotent));
         let guides_tokens_max = text.guides_tokens_max.get();
-        Ok(Toolbox {
+        let toolbox = Toolbox {
             voice: mode(Mode::Voice, voice.guides_tokens_max.get(), &voice.limits),
             text: mode(Mode::Text, guides_tokens_max, &text.limits),
             completions: self.mode_tools(
@@ -253,7 +262,36 @@ impl Workshop {
             ),
             version: registry.version().clone(),
             texts,
-        })
+        };
+        self.check_counts(&toolbox)?;
+        Ok(toolbox)
+    }
+
+    /// OpenAI would refuse every request of a session with more tools. Servers that speak its protocol have limits of their
+    /// own.
+    fn check_counts(&self, toolbox: &Toolbox) -> Result<(), ToolboxError> {
+        let text = &self.config.text;
+        let is_own_server = |url: &str| !url.starts_with("https://api.openai.com/");
+        let text_is_openai = text.provider == TextProvider::Openai
+            && !text
+                .url
+                .as_ref()
+                .is_some_and(|url| is_own_server(url.as_str()));
+        let voice_is_openai = self.profile.declaration == DeclarationForm::OpenaiRealtime;
+        for (is_openai, mode, name, key) in [
+            (voice_is_openai, Mode::Voice, "voice", "provider.kind"),
+            (text_is_openai, Mode::Text, "text", "text.provider"),
+        ] {
+            let count = toolbox.of(mode).registry.declared(mode).count();
+            if is_openai && count > OPENAI_TOOLS_MAX {
+                return Err(ToolboxError::TooManyForOpenai {
+                    count,
+                    mode: name,
+                    key,
+                });
+            }
+        }
+        Ok(())
     }
 
     fn mode_tools(

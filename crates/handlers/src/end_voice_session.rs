@@ -3,7 +3,7 @@
 use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_tool::arguments::Arguments as Given;
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
@@ -24,6 +24,17 @@ struct Arguments<'a> {
 impl Handler for Ender {
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(end(&invocation))
+    }
+
+    fn reads(&self) -> Option<Value> {
+        Some(json!({
+            "required": ["reason", "closing_message", "text_response"],
+            "properties": {
+                "reason": {"type": "string"},
+                "closing_message": {"type": "string"},
+                "text_response": {"type": "string"},
+            },
+        }))
     }
 }
 

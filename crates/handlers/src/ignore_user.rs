@@ -4,7 +4,7 @@
 use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready, without_effect};
 use serde::Deserialize;
-use serde_json::{Number, json};
+use serde_json::{Number, Value, json};
 use windlass_tool::handler::{
     Block, Context, Execution, Finding, Handler, Invocation, Lookup, LookupInvocation,
     OutboxClosed, OutcomeLookup, Placement, Success,
@@ -24,6 +24,15 @@ struct Arguments<'a> {
 impl Handler for Blocker {
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(block(&invocation))
+    }
+
+    fn reads(&self) -> Option<Value> {
+        Some(json!({
+            "required": ["duration_seconds", "farewell_message"],
+            "properties": {
+                "duration_seconds": {"type": "number"}, "farewell_message": {"type": "string"},
+            },
+        }))
     }
 
     fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {

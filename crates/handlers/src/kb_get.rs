@@ -31,6 +31,19 @@ impl Handler for Reader {
     fn execute(&self, invocation: Invocation) -> Execution {
         get(invocation).unwrap_or_else(|report| ready(Err(report)))
     }
+
+    fn reads(&self) -> Option<Value> {
+        Some(json!({
+            "required": ["id"],
+            "properties": {
+                "id": {"type": "string"},
+                "namespace": {"type": ["string", "null"]},
+                "return_fields": {"type": ["array", "null"], "items": {
+                    "enum": ["snippet", "full_text", "metadata", "sources", "url"],
+                }},
+            },
+        }))
+    }
 }
 
 fn get(invocation: Invocation) -> Outcome<Execution> {

@@ -6,7 +6,7 @@ use crate::capability::{answer, knowledge_report};
 use crate::outcome::{Outcome, ready};
 use crate::record::{Field, add_field, citation, is_picture, show_pictures};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_tool::handler::{
     Execution, Handler, Hit, Invocation, SearchAnswer, SearchRequest, Success,
 };
@@ -44,6 +44,28 @@ struct DateRange {
 impl Handler for Searcher {
     fn execute(&self, invocation: Invocation) -> Execution {
         search(invocation).unwrap_or_else(|report| ready(Err(report)))
+    }
+
+    fn reads(&self) -> Option<Value> {
+        Some(json!({
+            "required": ["query", "top_k", "include_snippets"],
+            "properties": {
+                "query": {"type": "string"},
+                "namespace": {"type": ["string", "null"]},
+                "filters": {"type": "object", "properties": {
+                    "type": {"type": ["string", "null"]},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                    "date_range": {"type": "object", "properties": {
+                        "start": {"type": ["string", "null"]}, "end": {"type": ["string", "null"]},
+                    }},
+                }},
+                "top_k": {"type": "integer"},
+                "return_fields": {"type": ["array", "null"], "items": {
+                    "enum": ["snippet", "full_text", "metadata", "sources", "url"],
+                }},
+                "include_snippets": {"type": "boolean"},
+            },
+        }))
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready, report, without_effect};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
@@ -22,6 +22,13 @@ struct Arguments<'a> {
 impl Handler for Starter {
     fn execute(&self, invocation: Invocation) -> Execution {
         ready(start(&invocation))
+    }
+
+    fn reads(&self) -> Option<Value> {
+        Some(json!({
+            "required": ["pending_request"],
+            "properties": {"pending_request": {"type": "string"}},
+        }))
     }
 }
 

@@ -5,7 +5,6 @@ use serde_json::Value;
 use windlass_session::model::ArgumentsProblem;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::json;
-use windlass_tool::json_reader::Reader;
 
 /// Reads arguments that are a JSON value: an object, or a string that holds one. `null` means none are given.
 pub(crate) fn read_arguments(text: &str) -> Result<Arguments, ArgumentsProblem> {
@@ -33,13 +32,6 @@ pub(crate) fn read_arguments_text(text: &str) -> Result<Arguments, ArgumentsProb
 }
 
 fn read_object(text: &str) -> Result<Arguments, ArgumentsProblem> {
-    // What is plainly good is read in one pass; the general parser says what is wrong with the rest.
-    let mut reader = Reader::new(text);
-    if let Some(arguments) = reader.arguments()
-        && reader.end().is_some()
-    {
-        return Ok(arguments);
-    }
     match json::parse(text.as_bytes()) {
         Ok(Value::Object(map)) => Ok(map.into()),
         Ok(_) => Err(ArgumentsProblem(

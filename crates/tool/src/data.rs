@@ -4,10 +4,11 @@
 mod names;
 mod writing;
 
-use crate::json::plain_length;
 use names::Names;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -90,43 +91,32 @@ impl Data {
         if self.bytes().is_some() && !names.iter().any(may_have) {
             return false;
         }
-        if let Some(found) = self.bytes().and_then(|bytes| has_name(bytes, names)) {
-            return found;
+        if let Some(bytes) = self.bytes() {
+            let mut text = serde_json::Deserializer::from_slice(bytes);
+            return text.deserialize_map(HasName(names)).unwrap_or(false);
         }
         let object = self.as_object();
         object.is_some_and(|object| names.iter().any(|name| object.contains_key(*name)))
     }
 }
 
-/// Whether an object has one of these names for a member of its own. `None` where something is escaped before that is known;
-/// else quotes and brackets alone tell what lies deeper. The bytes are JSON that was written here.
-fn has_name(bytes: &[u8], names: &[&str]) -> Option<bool> {
-    if bytes.first() != Some(&b'{') {
-        return Some(false);
+/// Whether an object has one of these names for a member of its own.
+struct HasName<'n>(&'n [&'n str]);
+
+impl<'de> serde::de::Visitor<'de> for HasName<'_> {
+    type Value = bool;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
     }
-    let (mut at, mut depth) = (1, 1_usize);
-    // Whether the next string is a name.
-    let mut is_name = true;
-    while let Some(byte) = bytes.get(at) {
-        at += 1;
-        match byte {
-            b'"' => {
-                let rest = &bytes[at..];
-                let length = plain_length(rest);
-                (rest.get(length) == Some(&b'"')).then_some(())?;
-                let name = &rest[..length];
-                if std::mem::take(&mut is_name) && names.iter().any(|own| own.as_bytes() == name) {
-                    return Some(true);
-                }
-                at += length + 1;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b',' => is_name = depth == 1,
-            _ => {}
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
+        let mut has_name = false;
+        while let Some((name, _)) = members.next_entry::<Cow<'_, str>, IgnoredAny>()? {
+            has_name |= self.0.contains(&&*name);
         }
+        Ok(has_name)
     }
-    Some(false)
 }
 
 impl Deref for Data {

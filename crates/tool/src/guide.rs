@@ -474,7 +474,7 @@ fn check_example(
         return;
     };
     for violation in parameters.violations(&value) {
-        let place = crate::position::locate(text, &violation.pointer);
+        let place = json::locate(text, &violation.pointer);
         let at = if violation.pointer.is_empty() {
             String::new()
         } else {

@@ -40,6 +40,12 @@ pub trait Handler: Send + Sync {
         Placement::Inline
     }
 
+    /// What the handler reads of its arguments, as a JSON Schema of which `type`, `enum`, `required`, `properties` and `items`
+    /// count. The compiler refuses a tool's schema that lets through what this does not. `None` takes every schema.
+    fn reads(&self) -> Option<Value> {
+        None
+    }
+
     /// The version of the response contract that the handler speaks: `1.0.0` is the only one so far.
     fn response_version(&self) -> &str {
         crate::envelope::RESPONSE_VERSION

@@ -1,5 +1,6 @@
-//! JSON as the system needs it: strict parsing, and the canonical form behind every hash.
+//! JSON as the system needs it: strict parsing, places in a text, and the canonical form behind every hash.
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -127,6 +128,20 @@ impl<'de> serde::de::DeserializeSeed<'de> for NewKey<'_> {
     }
 }
 
+/// JSON knows one kind of number: `3.0` becomes the integer 3, for handlers and for every comparison of arguments.
+pub(crate) fn settle(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(integer) = number.as_f64().and_then(whole_number) {
+                *value = integer.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        Value::Object(map) => map.values_mut().for_each(settle),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// The integer that a floating-point number is, where it is one and exact.
 pub(crate) fn whole_number(float: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -138,6 +153,95 @@ pub(crate) fn whole_number(float: f64) -> Option<i64> {
         let integer = float as i64;
         integer
     })
+}
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// From 1.
+    pub(crate) line: usize,
+    /// From 1, in bytes.
+    pub(crate) column: usize,
+}
+
+/// The place of the value that a JSON pointer names: of its key where it is a member of an object, else of its first
+/// byte. A pointer that leads past what is there stops at the last place that exists. `None` for what is no JSON.
+pub(crate) fn locate(text: &str, pointer: &str) -> Option<Position> {
+    let mut value: &RawValue = serde_json::from_str(text).ok()?;
+    let mut place = offset(text, value.get());
+    for token in pointer.split('/').skip(1) {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        let found = match value.get().as_bytes().first() {
+            Some(b'{') => member(value.get(), &token),
+            Some(b'[') => item(value.get(), &token),
+            _ => None,
+        };
+        let Some((start, inner)) = found else {
+            break;
+        };
+        (place, value) = (offset(text, start), inner);
+    }
+    let before = &text.as_bytes()[..place];
+    let line_start = before.iter().rposition(|byte| *byte == b'\n');
+    Some(Position {
+        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
+        column: 1 + before.len() - line_start.map_or(0, |newline| newline + 1),
+    })
+}
+
+/// How far into a text a part of it begins.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr() - text.as_ptr().addr()
+}
+
+/// What begins with the key of a member, and the member's value.
+fn member<'t>(object: &'t str, name: &str) -> Option<(&'t str, &'t RawValue)> {
+    let Members(members) = serde_json::from_str(object).ok()?;
+    let mut behind = 1;
+    for (key, value) in members {
+        let start = object[behind..].find('"')? + behind;
+        if key == name {
+            return Some((&object[start..], value));
+        }
+        behind = offset(object, value.get()) + value.get().len();
+    }
+    None
+}
+
+fn item<'t>(array: &'t str, index: &str) -> Option<(&'t str, &'t RawValue)> {
+    let items: Vec<&RawValue> = serde_json::from_str(array).ok()?;
+    let item = items.get(index.parse::<usize>().ok()?)?;
+    Some((item.get(), item))
+}
+
+/// The members of an object in the order of the text.
+struct Members<'t>(Vec<(String, &'t RawValue)>);
+
+impl<'de> serde::Deserialize<'de> for Members<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> serde::de::Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(
+        self,
+        mut access: A,
+    ) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = access.next_entry()? {
+            members.push(member);
+        }
+        Ok(Members(members))
+    }
 }
 
 /// Writes the canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them, no white space.
@@ -194,14 +298,6 @@ fn write_members<'v>(members: impl Iterator<Item = (&'v String, &'v Value)>, byt
 
 /// Appends a string in the canonical form, quotes included.
 pub fn write_string(text: &str, bytes: &mut Vec<u8>) {
-    // Most texts need no escape and are copied in one go.
-    if !needs_escape(text) {
-        bytes.reserve(text.len() + 2);
-        bytes.push(b'"');
-        bytes.extend_from_slice(text.as_bytes());
-        bytes.push(b'"');
-        return;
-    }
     // serde_json escapes exactly what RFC 8785 asks for: the two-character escapes, and \u00xx for other controls.
     serde_json::to_writer(&mut *bytes, text).expect("a string always serializes into memory");
 }
@@ -271,79 +367,6 @@ pub fn hash(value: &Value) -> [u8; 32] {
     Sha256::digest(canonical(value)).into()
 }
 
-/// Whether a string holds what JSON writes as an escape.
-fn needs_escape(text: &str) -> bool {
-    plain_length(text.as_bytes()) < text.len()
-}
-
-/// How many bytes come before the first that cannot stand in a JSON string as it is: a control character, a quote or a
-/// backslash. Most text in the system passes here several times, so it is looked at eight bytes at once. A function of its
-/// own, because whoever had its constants inside would save and restore as many registers for each short text.
-#[inline(never)]
-pub(crate) fn plain_length(bytes: &[u8]) -> usize {
-    const CHUNK: usize = size_of::<u64>();
-    for (index, chunk) in bytes.as_chunks::<CHUNK>().0.iter().enumerate() {
-        let special = special_bytes(u64::from_le_bytes(*chunk));
-        if special != 0 {
-            return index * CHUNK + special.trailing_zeros() as usize / 8;
-        }
-    }
-    // What is left is looked at together with plain bytes before it, where there are enough.
-    if let Some(last) = bytes.last_chunk::<CHUNK>() {
-        let special = special_bytes(u64::from_le_bytes(*last));
-        return match special {
-            0 => bytes.len(),
-            _ => bytes.len() - CHUNK + special.trailing_zeros() as usize / 8,
-        };
-    }
-    // Shorter ones are looked at from both ends.
-    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let both =
-            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
-        if special_bytes(both) == 0 {
-            return bytes.len();
-        }
-    }
-    bytes
-        .iter()
-        .position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\'))
-        .unwrap_or(bytes.len())
-}
-
-/// The top bit of each byte that is special; of the lowest such byte for sure, of those above it perhaps, because a
-/// subtraction borrows only from bytes above one that is special.
-fn special_bytes(chunk: u64) -> u64 {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    const TOPS: u64 = ONES << 7;
-    // With the quote in the place of the space, all that is special but the backslash lies below one bound.
-    const QUOTE_FOR_SPACE: u64 = ONES * (b'"' ^ b' ') as u64;
-    let controls_and_quotes = (chunk ^ QUOTE_FOR_SPACE).wrapping_sub(ONES * u64::from(b' ' + 1));
-    let backslashes = (chunk ^ (ONES * u64::from(b'\\'))).wrapping_sub(ONES);
-    (controls_and_quotes | backslashes) & !chunk & TOPS
-}
-
-/// Whether two names are the same. Most are short, and then it takes two looks and no call.
-#[inline]
-pub(crate) fn is_same_name(one: &[u8], other: &[u8]) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    let ends_match = match one.len() {
-        8..=16 => both_ends::<8>(one, other),
-        4..=7 => both_ends::<4>(one, other),
-        2..=3 => both_ends::<2>(one, other),
-        _ => None,
-    };
-    ends_match.unwrap_or_else(|| one == other)
-}
-
-/// Whether so many bytes at the beginning are the same, and so many at the end; `None` where there are fewer.
-#[inline]
-fn both_ends<const LENGTH: usize>(one: &[u8], other: &[u8]) -> Option<bool> {
-    let begins_alike = one.first_chunk::<LENGTH>()? == other.first_chunk::<LENGTH>()?;
-    Some(begins_alike && one.last_chunk::<LENGTH>()? == other.last_chunk::<LENGTH>()?)
-}
-
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -361,6 +384,28 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn a_pointer_is_found_at_its_key_or_its_item() {
+        let text = "{\n  \"a\": [1, {\"x\\\"~/\": true}, [\"]\", 2]],\n  \"b\": {\"c\": null}\n}";
+        for (pointer, line, column) in [
+            ("", 1, 1),
+            ("/a", 2, 3),
+            ("/a/0", 2, 9),
+            ("/a/1", 2, 12),
+            ("/a/1/x\"~0~1", 2, 13),
+            ("/a/2", 2, 29),
+            ("/a/2/1", 2, 35),
+            ("/b", 3, 3),
+            ("/b/c", 3, 9),
+            ("/b/missing/deeper", 3, 3),
+            ("/a/9", 2, 3),
+        ] {
+            let place = locate(text, pointer).unwrap();
+            assert_eq!((place.line, place.column), (line, column), "{pointer}");
+        }
+        assert_eq!(locate("", "/a"), None);
+    }
+
+    #[test]
     fn duplicate_keys_are_refused_at_every_depth() {
         for (text, good) in [
             (r#"{"a":1,"b":{"a":1}}"#, true),
@@ -376,40 +421,6 @@ mod tests {
             (error.line, error.message.contains("\"a\" is there twice")),
             (2, true)
         );
-    }
-
-    #[test]
-    fn a_text_is_plain_up_to_the_first_byte_that_needs_an_escape() {
-        for byte in 0..=u8::MAX {
-            let is_special = byte < 0x20 || byte == b'"' || byte == b'\\';
-            for length in 1..20 {
-                for at in 0..length {
-                    let mut bytes = vec![b'a'; length];
-                    bytes[at] = byte;
-                    let expected = if is_special { at } else { length };
-                    assert_eq!(plain_length(&bytes), expected, "{byte} at {at} of {length}");
-                    // What comes behind a special byte does not hide it, nor what comes before.
-                    bytes[at + 1..].fill(b'!');
-                    bytes[..at].fill(0xff);
-                    assert_eq!(plain_length(&bytes), expected, "{byte} at {at} of {length}");
-                }
-            }
-        }
-        assert_eq!(plain_length(b""), 0);
-    }
-
-    #[test]
-    fn names_of_every_length_are_told_apart_by_every_byte() {
-        for length in 0..40 {
-            let name: Vec<u8> = (0..length).collect();
-            assert!(is_same_name(&name, &name.clone()));
-            for at in 0..name.len() {
-                let mut other = name.clone();
-                other[at] = b'!' + 40;
-                assert!(!is_same_name(&name, &other), "{at} of {length}");
-                assert!(!is_same_name(&name, &name[..at]));
-            }
-        }
     }
 
     #[test]

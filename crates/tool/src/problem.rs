@@ -117,7 +117,7 @@ impl<'a> Report<'a> {
         message: impl Into<String>,
         cure: impl Into<String>,
     ) {
-        let place = crate::position::locate(self.text, pointer);
+        let place = crate::json::locate(self.text, pointer);
         self.push(severity, place, message.into(), cure.into());
     }
 
@@ -139,7 +139,7 @@ impl<'a> Report<'a> {
     fn push(
         &mut self,
         severity: Severity,
-        place: Option<crate::position::Position>,
+        place: Option<crate::json::Position>,
         message: String,
         cure: String,
     ) -> Option<&mut Problem> {

@@ -1,8 +1,7 @@
 //! Phrases with arguments in them: a confirmation's preview and a call's status. Only canonical arguments are put in,
 //! never a model's text, and nothing in them can change how the rest of the phrase is shown.
 
-use crate::arguments::{Arguments, Part};
-use crate::json_view::{Seen, View};
+use crate::arguments::Arguments;
 use crate::manifest::reference;
 use serde_json::Value;
 
@@ -114,33 +113,31 @@ fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
 
 fn write_value(phrase: &mut String, path: &str, arguments: &Arguments) {
     let mut names = path.split('.');
-    let mut part = names.next().and_then(|name| arguments.part(name));
+    let mut part = names.next().and_then(|name| arguments.as_map().get(name));
     for name in names {
-        part = match part.map(Part::see) {
-            Some(Seen::Object(mut members)) => members
-                .find(|(found, _)| *found == name)
-                .map(|(_, inner)| inner),
-            Some(Seen::Array(items)) if name == "length" => {
-                phrase.push_str(&items.count().to_string());
+        part = match part {
+            Some(Value::Object(members)) => members.get(name),
+            Some(Value::Array(items)) if name == "length" => {
+                phrase.push_str(&items.len().to_string());
                 return;
             }
-            Some(Seen::Text(text)) if name == "length" => {
+            Some(Value::String(text)) if name == "length" => {
                 phrase.push_str(&text.chars().count().to_string());
                 return;
             }
-            Some(Seen::Array(mut items)) => name
+            Some(Value::Array(items)) => name
                 .parse::<usize>()
                 .ok()
-                .and_then(|index| items.nth(index)),
+                .and_then(|index| items.get(index)),
             _ => None,
         };
     }
     let start = phrase.len();
-    match part.map(|part| (part, part.see())) {
-        None | Some((_, Seen::Null)) => {}
-        Some((_, Seen::Text(text))) => write_text(phrase, text),
-        Some((_, Seen::Array(items))) if items.clone().all(|item| text_of(item).is_some()) => {
-            for (index, item) in items.filter_map(text_of).enumerate() {
+    match part {
+        None | Some(Value::Null) => {}
+        Some(Value::String(text)) => write_text(phrase, text),
+        Some(Value::Array(items)) if items.iter().all(Value::is_string) => {
+            for (index, item) in items.iter().filter_map(Value::as_str).enumerate() {
                 if index > 0 {
                     phrase.push_str(", ");
                 }
@@ -150,16 +147,9 @@ fn write_value(phrase: &mut String, path: &str, arguments: &Arguments) {
                 }
             }
         }
-        Some((other, _)) => write_text(phrase, &other.to_value().to_string()),
+        Some(other) => write_text(phrase, &other.to_string()),
     }
     cut(phrase, start, VALUE_CHARACTERS_MAX);
-}
-
-fn text_of(part: Part<'_>) -> Option<&str> {
-    match part.see() {
-        Seen::Text(text) => Some(text),
-        Seen::Null | Seen::Bool(_) | Seen::Number(_) | Seen::Array(_) | Seen::Object(_) => None,
-    }
 }
 
 /// A text with everything escaped that could hide, move or reorder what stands beside it.

@@ -2,7 +2,7 @@
 
 use crate::documents::{Block, blocks_in, documents};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::id::ToolId;
@@ -30,7 +30,7 @@ fn every_schema_of_a_tool_in_a_document_compiles() {
             let compilation = compile(&Source {
                 tools: folder.path(),
                 artifact: &folder.path().join("tool_registry.json"),
-                builtin: &BTreeSet::from([id]),
+                builtin: &BTreeMap::from([(id, None)]),
                 build_timestamp: "2026-11-20T12:00:00Z",
                 vocabularies: &BTreeMap::new(),
             });

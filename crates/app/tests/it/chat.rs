@@ -6,10 +6,14 @@ use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::command;
 use crate::support::root;
 use serde_json::{Value, json};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 use windlass_app::server::{Handlers, Server, Setup, start};
+use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::id::ToolId;
 
 pub(crate) struct Chat {
     pub(crate) address: String,
@@ -440,6 +444,79 @@ async fn a_missing_key_is_named_before_anything_starts() {
         .await;
         let problem = format!("{:?}", started.err().unwrap());
         assert!(problem.contains(variable), "{problem}");
+    }
+}
+
+/// Reads whatever it is given.
+struct Silent;
+
+impl Handler for Silent {
+    fn execute(&self, _: Invocation) -> Execution {
+        Execution::Ready(Ok(Success::default()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_more_tools_than_openai_takes_does_not_start_with_openai() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("tools");
+    let mut handlers = windlass_handlers::builtin();
+    for number in 0..129 {
+        let id = format!("tool_{number}");
+        let directory = tools.join(id.replace('_', "-"));
+        fs::create_dir_all(&directory).unwrap();
+        let schema = json!({
+            "toolId": id, "version": "1.0.0", "description": "Does one thing.", "category": "utility",
+            "sideEffects": "none", "idempotent": true, "requiresConfirmation": false,
+            "allowedModes": ["text", "voice"], "latencyBudgetMs": 800,
+            "parameters": {"type": "object", "additionalProperties": false, "properties": {}},
+        });
+        fs::write(directory.join("schema.json"), schema.to_string()).unwrap();
+        fs::write(directory.join("guide.md"), "# A tool\n\nDoes one thing.\n").unwrap();
+        let handler: Arc<dyn Handler> = Arc::new(Silent);
+        handlers.insert(ToolId::parse(&id).unwrap(), handler);
+    }
+    for (keys, refused) in [
+        (&[][..], None),
+        (
+            &[
+                ("provider.kind", "openai-realtime"),
+                ("provider.api_key", "sk-1"),
+            ],
+            Some(
+                "129 tools are for voice, and provider.kind is OpenAI, which takes 128 in one request",
+            ),
+        ),
+        (
+            &[("text.provider", "openai"), ("text.api_key", "sk-1")],
+            Some(
+                "129 tools are for text, and text.provider is OpenAI, which takes 128 in one request",
+            ),
+        ),
+        // A server that speaks the protocol has limits of its own.
+        (
+            &[
+                ("text.provider", "openai"),
+                ("text.url", "http://127.0.0.1:1/v1"),
+            ],
+            None,
+        ),
+    ] {
+        let data = tempfile::tempdir().unwrap();
+        let own = [("folders.tools", tools.to_str().unwrap())];
+        let keys = [&own[..], keys].concat();
+        let started = start(Setup {
+            config: config(data.path(), &keys),
+            handlers: handlers.clone(),
+            watch: false,
+        })
+        .await;
+        let problem = started.err().map(|failure| format!("{failure:?}"));
+        match (&problem, refused) {
+            (None, None) => {}
+            (Some(problem), Some(refused)) => assert!(problem.contains(refused), "{problem}"),
+            (problem, _) => panic!("{keys:?}: {problem:?}"),
+        }
     }
 }
 

@@ -2,10 +2,9 @@
 
 use crate::bench::{schema, tool_file};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use windlass_tool::compile::{Source, compile};
-use windlass_tool::id::ToolId;
+use windlass_tool::compile::{Source, builtin, compile, compile_embedded};
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
@@ -254,7 +253,7 @@ fn the_session_tools_take_optional_parameters_only() {
 #[test]
 fn the_compiler_finds_no_fault_with_the_tool_directories() {
     let tools = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tools");
-    let builtin: BTreeSet<ToolId> = windlass_handlers::builtin().into_keys().collect();
+    let builtin = builtin(&windlass_handlers::builtin());
     let compilation = compile(&Source {
         tools: &tools,
         artifact: &tools.join("tool_registry.json"),
@@ -328,5 +327,82 @@ fn status_phrases_name_only_parameters_that_are_always_there() {
         ("kb_get", "Reading {id}"),
     ] {
         check(tool, &[("/status", json!(phrase))]);
+    }
+}
+
+#[test]
+fn a_schema_that_its_handler_cannot_serve_is_refused() {
+    for (tool, change, problem) in [
+        (
+            "kb-search",
+            ("/properties/top_k/default", None),
+            "needs `top_k`, which a call may leave out",
+        ),
+        (
+            "kb-search",
+            ("/properties/top_k/type", Some(json!("number"))),
+            "allows number",
+        ),
+        (
+            "kb-search",
+            (
+                "/properties/filters/properties/tags/items/type",
+                Some(json!(["string", "null"])),
+            ),
+            "allows null",
+        ),
+        (
+            "kb-get",
+            (
+                "/properties/return_fields/items/enum",
+                Some(json!(["url", "size"])),
+            ),
+            "allows \"size\"",
+        ),
+        (
+            "kb-get",
+            ("/properties/record", Some(json!({"type": "string"}))),
+            "does not read `record`",
+        ),
+        (
+            "ignore-user",
+            (
+                "/properties/duration_seconds/type",
+                Some(json!(["number", "string"])),
+            ),
+            "allows string",
+        ),
+        (
+            "end-voice-session",
+            ("/properties/reason", None),
+            "needs `reason`, which is no parameter",
+        ),
+        (
+            "start-voice-session",
+            ("/properties/pending_request/default", None),
+            "which a call may leave out",
+        ),
+    ] {
+        let id = tool.replace('-', "_");
+        let mut manifest = schema(&id);
+        let (parent, name) = change.0.rsplit_once('/').unwrap();
+        let parent = manifest["parameters"].pointer_mut(parent).unwrap();
+        match change.1 {
+            Some(value) => parent[name] = value,
+            None => {
+                parent.as_object_mut().unwrap().remove(name).unwrap();
+            }
+        }
+        let handler = windlass_handlers::builtin()[id.as_str()].clone();
+        let found = compile_embedded(
+            &manifest.to_string(),
+            "# A tool\n\nDoes one thing.\n",
+            handler,
+        );
+        let found = found.err().unwrap();
+        assert!(
+            found.iter().any(|found| found.message.contains(problem)),
+            "{problem}: {found:?}"
+        );
     }
 }

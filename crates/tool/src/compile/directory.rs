@@ -139,19 +139,15 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
     if !metadata.is_dir() {
         return;
     }
-    let is_kebab = shown
-        .bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_lowercase())
-        && shown.len() <= 63
-        && shown
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-    if !is_kebab {
-        problem(
-            "the directory's name is not in kebab-case",
-            "use lower-case letters, digits and hyphens, a letter first, 63 at most; begin it with _ to leave it out",
-        );
+    if !is_kebab(&shown) {
+        // Ids of tools are written with underscores, and their directories with hyphens.
+        let meant = shown.to_ascii_lowercase().replace('_', "-");
+        let cure = match is_kebab(&meant) {
+            true => format!("rename it to {meant}, or begin it with _ to leave it out"),
+            false => "use lower-case letters, digits and hyphens, a letter first, 63 at most; begin it with _ to leave it out"
+                .to_owned(),
+        };
+        problem("the directory's name is not in kebab-case", &cure);
         return;
     }
     check_listing(&shown, &path, &mut snapshot.problems);
@@ -166,6 +162,15 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
         name: shown.clone(),
     };
     snapshot.tools.push(tool);
+}
+
+fn is_kebab(name: &str) -> bool {
+    let is_lower = |byte: u8| byte.is_ascii_lowercase();
+    name.bytes().next().is_some_and(is_lower)
+        && name.len() <= 63
+        && name
+            .bytes()
+            .all(|byte| is_lower(byte) || byte.is_ascii_digit() || byte == b'-')
 }
 
 /// The files that a tool is made of.

@@ -1,5 +1,6 @@
 //! Tools whose files are part of the program: compiled by the same rules as directories, one at a time. Knows no folder.
 
+use super::handled;
 use crate::artifact::{Entry, HandlerCode, tool};
 use crate::handler::Handler;
 use crate::problem::{Problem, Report, Severity};
@@ -20,6 +21,11 @@ pub fn compile_embedded(
 ) -> Result<Tool, Vec<Problem>> {
     let mut report = Report::new("(built in)", "schema.json", schema);
     let readable = manifest::read(schema, |_| true, &mut report);
+    if let (Some(id), Some(parameters), Some(reads)) =
+        (&readable.tool_id, &readable.parameters, handler.reads())
+    {
+        handled::compare(id, &reads, parameters, &mut report);
+    }
     let declarations = dialect::declare(&readable, &mut report);
     let mut problems = report.into_problems();
     let parameters = readable

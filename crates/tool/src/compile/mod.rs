@@ -4,6 +4,7 @@
 mod directory;
 mod embedded;
 mod git;
+mod handled;
 mod script;
 mod vocabulary;
 
@@ -11,7 +12,9 @@ pub use embedded::compile_embedded;
 pub use vocabulary::{Vocabularies, Vocabulary};
 
 use crate::artifact::{Artifact, Entry, HandlerCode};
+use crate::handler::Handler;
 use crate::id::ToolId;
+use crate::kind::Mode;
 use crate::manifest::{self, Readable, brief};
 use crate::problem::{Problem, Report, Severity};
 use crate::registry::DESCRIBE_TOOL;
@@ -19,12 +22,28 @@ use crate::validate::Validator;
 use crate::{dialect, guide, json};
 use directory::{File, Snapshot, ToolFiles};
 use script::Flaw;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
+
+/// The most tools that OpenAI takes in one request.
+pub const OPENAI_TOOLS_MAX: usize = 128;
+
+/// The tools whose handlers are built into the binary, and what each handler [reads](Handler::reads).
+pub type Builtin = BTreeMap<ToolId, Option<Value>>;
+
+/// The built-in tools that these handlers are the code of.
+pub fn builtin(handlers: &BTreeMap<ToolId, Arc<dyn Handler>>) -> Builtin {
+    let entries = handlers.iter();
+    entries
+        .map(|(id, handler)| (id.clone(), handler.reads()))
+        .collect()
+}
 
 /// What is compiled, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +52,7 @@ pub struct Source<'a> {
     pub tools: &'a Path,
     /// Where the artifact stands, or will; paths of handlers in it are relative to its folder.
     pub artifact: &'a Path,
-    /// The tools whose handlers are built into the binary.
-    pub builtin: &'a BTreeSet<ToolId>,
+    pub builtin: &'a Builtin,
     /// RFC 3339. Recorded and otherwise ignored: it changes no version.
     pub build_timestamp: &'a str,
     /// What is put in place of enums in the schemas.
@@ -79,6 +97,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
         problems.extend(compiled.problems);
         entries.extend(compiled.entry);
     }
+    problems.extend(too_many_for_openai(&entries, source.tools));
     // Stable, so that a tool's problems stay in the order of its files.
     problems.sort_by(|left, right| left.tool.cmp(&right.tool));
     let failed = problems
@@ -95,6 +114,33 @@ pub fn compile(source: &Source<'_>) -> Compilation {
         }),
         problems,
     }
+}
+
+/// A note for each mode: other providers take more, so it matters to those alone who choose OpenAI.
+fn too_many_for_openai<'a>(
+    entries: &'a [Entry],
+    tools: &'a Path,
+) -> impl Iterator<Item = Problem> + use<'a> {
+    [(Mode::Text, "text"), (Mode::Voice, "voice")]
+        .into_iter()
+        .filter_map(move |(mode, name)| {
+            let count = entries
+                .iter()
+                .filter(|entry| entry.manifest.allowed_modes.contains(&mode))
+                .count();
+            (count > OPENAI_TOOLS_MAX).then(|| Problem {
+                file: tools.display().to_string(),
+                line: None,
+                column: None,
+                severity: Severity::Note,
+                tool: None,
+                message: format!(
+                    "{count} tools are for {name}, and OpenAI takes {OPENAI_TOOLS_MAX} in one request"
+                ),
+                cure: "nothing to do with other providers; for OpenAI, leave tools out or narrow their `allowedModes`"
+                    .to_owned(),
+            })
+        })
 }
 
 /// Whether an artifact is what these sources would be compiled to. `false` too where the sources cannot be read.
@@ -115,8 +161,11 @@ fn source_hash(snapshot: &Snapshot, source: &Source<'_>) -> String {
         "windlass {} {REVISION}",
         env!("CARGO_PKG_VERSION")
     ));
-    for id in source.builtin {
+    for (id, reads) in source.builtin {
         part(id.as_str());
+        if let Some(reads) = reads {
+            part(&reads.to_string());
+        }
     }
     for (id, vocabularies) in source.vocabularies {
         part(id.as_str());
@@ -154,10 +203,15 @@ fn compile_tool(
     match &files.schema {
         File::Text(text) => {
             let mut report = Report::new(&files.name, files.path("schema.json"), text);
-            let is_built_in = |id: &str| source.builtin.contains(id);
+            let is_built_in = |id: &str| source.builtin.contains_key(id);
             readable = manifest::read(text, is_built_in, &mut report);
             if let Some(id) = &readable.tool_id {
                 check_id(id, files, directories_by_id, &mut report);
+            }
+            if let (Some(id), Some(schema)) = (&readable.tool_id, &readable.parameters)
+                && let Some(Some(reads)) = source.builtin.get(id)
+            {
+                handled::compare(id, reads, schema, &mut report);
             }
             // Guides are written for the schema as it stands in the file.
             let schema = readable.parameters.as_ref();
@@ -306,7 +360,7 @@ fn read_handler(
     let mut report = Report::new(&files.name, files.path("handler.js"), "");
     // Where the id cannot be read, the directory's name stands in for it.
     let id = tool_id.map_or_else(|| files.name.replace('-', "_"), |id| id.as_str().to_owned());
-    let handler = match (&files.handler, source.builtin.contains(id.as_str())) {
+    let handler = match (&files.handler, source.builtin.contains_key(id.as_str())) {
         (File::Text(_), true) => {
             report.whole(
                 Severity::Error,

@@ -82,9 +82,11 @@ struct Draft {
 impl Conversion<'_, '_> {
     /// `None` for a schema that allows nothing.
     fn schema(&mut self, schema: &Value, place: &str) -> Option<Map<String, Value>> {
-        let Some(object) = schema.as_object() else {
-            let text = Map::from_iter([("type".to_owned(), json!("STRING"))]);
-            return (schema == &Value::Bool(true)).then_some(text);
+        let any = Map::new();
+        let object = match schema {
+            Value::Object(object) => object,
+            Value::Bool(true) => &any,
+            _ => return None,
         };
         let Some(object) = self.inline(object, place) else {
             return Some(Map::from_iter([("type".to_owned(), json!("OBJECT"))]));
@@ -116,11 +118,15 @@ impl Conversion<'_, '_> {
         match named.as_slice() {
             [] => {
                 let kind = if kinds.contains(&"null") {
-                    "null"
+                    Some("null")
                 } else {
                     kind_by_keywords(object)
                 };
-                self.keywords(object, kind, place, &mut draft);
+                if kind.is_none() {
+                    self.notes.dropped("a value of any type", place);
+                    draft.remarks.push("Any JSON value is allowed.".to_owned());
+                }
+                self.keywords(object, kind.unwrap_or("string"), place, &mut draft);
             }
             [kind] => self.keywords(object, kind, place, &mut draft),
             several => {
@@ -240,9 +246,8 @@ impl Conversion<'_, '_> {
             }
         }
         if kind == "array" && !draft.schema.contains_key("items") {
-            draft
-                .schema
-                .insert("items".to_owned(), json!({"type": "STRING"}));
+            let items = self.object(&Map::new(), place);
+            draft.schema.insert("items".to_owned(), items.into());
         }
     }
 
@@ -289,6 +294,12 @@ impl Conversion<'_, '_> {
             unknown if !is_keyword(unknown) => {}
             _ => {
                 self.notes.dropped(name, &here);
+                // What is quoted can refer to nothing.
+                let written_out = (name == "additionalProperties")
+                    .then(|| self.inline(value.as_object()?, &here))
+                    .flatten()
+                    .map(Value::Object);
+                let value = written_out.as_ref().unwrap_or(value);
                 draft.remarks.extend(words::remark(name, value, object));
             }
         }

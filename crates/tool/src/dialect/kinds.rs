@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// The types that a schema names.
-pub(super) fn kinds_of(object: &Map<String, Value>) -> Vec<&str> {
+pub(crate) fn kinds_of(object: &Map<String, Value>) -> Vec<&str> {
     match object.get("type") {
         Some(Value::String(kind)) => vec![kind],
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -11,20 +11,19 @@ pub(super) fn kinds_of(object: &Map<String, Value>) -> Vec<&str> {
     }
 }
 
-/// The type of a schema that names none and has no choices, from what it speaks of.
-pub(super) fn kind_by_keywords(object: &Map<String, Value>) -> &'static str {
-    ["object", "array", "number"]
+/// The type of a schema that names none and has no choices, from what it speaks of; `None` where it speaks of no type's.
+pub(super) fn kind_by_keywords(object: &Map<String, Value>) -> Option<&'static str> {
+    ["object", "array", "number", "string"]
         .into_iter()
         .find(|kind| {
             object
                 .keys()
                 .any(|keyword| type_of_keyword(keyword).is_some_and(|of| of == *kind))
         })
-        .unwrap_or("string")
 }
 
 /// The types of a schema's choices, for one that names no type; empty where it has no choices.
-pub(super) fn kinds_of_choices(object: &Map<String, Value>) -> Vec<&'static str> {
+pub(crate) fn kinds_of_choices(object: &Map<String, Value>) -> Vec<&'static str> {
     let choices = match (object.get("enum"), object.get("const")) {
         (_, Some(only)) => std::slice::from_ref(only),
         (Some(choices), None) => choices.as_array().map_or(&[][..], Vec::as_slice),

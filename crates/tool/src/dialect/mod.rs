@@ -2,7 +2,7 @@
 //! adds by model profile.
 
 mod gemini;
-mod kinds;
+pub(crate) mod kinds;
 mod openai;
 
 use crate::json;

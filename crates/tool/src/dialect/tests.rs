@@ -45,11 +45,39 @@ fn gemini_types_and_null() {
         json!({"type": "string", "minLenght": 1}),
         expect![[r#"{"type":"STRING"}"#]],
     );
-    check(json!({}), expect![[r#"{"type":"STRING"}"#]]);
-    check(json!(true), expect![[r#"{"type":"STRING"}"#]]);
+    check(
+        json!({}),
+        expect![[r#"
+        {"description":"Any JSON value is allowed.","type":"STRING"}
+        note a value of any type /parameters/properties/p 1"#]],
+    );
+    check(
+        json!(true),
+        expect![[r#"
+        {"description":"Any JSON value is allowed.","type":"STRING"}
+        note a value of any type /parameters/properties/p 1"#]],
+    );
+    check(
+        json!({"description": "What was found", "default": 1}),
+        expect![[r#"
+            {"default":1,"description":"What was found. Any JSON value is allowed.","type":"STRING"}
+            note a value of any type /parameters/properties/p 1"#]],
+    );
     check(
         json!({"type": "array"}),
-        expect![[r#"{"items":{"type":"STRING"},"type":"ARRAY"}"#]],
+        expect![[r#"
+        {"items":{"description":"Any JSON value is allowed.","type":"STRING"},"type":"ARRAY"}
+        note a value of any type /parameters/properties/p 1"#]],
+    );
+    check(
+        json!({"type": "array", "items": {}}),
+        expect![[r#"
+        {"items":{"description":"Any JSON value is allowed.","type":"STRING"},"type":"ARRAY"}
+        note a value of any type /parameters/properties/p/items 1"#]],
+    );
+    check(
+        json!({"minLength": 1}),
+        expect![[r#"{"minLength":1,"type":"STRING"}"#]],
     );
 }
 
@@ -299,9 +327,21 @@ fn gemini_says_in_words_what_it_has_no_keyword_for() {
     check(
         json!({"type": "object", "properties": {"not-a-name": {"type": "string"}, "gone": false}, "additionalProperties": {"type": "string"}}),
         expect![[r#"
-            {"description":"Other members are allowed too.","properties":{"not-a-name":{"type":"STRING"}},"type":"OBJECT"}
+            {"description":"Members of other names are allowed, each matching {\"type\":\"string\"}.","properties":{"not-a-name":{"type":"STRING"}},"type":"OBJECT"}
             note additionalProperties /parameters/properties/p/additionalProperties 1
             error /parameters/properties/p/properties/not-a-name Gemini takes no parameter of this name"#]],
+    );
+    check(
+        json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/word"}}),
+        expect![[r#"
+            {"description":"Members of other names are allowed, each matching {\"description\":\"One word.\",\"maxLength\":9,\"type\":\"string\"}.","type":"OBJECT"}
+            note additionalProperties /parameters/properties/p/additionalProperties 1"#]],
+    );
+    check(
+        json!({"type": "object", "additionalProperties": {"enum": ["x".repeat(400)]}}),
+        expect![[r#"
+            {"description":"Members of other names are allowed.","type":"OBJECT"}
+            note additionalProperties /parameters/properties/p/additionalProperties 1"#]],
     );
     // What every schema says is no loss.
     check(

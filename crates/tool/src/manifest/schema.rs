@@ -2,7 +2,7 @@
 //! patterns that run in linear time, sizes, and defaults that keep their own promise. Knows nothing of providers.
 
 use super::patterns::{Patterns, Refusal};
-use super::reference::{default_of, resolve};
+use super::reference::{default_of, parts, resolve};
 use super::{brief, nearest, pointer};
 use crate::problem::Report;
 use crate::validate::{self, BadPattern, SchemaError, Validator, Violation};
@@ -13,7 +13,7 @@ const SUBSCHEMAS_MAX: usize = 2_000;
 const BYTES_MAX: usize = 64 * 1024;
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-const TYPES: [&str; 7] = [
+pub(crate) const TYPES: [&str; 7] = [
     "array", "boolean", "integer", "null", "number", "object", "string",
 ];
 
@@ -39,6 +39,17 @@ pub(crate) const SCHEMAS: [&str; 11] = [
     "then",
     "unevaluatedItems",
     "unevaluatedProperties",
+];
+/// Keywords whose schemas speak of the same value as the schema that they stand in.
+const SAME_VALUE: [&str; 8] = [
+    "allOf",
+    "anyOf",
+    "dependentSchemas",
+    "else",
+    "if",
+    "not",
+    "oneOf",
+    "then",
 ];
 /// The other keywords of JSON Schema 2020-12.
 /// Source: <https://json-schema.org/draft/2020-12/json-schema-validation> and its core document.
@@ -119,7 +130,7 @@ pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) -> bool {
         defaults: Vec::new(),
         patterns: Patterns::default(),
     };
-    walk.schema(root, base.to_owned(), 1);
+    walk.schema(root, base.to_owned(), 1, Some(&[]));
     walk.check_references();
     let (wrong, defaults) = (walk.wrong, walk.defaults);
     if !walk.patterns.are_known() {
@@ -194,7 +205,15 @@ impl<'s> Walk<'s, '_, '_> {
         self.report.error(place, message, cure);
     }
 
-    fn schema(&mut self, schema: &'s Value, place: String, depth: usize) {
+    /// `around` are the schemas that speak of the same value and apply this one; `None` where that is only known at the
+    /// references to it.
+    fn schema(
+        &mut self,
+        schema: &'s Value,
+        place: String,
+        depth: usize,
+        around: Option<&[&'s Value]>,
+    ) {
         self.seen.push(schema);
         // Nobody who counts schemas counts `"additionalProperties": false`.
         if schema.is_boolean() {
@@ -228,19 +247,80 @@ impl<'s> Walk<'s, '_, '_> {
         if object.contains_key("default") || (narrows && default_of(self.root, schema).is_some()) {
             self.defaults.push((place.clone(), schema));
         }
+        let together = around.map(|around| [around, &[schema]].concat());
+        if let Some(together) = &together {
+            self.required(object, together, &place);
+        }
         for (keyword, value) in object {
             let here = pointer(&place, keyword);
             let name = keyword.as_str();
+            let around = match name {
+                "$defs" => None,
+                _ if SAME_VALUE.contains(&name) => together.as_deref(),
+                _ => Some(&[][..]),
+            };
             if SCHEMA_MAPS.contains(&name) {
                 for (member, inner) in value.as_object().into_iter().flatten() {
-                    self.schema(inner, pointer(&here, member), depth + 1);
+                    self.schema(inner, pointer(&here, member), depth + 1, around);
                 }
             } else if SCHEMA_LISTS.contains(&name) {
                 for (index, inner) in value.as_array().into_iter().flatten().enumerate() {
-                    self.schema(inner, format!("{here}/{index}"), depth + 1);
+                    self.schema(inner, format!("{here}/{index}"), depth + 1, around);
                 }
             } else if SCHEMAS.contains(&name) {
-                self.schema(value, here, depth + 1);
+                self.schema(value, here, depth + 1, around);
+            }
+        }
+    }
+
+    /// What is required has to be a property, of this schema or of one that speaks of the same value: no call could
+    /// satisfy it where others are refused, and a model would not know what to send.
+    fn required(&mut self, object: &'s Map<String, Value>, together: &[&'s Value], place: &str) {
+        let reference = object.get("$ref").and_then(Value::as_str);
+        let target = reference.and_then(|reference| resolve(self.root, reference));
+        let behind = parts(self.root, target.as_slice());
+        let required = |part: &'s Map<String, Value>| {
+            let names = part.get("required").and_then(Value::as_array);
+            names.into_iter().flatten().filter_map(Value::as_str)
+        };
+        let own = required(object).map(|name| (name, "required"));
+        let names: Vec<(&str, &str)> = own
+            .chain(
+                behind
+                    .into_iter()
+                    .flat_map(required)
+                    .map(|name| (name, "$ref")),
+            )
+            .collect();
+        if names.is_empty() {
+            return;
+        }
+        let mut speaking = Vec::new();
+        for schema in together {
+            gather_speaking(self.root, schema, &mut speaking);
+        }
+        let is_open = speaking.iter().any(|schema| {
+            let others = ["additionalProperties", "unevaluatedProperties"];
+            schema.contains_key("patternProperties")
+                || others.iter().any(|keyword| {
+                    schema
+                        .get(*keyword)
+                        .is_some_and(|others| others != &Value::Bool(false))
+                })
+        });
+        let is_property = |name: &str| {
+            let mut properties = speaking
+                .iter()
+                .filter_map(|schema| schema.get("properties"));
+            properties.any(|properties| properties.get(name).is_some())
+        };
+        for (name, keyword) in names {
+            if !is_open && !is_property(name) {
+                self.error(
+                    &pointer(place, keyword),
+                    format!("`{}` is required and is no property", brief(name)),
+                    "add it to `properties`, or take it off the list `required`",
+                );
             }
         }
     }
@@ -285,10 +365,7 @@ impl<'s> Walk<'s, '_, '_> {
                 }
                 (known, _) if is_keyword(known) => {}
                 (unknown, _) => {
-                    let cure = nearest(unknown, keywords()).map_or_else(
-                        || "remove it; it would check nothing".to_owned(),
-                        |near| format!("did you mean `{near}`?"),
-                    );
+                    let cure = cure_of(unknown, object);
                     let message = format!("JSON Schema has no keyword `{}`", brief(unknown));
                     self.error(&here, message, cure);
                 }
@@ -352,6 +429,57 @@ impl<'s> Walk<'s, '_, '_> {
             ),
         };
         self.error(here, message, cure);
+    }
+}
+
+/// What to write in place of a keyword that there is not: of other dialects, or misspelt.
+fn cure_of(unknown: &str, object: &Map<String, Value>) -> String {
+    match unknown {
+        "definitions" => "rename it to `$defs`, and refer to it as #/$defs/name".to_owned(),
+        "nullable" => {
+            let kind = object.get("type").and_then(Value::as_str);
+            let kind = kind.filter(|kind| TYPES.contains(kind)).unwrap_or("string");
+            format!("write \"type\": [\"{kind}\", \"null\"] in its place")
+        }
+        _ => nearest(unknown, keywords()).map_or_else(
+            || "remove it; it would check nothing".to_owned(),
+            |near| format!("did you mean `{near}`?"),
+        ),
+    }
+}
+
+/// This schema and those that it applies to the same value, behind references and in alternatives.
+fn gather_speaking<'s>(
+    root: &'s Value,
+    schema: &'s Value,
+    found: &mut Vec<&'s Map<String, Value>>,
+) {
+    let Some(object) = schema.as_object() else {
+        return;
+    };
+    if found.len() > SUBSCHEMAS_MAX || found.iter().any(|known| std::ptr::eq(*known, object)) {
+        return;
+    }
+    found.push(object);
+    let reference = object.get("$ref").and_then(Value::as_str);
+    if let Some(target) = reference.and_then(|reference| resolve(root, reference)) {
+        gather_speaking(root, target, found);
+    }
+    for keyword in SAME_VALUE {
+        match object.get(keyword) {
+            Some(Value::Array(schemas)) => {
+                for schema in schemas {
+                    gather_speaking(root, schema, found);
+                }
+            }
+            Some(Value::Object(schemas)) if keyword == "dependentSchemas" => {
+                for schema in schemas.values() {
+                    gather_speaking(root, schema, found);
+                }
+            }
+            Some(schema) => gather_speaking(root, schema, found),
+            None => {}
+        }
     }
 }
 
@@ -433,10 +561,14 @@ struct Judged<'s> {
 impl Judged<'_> {
     fn report(&self, violation: Option<&Violation>, report: &mut Report<'_>) {
         if let Some(violation) = violation {
+            let cure = match self.default {
+                Value::Null => "remove the default, or add \"null\" to the types",
+                _ => "correct the default or the schema",
+            };
             report.error(
                 &pointer(self.place, "default"),
                 format!("the default breaks its own schema: {}", violation.message),
-                "correct the default or the schema",
+                cure,
             );
         }
     }

@@ -1,8 +1,9 @@
 //! The defaults that a schema declares, and putting them where a value leaves them out. Knows no other keyword.
 
-use crate::arguments::{Arguments, Kind, Place};
+use crate::arguments::Arguments;
+use crate::json::settle;
 use crate::manifest::reference;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -92,10 +93,11 @@ impl<'s> Search<'s> {
             let default = reference::parts(self.root, &schemas)
                 .into_iter()
                 .find_map(|part| part.get("default"));
-            if let Some(default) = default {
+            if let Some(mut default) = default.cloned() {
+                settle(&mut default);
                 defaults
                     .own
-                    .push((name.to_owned(), inner_pointer.into(), default.clone()));
+                    .push((name.to_owned(), inner_pointer.into(), default));
             }
         }
         let items: Vec<&Value> = parts.iter().filter_map(|part| part.get("items")).collect();
@@ -125,7 +127,7 @@ impl Defaults {
             own: Vec::new(),
             within: Vec::new(),
         };
-        self.apply_to_object(arguments, None, &mut applied);
+        self.apply_to_object(arguments.as_map_mut(), &mut applied);
         let Applied { alike, own, .. } = applied;
         match usual {
             Some(usual) if own.is_empty() && alike == usual.len() => usual.clone(),
@@ -145,45 +147,34 @@ impl Defaults {
         self.own.is_empty() && self.inner.is_empty() && self.items.is_none()
     }
 
-    fn apply_to_object(
-        &self,
-        arguments: &mut Arguments,
-        object: Option<Place>,
-        applied: &mut Applied<'_>,
-    ) {
-        let mut gaps = arguments.gaps(object);
+    fn apply_to_object(&self, object: &mut Map<String, Value>, applied: &mut Applied<'_>) {
         for (name, pointer, default) in &self.own {
-            if gaps.fill(name, default) {
+            if !object.contains_key(name) {
+                object.insert(name.clone(), default.clone());
                 applied.push(pointer);
             }
         }
-        let mut gaps = arguments.gaps(object);
         for (name, inside) in &self.inner {
-            if let Some(place) = gaps.find(name) {
-                inside.apply_to(gaps.arguments, place, applied);
+            if let Some(value) = object.get_mut(name) {
+                inside.apply_to(value, applied);
             }
         }
     }
 
-    fn apply_to(&self, arguments: &mut Arguments, place: Place, applied: &mut Applied<'_>) {
-        match arguments.kind(place) {
-            Kind::Object => self.apply_to_object(arguments, Some(place), applied),
-            Kind::Array => {
-                let Some((pointer, inner)) = &self.items else {
-                    return;
-                };
+    fn apply_to(&self, value: &mut Value, applied: &mut Applied<'_>) {
+        match (value, &self.items) {
+            (Value::Object(object), _) => self.apply_to_object(object, applied),
+            (Value::Array(items), Some((pointer, inner))) => {
                 applied.within.push((pointer.clone(), 0));
-                let mut next = arguments.first_of(Some(place));
-                while let Some(item) = next {
-                    inner.apply_to(arguments, item, applied);
-                    next = arguments.behind(item);
+                for item in items {
+                    inner.apply_to(item, applied);
                     if let Some((_, index)) = applied.within.last_mut() {
                         *index += 1;
                     }
                 }
                 applied.within.pop();
             }
-            Kind::Scalar => {}
+            _ => {}
         }
     }
 }

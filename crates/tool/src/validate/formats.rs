@@ -1,5 +1,5 @@
 //! Formats as the quick judge knows them: each function says yes only to texts in the plain form that everybody writes.
-//! A no means that the validator crate has to look. And two formats that the validator crate leaves to others.
+//! A no means that the validator crate has to look.
 
 pub(super) type Check = fn(&str) -> bool;
 
@@ -119,35 +119,13 @@ const ALPHANUMERIC: [bool; 256] = {
     table
 };
 
-/// A name of parts with letters of any script, as RFC 5890 has it but for which letters may stand together.
-pub(super) fn is_international_host(text: &str) -> bool {
-    /// In characters; the wire's own limit counts what they are encoded as.
-    const NAME_MAX: usize = 253;
-    const PART_MAX: usize = 63;
-    // The other full stops are those that may stand for one.
-    let name = text.strip_suffix('.').unwrap_or(text);
-    name.chars().count() <= NAME_MAX
-        && name
-            .split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}'])
-            .all(|part| {
-                (1..=PART_MAX).contains(&part.chars().count())
-                    && !part.starts_with('-')
-                    && !part.ends_with('-')
-                    && part.chars().all(is_letter_of_any_script)
-            })
+/// Whether a text in letters of any script is of a format, by a judge of that format alone. The judge takes signs that nobody
+/// sees for not there, as browsers do; here a name that has them is not the one that it looks like.
+pub(super) fn is_international(text: &str, judge: &jsonschema::Validator) -> bool {
+    !text.chars().any(is_invisible) && judge.is_valid(&text.into())
 }
 
-fn is_letter_of_any_script(character: char) -> bool {
-    // Beyond ASCII there are marks and joiners that belong to letters; what only shows as space or nothing does not.
-    character.is_alphanumeric()
-        || character == '-'
-        || (!character.is_ascii()
-            && !character.is_whitespace()
-            && !character.is_control()
-            && !is_invisible(character))
-}
-
-/// Hyphens, spaces and marks of direction that nobody sees and that make one name look like another.
+/// Hyphens, spaces and marks of direction.
 fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -159,20 +137,6 @@ fn is_invisible(character: char) -> bool {
             | '\u{2060}'..='\u{206f}'
             | '\u{feff}'
     )
-}
-
-/// `name@host`, both in letters of any script (RFC 6531); quoted names and addresses in brackets are left out.
-pub(super) fn is_international_email(text: &str) -> bool {
-    let Some((local, domain)) = text.rsplit_once('@') else {
-        return false;
-    };
-    let is_part = |part: &str| {
-        !part.is_empty()
-            && part.chars().all(|character| {
-                is_letter_of_any_script(character) || "!#$%&'*+/=?^_`{|}~".contains(character)
-            })
-    };
-    local.len() <= 64 && local.split('.').all(is_part) && is_international_host(domain)
 }
 
 fn is_uuid(text: &str) -> bool {

@@ -5,7 +5,6 @@ mod defaults;
 mod explain;
 mod formats;
 mod pattern;
-mod plain;
 mod quick;
 
 use crate::arguments::Arguments;
@@ -13,7 +12,7 @@ use defaults::Defaults;
 use quick::Quick;
 use serde_json::Value;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The formats that are asserted.
 pub(crate) const FORMATS: [&str; 19] = [
@@ -79,9 +78,6 @@ impl Validator {
     /// run in linear time.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let validator = Self::trusting(Arc::new(schema.clone()));
-        if plain::is_surely_sound(schema) {
-            return Ok(validator);
-        }
         match validator.thorough() {
             Ok(_) => Ok(validator),
             Err(error) => Err(error.clone()),
@@ -133,7 +129,7 @@ impl Validator {
 
     /// [`Self::violations`] of arguments, which are always an object.
     pub fn argument_violations(&self, arguments: &Arguments) -> Vec<Violation> {
-        if self.quick.surely_allows_arguments(arguments) {
+        if self.quick.surely_allows_object(arguments.as_map()) {
             return Vec::new();
         }
         self.violations(&arguments.to_value())
@@ -142,6 +138,17 @@ impl Validator {
     fn thorough(&self) -> Result<&jsonschema::Validator, &SchemaError> {
         self.thorough.get_or_init(|| build(&self.schema)).as_ref()
     }
+}
+
+static IDN_EMAIL: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("idn-email"));
+static IDN_HOSTNAME: LazyLock<jsonschema::Validator> = LazyLock::new(|| judge_of("idn-hostname"));
+
+fn judge_of(format: &str) -> jsonschema::Validator {
+    jsonschema::options()
+        .should_validate_formats(true)
+        .offline()
+        .build(&serde_json::json!({ "format": format }))
+        .expect("a format alone is a schema")
 }
 
 fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
@@ -156,9 +163,13 @@ fn build_within(
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
+        .with_format("idn-email", |text: &str| {
+            formats::is_international(text, &IDN_EMAIL)
+        })
+        .with_format("idn-hostname", |text: &str| {
+            formats::is_international(text, &IDN_HOSTNAME)
+        })
         .with_pattern_options(jsonschema::PatternOptions::regex().size_limit(pattern_bytes_max))
-        .with_format("idn-email", formats::is_international_email)
-        .with_format("idn-hostname", formats::is_international_host)
         .offline()
         .build(schema)
         .map_err(|error| SchemaError {
@@ -169,9 +180,6 @@ fn build_within(
 
 /// What makes a schema no schema: its keywords' values against the meta-schema.
 pub(crate) fn meta_violations(schema: &Value) -> Vec<Violation> {
-    if plain::is_surely_sound(schema) {
-        return Vec::new();
-    }
     let meta = jsonschema::draft202012::meta::validator();
     explain::violations(&Value::Null, meta.iter_errors(schema))
 }

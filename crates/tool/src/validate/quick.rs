@@ -4,10 +4,7 @@
 
 use super::formats;
 use super::pattern::Pattern;
-use crate::arguments::{Arguments, Part};
-use crate::json::is_same_name;
-use crate::json_view::{Seen, View, is_same};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 /// Integers up to here are exact as floating-point numbers.
 const EXACT: u64 = 1 << 53;
@@ -207,12 +204,12 @@ impl Quick {
     }
 
     /// Whether the value is plainly valid. `false` means only that somebody else has to look.
-    pub(super) fn surely_allows<'v, V: View<'v>>(&self, value: V) -> bool {
-        let right_kind = match value.see() {
-            Seen::Object(members) => return self.surely_allows_object::<V>(members),
-            Seen::Null => self.types.allow(Types::NULL),
-            Seen::Bool(_) => self.types.allow(Types::BOOLEAN),
-            Seen::Number(number) => {
+    pub(super) fn surely_allows(&self, value: &Value) -> bool {
+        let right_kind = match value {
+            Value::Object(members) => return self.surely_allows_object(members),
+            Value::Null => self.types.allow(Types::NULL),
+            Value::Bool(_) => self.types.allow(Types::BOOLEAN),
+            Value::Number(number) => {
                 let kind = if number.is_f64() {
                     Types::NUMBER
                 } else {
@@ -224,14 +221,14 @@ impl Quick {
                         .as_ref()
                         .is_none_or(|range| range.surely_allows(number))
             }
-            Seen::Text(text) => {
+            Value::String(text) => {
                 self.types.allow(Types::STRING)
                     && self
                         .text
                         .as_ref()
                         .is_none_or(|rules| rules.surely_allows(text))
             }
-            Seen::Array(items) => {
+            Value::Array(items) => {
                 self.types.allow(Types::ARRAY)
                     && self
                         .array
@@ -244,20 +241,15 @@ impl Quick {
             && self.choices_have(value)
     }
 
-    /// [`Self::surely_allows`] for the arguments of a call.
-    pub(super) fn surely_allows_arguments(&self, arguments: &Arguments) -> bool {
-        self.surely_allows_object::<Part<'_>>(arguments.members())
-    }
-
     /// Where objects are listed one by one, with `enum` or `const`, the validator crate has to look.
-    fn surely_allows_object<'v, V: View<'v>>(&self, members: V::Members) -> bool {
+    pub(super) fn surely_allows_object(&self, members: &Map<String, Value>) -> bool {
         self.types.allow(Types::OBJECT)
             && self.choices.is_none()
             && self
                 .object
                 .as_ref()
-                .is_none_or(|rules| rules.surely_allows::<V>(members.clone()))
-            && self.branches_allow(|branch| branch.surely_allows_object::<V>(members.clone()))
+                .is_none_or(|rules| rules.surely_allows(members))
+            && self.branches_allow(|branch| branch.surely_allows_object(members))
     }
 
     fn branches_allow(&self, allows: impl Fn(&Self) -> bool) -> bool {
@@ -266,15 +258,10 @@ impl Quick {
             && self.all_of.iter().all(&allows)
     }
 
-    fn choices_have<'v>(&self, value: impl View<'v>) -> bool {
-        let Some(choices) = &self.choices else {
-            return true;
-        };
-        if let Seen::Text(text) = value.see() {
-            let mut texts = choices.iter().filter_map(Value::as_str);
-            return texts.any(|choice| is_same_name(choice.as_bytes(), text.as_bytes()));
-        }
-        choices.iter().any(|choice| is_same(choice, value))
+    fn choices_have(&self, value: &Value) -> bool {
+        self.choices
+            .as_ref()
+            .is_none_or(|choices| choices.contains(value))
     }
 }
 
@@ -353,16 +340,15 @@ impl Object {
             .ok()
     }
 
-    fn surely_allows<'v, V: View<'v>>(&self, mut members: V::Members) -> bool {
+    fn surely_allows(&self, members: &Map<String, Value>) -> bool {
         let mut required_missing = self.required_count;
-        let mut count = 0;
+        let count = members.len();
         // Members come in the order of the properties, so each is looked for right behind the one before.
         let mut next = 0;
-        while let Some((name, value)) = V::next_member(&mut members) {
-            count += 1;
+        for (name, value) in members {
             let found = self.properties[next..]
                 .iter()
-                .position(|property| is_same_name(property.name.as_bytes(), name))
+                .position(|property| *property.name == **name)
                 .map(|offset| next + offset);
             match (found, &self.others) {
                 (Some(index), _) => {
@@ -390,33 +376,26 @@ impl Object {
 }
 
 impl Array {
-    fn surely_allows<'v, V: View<'v>>(&self, items: impl Iterator<Item = V> + Clone) -> bool {
-        let mut count = 0;
-        for item in items.clone() {
-            count += 1;
-            let allows = |schema: &Quick| schema.surely_allows(item);
-            if self.items_max.is_some_and(|most| count > most)
-                || !self.items.as_ref().is_none_or(allows)
-            {
-                return false;
-            }
-        }
-        count >= self.items_min && (!self.unique || are_surely_unique(items))
+    fn surely_allows(&self, items: &[Value]) -> bool {
+        items.len() >= self.items_min
+            && self.items_max.is_none_or(|most| items.len() <= most)
+            && self
+                .items
+                .as_ref()
+                .is_none_or(|schema| items.iter().all(|item| schema.surely_allows(item)))
+            && (!self.unique || are_surely_unique(items))
     }
 }
 
 /// Looks at each pair of a short list of texts. Numbers have more than one spelling, and long lists want a set: both are
 /// the validator crate's.
-fn are_surely_unique<'v, V: View<'v>>(items: impl Iterator<Item = V> + Clone) -> bool {
+fn are_surely_unique(items: &[Value]) -> bool {
     const LENGTH_MAX: usize = 16;
-    items.clone().enumerate().all(|(index, item)| {
-        index < LENGTH_MAX
-            && matches!(item.see(), Seen::Text(_))
-            && !items
-                .clone()
-                .take(index)
-                .any(|before| is_same(before, item))
-    })
+    items.len() <= LENGTH_MAX
+        && items
+            .iter()
+            .enumerate()
+            .all(|(index, item)| item.is_string() && !items[..index].contains(item))
 }
 
 fn size(value: &Value) -> Option<usize> {

@@ -179,7 +179,13 @@ fn international_names_are_formats_of_their_own() {
         ("idn-hostname", "a..b", false),
         ("idn-hostname", "a b", false),
         ("idn-hostname", "a\u{200b}b.example", false),
-        ("idn-hostname", "a\u{200d}b.example", true),
+        // A joiner belongs behind the sign that it joins.
+        ("idn-hostname", "a\u{200d}b.example", false),
+        ("idn-hostname", "example.", false),
+        ("idn-hostname", "пример.", false),
+        ("idn-hostname", "ab--cd.example", false),
+        ("idn-hostname", "a·b.example", false),
+        ("idn-hostname", "l·l.example", true),
         ("idn-email", "a\u{202e}b@x.org", false),
     ] {
         assert_eq!(valid(format, text), expected, "{format} {text}");
@@ -370,111 +376,36 @@ fn any_applicator(choices: &mut Choices, depth: usize) -> (&'static str, Value) 
 }
 
 #[test]
-fn the_quick_judge_never_passes_what_the_thorough_one_refuses() {
+fn the_quick_judge_and_the_thorough_one_agree_on_200_000_values() {
     let mut choices = Choices(7);
     let (mut quick_yes, mut thorough_yes) = (0, 0);
-    for _ in 0..3_000 {
+    for _ in 0..4_000 {
         let schema = any_schema(&mut choices, 2);
         let validator = Validator::trusting(Arc::new(schema.clone()));
-        let Ok(thorough) = validator.thorough() else {
-            continue;
-        };
-        for _ in 0..30 {
+        let thorough = validator.thorough().unwrap();
+        for _ in 0..50 {
             let value = any_value(&mut choices, 2);
             let quick = validator.quick.surely_allows(&value);
             let valid = thorough.is_valid(&value);
             assert!(valid || !quick, "schema {schema}\nvalue {value}");
+            assert_eq!(
+                validator.is_valid(&value),
+                valid,
+                "schema {schema}\nvalue {value}"
+            );
             if let Value::Object(map) = &value {
                 let arguments = Arguments::from(map.clone());
-                let quick = validator.quick.surely_allows_arguments(&arguments);
-                assert!(valid || !quick, "schema {schema}\narguments {value}");
+                let valid = thorough.is_valid(&arguments.to_value());
+                let passes = validator.argument_violations(&arguments).is_empty();
+                assert_eq!(passes, valid, "schema {schema}\narguments {value}");
             }
             quick_yes += usize::from(quick);
             thorough_yes += usize::from(valid);
         }
     }
+    // A judge that is never sure would be right as well.
     assert!(
         quick_yes * 10 > thorough_yes * 8,
         "{quick_yes} of {thorough_yes}"
     );
-}
-
-/// The keywords of a schema, one of them with a value of another's kind.
-fn damaged(schema: &Value, choices: &mut Choices) -> Value {
-    let Value::Object(keywords) = schema else {
-        return schema.clone();
-    };
-    let mut damaged = keywords.clone();
-    let names: Vec<String> = keywords.keys().cloned().collect();
-    if !names.is_empty() {
-        let name = names[choices.below(names.len())].clone();
-        let nested = choices.below(2) == 0;
-        let value = match &keywords[&name] {
-            inner @ Value::Object(_) if nested => damaged_inside(inner, choices),
-            _ => choices
-                .pick(&[
-                    json!(null),
-                    json!(-1),
-                    json!(0),
-                    json!(1.5),
-                    json!("x"),
-                    json!(true),
-                    json!([]),
-                    json!(["a", "a"]),
-                    json!(["string", "string"]),
-                    json!([1]),
-                    json!({}),
-                    json!({"a": 1}),
-                ])
-                .clone(),
-        };
-        damaged.insert(name, value);
-    }
-    Value::Object(damaged)
-}
-
-/// The same in one of the schemas of a map, such as that of `properties`.
-fn damaged_inside(map: &Value, choices: &mut Choices) -> Value {
-    let mut map = map.clone();
-    if let Some(first) = map.as_object_mut().and_then(|map| map.values_mut().next()) {
-        *first = damaged(first, choices);
-    }
-    map
-}
-
-#[test]
-fn a_schema_is_never_plainly_sound_that_the_validator_refuses() {
-    let mut choices = Choices(11);
-    let meta = jsonschema::draft202012::meta::validator();
-    let (mut plain, mut refused) = (0, 0);
-    for round in 0..6_000 {
-        let sound = any_schema(&mut choices, 2);
-        let schema = match round % 3 {
-            0 => sound,
-            1 => damaged(&sound, &mut choices),
-            _ => damaged(&damaged(&sound, &mut choices), &mut choices),
-        };
-        let is_sound = meta.is_valid(&schema) && build(&schema).is_ok();
-        let is_plain = plain::is_surely_sound(&schema);
-        assert!(is_sound || !is_plain, "schema {schema}");
-        plain += usize::from(is_plain);
-        refused += usize::from(!is_sound);
-    }
-    assert!(
-        plain > 1_000 && refused > 1_000,
-        "{plain} plain, {refused} refused"
-    );
-}
-
-#[test]
-fn the_tools_that_come_with_the_program_are_plainly_sound() {
-    let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools");
-    let mut seen = 0;
-    for tool in std::fs::read_dir(tools).unwrap() {
-        let text = std::fs::read_to_string(tool.unwrap().path().join("schema.json")).unwrap();
-        let manifest: Value = serde_json::from_str(&text).unwrap();
-        assert!(plain::is_surely_sound(&manifest["parameters"]), "{text}");
-        seen += 1;
-    }
-    assert!(seen > 3, "{seen} tools");
 }

@@ -94,7 +94,7 @@ fn handlers_that_are_missing_broken_or_of_another_version_are_named() {
     expect!["the handler of the tool some_tool speaks response version 2.0.0, and this program speaks 1.0.0"].assert_eq(&error(Some(&Loader(Ok("2.0.0")))));
 
     let mut folder = Folder::new();
-    folder.builtin.extend(ToolId::parse("some_tool"));
+    folder.build_in("some_tool");
     folder.tool("some-tool", &manifest("some_tool"));
     std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
     let artifact = folder.compile().artifact.unwrap();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use windlass_tool::artifact::{Artifact, write_artifact};
-use windlass_tool::compile::{Source, is_current};
+use windlass_tool::compile::{Builtin, Source, is_current};
 use windlass_tool::id::ToolId;
 
 fn two_tools() -> Folder {
@@ -210,7 +210,7 @@ fn the_version_depends_on_nothing_but_what_can_change_a_call() {
         .file("some-tool/README.md", "not part of it")
         .file("_draft/schema.json", "{");
     assert_eq!(version(&elsewhere), first, "other files");
-    elsewhere.builtin.extend(ToolId::parse("unrelated"));
+    elsewhere.build_in("unrelated");
     assert_eq!(version(&elsewhere), first, "handlers of other tools");
 }
 
@@ -260,7 +260,7 @@ fn the_version_changes_with_everything_that_can_change_a_call() {
         versions.push(version(&folder));
     }
     let mut builtin = two_tools();
-    builtin.builtin.extend(ToolId::parse("some_tool"));
+    builtin.build_in("some_tool");
     std::fs::remove_file(builtin.tools().join("some-tool/handler.js")).unwrap();
     versions.push(version(&builtin));
 
@@ -372,7 +372,7 @@ fn an_artifact_is_current_until_its_sources_change() {
         )
     };
     assert!(is_current(&folder.builtin));
-    let other_builtin = ToolId::parse("new_tool").into_iter().collect();
+    let other_builtin = Builtin::from([(ToolId::parse("new_tool").unwrap(), None)]);
     assert!(!is_current(&other_builtin));
     folder.file("some-tool/notes.txt", "not part of it");
     assert!(is_current(&folder.builtin));

@@ -145,7 +145,7 @@ fn the_id_and_the_directory_agree_and_no_two_tools_share_an_id() {
             folder.tool("Some_Tool", &manifest("some_tool"));
         },
         expect![
-            "tools/Some_Tool: error: the directory's name is not in kebab-case (use lower-case letters, digits and hyphens, a letter first, 63 at most; begin it with _ to leave it out)"
+            "tools/Some_Tool: error: the directory's name is not in kebab-case (rename it to some-tool, or begin it with _ to leave it out)"
         ],
     );
 }
@@ -203,9 +203,7 @@ fn symbolic_links_are_refused() {
 fn a_tool_has_exactly_one_handler() {
     check(
         |folder| {
-            folder
-                .builtin
-                .extend(windlass_tool::id::ToolId::parse("some_tool"));
+            folder.build_in("some_tool");
             folder.tool("some-tool", &manifest("some_tool"));
         },
         expect![
@@ -488,4 +486,35 @@ fn a_problem_serializes_for_programs() {
             "cure": "write \"some_tool\", or rename the directory to other-tool",
         })
     );
+}
+
+#[test]
+fn more_tools_than_openai_takes_are_a_note_for_each_mode() {
+    let notes = |in_voice: usize| {
+        let folder = Folder::new();
+        for number in 0..129 {
+            let mut tool = manifest(&format!("tool_{number}"));
+            if number >= in_voice {
+                tool["allowedModes"] = json!(["text"]);
+            }
+            folder.tool(&format!("tool-{number}"), &tool);
+        }
+        let compilation = folder.compile();
+        assert!(compilation.artifact.is_some());
+        let notes = compilation
+            .problems
+            .iter()
+            .filter(|problem| problem.message.contains("OpenAI takes"));
+        notes
+            .map(|problem| (problem.severity, problem.message.clone()))
+            .collect::<Vec<_>>()
+    };
+    let note = |mode: &str| {
+        (
+            Severity::Note,
+            format!("129 tools are for {mode}, and OpenAI takes 128 in one request"),
+        )
+    };
+    assert_eq!(notes(128), [note("text")]);
+    assert_eq!(notes(129), [note("text"), note("voice")]);
 }

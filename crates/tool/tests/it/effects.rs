@@ -321,7 +321,7 @@ fn the_programs_steering_tools_are_not_warned_about() {
         let directory = id.replace('_', "-");
         folder.tool(&directory, &tool);
         if is_built_in {
-            folder.builtin.extend(ToolId::parse(id));
+            folder.build_in(id);
             std::fs::remove_file(folder.tools().join(&directory).join("handler.js")).unwrap();
         }
         let found = folder.problems().matches("takes free text").count();
@@ -333,7 +333,7 @@ fn the_programs_steering_tools_are_not_warned_about() {
 fn written_and_read(changes: Value) -> (Arc<Tool>, Value) {
     let id = ToolId::parse("some_tool").unwrap();
     let mut folder = Folder::new();
-    folder.builtin.extend([id.clone()]);
+    folder.build_in("some_tool");
     folder.tool("some-tool", &writes(changes));
     std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
     let artifact = folder.compile().artifact.unwrap();

@@ -1,9 +1,8 @@
 //! Folders of tools for tests, and how their problems are shown.
 
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
-use windlass_tool::compile::{Compilation, Source, Vocabularies, compile};
+use windlass_tool::compile::{Builtin, Compilation, Source, Vocabularies, compile};
 use windlass_tool::id::ToolId;
 
 pub(crate) const GUIDE: &str = "# A tool\n\nDoes one thing well.\n";
@@ -13,7 +12,7 @@ pub(crate) const HANDLER: &str =
 /// A folder of tools that goes away with the test.
 pub(crate) struct Folder {
     pub(crate) root: tempfile::TempDir,
-    pub(crate) builtin: BTreeSet<ToolId>,
+    pub(crate) builtin: Builtin,
     pub(crate) vocabularies: Vocabularies,
 }
 
@@ -23,7 +22,7 @@ impl Folder {
         std::fs::create_dir(root.path().join("tools")).unwrap();
         Self {
             root,
-            builtin: BTreeSet::new(),
+            builtin: Builtin::new(),
             vocabularies: Vocabularies::new(),
         }
     }
@@ -52,6 +51,11 @@ impl Folder {
         )
         .file(&format!("{directory}/guide.md"), GUIDE)
         .file(&format!("{directory}/handler.js"), HANDLER)
+    }
+
+    /// Has the program bring a tool's handler, which reads whatever it is given.
+    pub(crate) fn build_in(&mut self, id: &str) {
+        self.builtin.insert(ToolId::parse(id).unwrap(), None);
     }
 
     pub(crate) fn compile_at(&self, build_timestamp: &str) -> Compilation {

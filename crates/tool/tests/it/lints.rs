@@ -3,7 +3,6 @@
 use crate::fixture::{Folder, GUIDE, manifest, manifest_with};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use windlass_tool::id::ToolId;
 
 fn check(changes: Value, expected: Expect) {
     let folder = Folder::new();
@@ -123,7 +122,7 @@ fn tools_of_the_program_that_need_no_consent_are_not_warned_about() {
         let directory = id.replace('_', "-");
         folder.tool(&directory, &tool);
         if is_built_in {
-            folder.builtin.extend(ToolId::parse(id));
+            folder.build_in(id);
             std::fs::remove_file(folder.tools().join(&directory).join("handler.js")).unwrap();
         }
         let problems = folder.problems();

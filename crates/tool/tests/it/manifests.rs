@@ -450,3 +450,108 @@ fn what_a_provider_refuses_is_an_error() {
         ],
     );
 }
+
+#[test]
+fn words_of_other_dialects_are_told_what_to_write() {
+    check(
+        json!({
+            "/parameters/definitions": {"word": {"type": "string"}},
+            "/parameters/properties/p": {"type": "integer", "nullable": true, "default": null},
+        }),
+        expect![[r#"
+            tools/some-tool/schema.json:12:5: error: JSON Schema has no keyword `definitions` (rename it to `$defs`, and refer to it as #/$defs/name)
+            tools/some-tool/schema.json:26:9: error: the default breaks its own schema: must be an integer (remove the default, or add "null" to the types)
+            tools/some-tool/schema.json:27:9: error: JSON Schema has no keyword `nullable` (write "type": ["integer", "null"] in its place)"#]],
+    );
+}
+
+#[test]
+fn what_is_required_is_a_property() {
+    for (changes, expected) in [
+        (json!({"/parameters/required": ["titel"]}), "`titel`"),
+        (
+            json!({"/parameters/properties/p": {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}}),
+            "`b`",
+        ),
+        (
+            json!({"/parameters/$defs": {"named": {"required": ["name"]}}, "/parameters/properties/p": {"$ref": "#/$defs/named"}}),
+            "`name`",
+        ),
+    ] {
+        let folder = Folder::new();
+        folder.tool("some-tool", &manifest_with(changes));
+        let problems = folder.problems();
+        let expected = format!("error: {expected} is required and is no property (add it to");
+        assert_eq!(problems.matches(&expected).count(), 1, "{problems}");
+        assert_eq!(problems.lines().count(), 1, "{problems}");
+    }
+    for sound in [
+        json!({"type": "object", "required": ["a"], "additionalProperties": {"type": "string"}}),
+        json!({"type": "object", "required": ["a"], "patternProperties": {"^a": {"type": "string"}}}),
+        json!({"type": "object", "required": ["a"], "oneOf": [{"properties": {"a": {"type": "string"}}}, {"not": {"required": ["a"]}}]}),
+        json!({"type": "object", "allOf": [{"required": ["a"]}, {"properties": {"a": {"type": "string"}}}]}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "if": {"required": ["a"]}, "then": {"minProperties": 1}}),
+        json!({"allOf": [{"$ref": "#/$defs/named"}], "properties": {"name": {"type": "string"}}}),
+    ] {
+        check(
+            json!({"/parameters/$defs": {"named": {"required": ["name"]}}, "/parameters/properties/p": sound}),
+            expect![""],
+        );
+    }
+}
+
+#[test]
+fn a_built_in_handler_is_given_only_what_it_reads() {
+    let check = |parameters: Value, expected: Expect| {
+        let mut folder = Folder::new();
+        let reads = json!({"required": ["query", "count"], "properties": {
+            "query": {"type": "string"},
+            "count": {"type": "integer"},
+            "share": {"type": "number"},
+            "filters": {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}}},
+            "fields": {"type": "array", "items": {"enum": ["url", "text"]}},
+        }});
+        let id = windlass_tool::id::ToolId::parse("some_tool").unwrap();
+        folder.builtin.insert(id, Some(reads));
+        let mut changes = parameters;
+        changes["/parameters/required"] = json!(["query"]);
+        folder.tool("some-tool", &manifest_with(changes));
+        std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
+        expected.assert_eq(&folder.problems());
+    };
+    check(
+        json!({"/parameters/properties": {
+            "query": {"type": "string", "maxLength": 9},
+            "count": {"$ref": "#/$defs/count"},
+            "share": {"type": "integer"},
+            "filters": {"type": "object", "properties": {"tags": {"type": "array", "items": {"enum": ["a", "b"]}}}},
+            "fields": {"type": "array", "items": {"const": "url"}},
+        }, "/parameters/$defs": {"count": {"type": "integer", "default": 3}}}),
+        expect![""],
+    );
+    check(
+        json!({"/parameters/properties": {"query": {"type": "string"}}}),
+        expect![[
+            r#"tools/some-tool/schema.json:10:3: error: the built-in handler of `some_tool` needs `count`, which is no parameter (add it: "count": {"type":"integer"})"#
+        ]],
+    );
+    check(
+        json!({"/parameters/properties": {
+            "query": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "count": {"type": "number"},
+            "share": {"enum": [1, 2.5, "all"]},
+            "filters": {"type": "object", "properties": {"tags": {"type": "array"}, "colour": {"type": "string"}}},
+            "fields": {"type": "array", "items": {"type": "string", "enum": ["url", "size"]}},
+            "extra": {"type": "boolean"},
+        }}),
+        expect![[r#"
+            tools/some-tool/schema.json:13:7: error: the built-in handler of `some_tool` needs `count`, which a call may leave out (add it to `required`, or give it a default)
+            tools/some-tool/schema.json:13:7: error: this allows number, and the built-in handler of `some_tool` reads integer (write "type": "integer")
+            tools/some-tool/schema.json:16:7: error: the built-in handler of `some_tool` does not read `extra` (remove it; the handler reads count, fields, filters, query, share)
+            tools/some-tool/schema.json:20:9: error: this allows "size", which the built-in handler of `some_tool` does not know (write an `enum` of some of "url", "text")
+            tools/some-tool/schema.json:31:11: error: the built-in handler of `some_tool` does not read `colour` (remove it; the handler reads tags)
+            tools/some-tool/schema.json:34:11: error: this allows any type, and the built-in handler of `some_tool` reads string (write "type": "string")
+            tools/some-tool/schema.json:40:7: error: this allows null, and the built-in handler of `some_tool` reads string (write "type": "string")
+            tools/some-tool/schema.json:50:7: error: this allows string, and the built-in handler of `some_tool` reads number (write "type": "number")"#]],
+    );
+}

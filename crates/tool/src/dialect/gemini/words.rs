@@ -27,9 +27,10 @@ pub(super) fn remark(name: &str, value: &Value, object: &Map<String, Value>) -> 
         "format" => Some(format!("Format: {}.", value.as_str()?)),
         "multipleOf" => Some(format!("Has to be a multiple of {value}.")),
         "uniqueItems" => (value == &Value::Bool(true)).then(|| "No item twice.".to_owned()),
-        "additionalProperties" => value
-            .is_object()
-            .then(|| "Other members are allowed too.".to_owned()),
+        "additionalProperties" => Some(match quoted(value).filter(|text| text != "{}") {
+            Some(schema) => format!("Members of other names are allowed, each matching {schema}."),
+            None => "Members of other names are allowed.".to_owned(),
+        }),
         "contentEncoding" => Some(format!("Encoded as {}.", value.as_str()?)),
         "contentMediaType" => Some(format!("Holds {}.", value.as_str()?)),
         "default" => Some(format!("{} if it is left out.", quoted(value)?)),
