@@ -272,7 +272,7 @@ impl Workshop {
     fn check_counts(&self, toolbox: &Toolbox) -> Result<(), ToolboxError> {
         let text = &self.config.text;
         let is_own_server = |url: &str| !url.starts_with("https://api.openai.com/");
-        let text_is_openai = text.provider == TextProvider::Openai
+        let text_is_openai = self.config.text_provider == TextProvider::Openai
             && !text
                 .url
                 .as_ref()

@@ -271,7 +271,7 @@ fn add(arguments: &ModelAddArguments) -> Result<(), Failure> {
     let folders = &config.folders;
     let folder = add_model(&folders.data, &arguments.source).map_err(|error| {
         let cure = match &error {
-            ModelError::Unreadable { path, .. } if path.starts_with(&folders.data) => {
+            ModelError::Unreadable { path, .. } if path.starts_with(&*folders.data) => {
                 "make the data folder writable, or name another one with --data"
             }
             ModelError::Unreadable { .. } | ModelError::Wheel { .. } => {
