@@ -138,12 +138,8 @@ fn bad_documents_are_reported_and_the_rest_is_kept() {
         .unwrap()
         .replace("/Root 1 0 R", encrypted);
     let folder = folder(&[("x.pdf", locked.as_bytes())]);
-    let (_, report) = open(folder.path());
-    assert!(
-        report.problems[0].message.contains("save it"),
-        "{:?}",
-        report.problems
-    );
+    let (base, report) = open(folder.path());
+    assert_eq!((base.len(), report.problems.len()), (0, 1));
 }
 
 #[test]
