@@ -9,7 +9,7 @@ use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use windlass_knowledge::{IngestLimits, KnowledgeBase};
+use windlass_knowledge::KnowledgeBase;
 use windlass_provider::gemini_live::address::{Address, Backend, Credentials};
 use windlass_provider::gemini_live::{
     Codec, DeclaredTools, SetupRequest, Sink, SpeechDetection, encode_setup,
@@ -54,7 +54,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let registry = Arc::new(registry(&root)?);
-    let (knowledge, _) = KnowledgeBase::open(root.join("kb"), &IngestLimits::default())?;
+    let (knowledge, _) =
+        KnowledgeBase::open(root.join("kb"), &windlass_knowledge::Options::default())?;
     let world = Arc::new(Memory {
         knowledge: Arc::new(knowledge),
         blocks: Arc::new(MemoryStore::new(StoreSettings {

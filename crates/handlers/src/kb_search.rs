@@ -167,6 +167,10 @@ impl Shape {
         if let Some(reason) = &found.degraded {
             data.insert("degraded".into(), reason.as_str().into());
         }
+        if !found.other_namespaces.is_empty() {
+            let names = found.other_namespaces.as_slice();
+            data.insert("other_namespaces".into(), names.into());
+        }
         if let Some(note) = self.note {
             data.insert("note".into(), note.into());
         }

@@ -37,6 +37,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         resident_mb()
     );
     measure("lexical", &base, (20, ATTEMPTS), &chance)?;
+    measure("lexical, 64 words", &base, (64, ATTEMPTS), &chance)?;
+    measure_misspelt("lexical, 64 words, half misspelt", &base, &chance)?;
     measure_get(&base, count)?;
     drop(base);
 
@@ -44,6 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let records: Vec<Record> = (0..count).map(|number| record(number, &chance)).collect();
     let base = index(records, Arc::new(BySubject::new()))?;
     measure("hybrid, engine only", &base, (20, ATTEMPTS), &chance)?;
+    measure("hybrid, 64 words", &base, (64, ATTEMPTS), &chance)?;
     println!("with vectors: {:.1} MB resident", resident_mb());
 
     if let Some(folder) = model {
@@ -113,6 +116,23 @@ fn measure(
     for _ in 0..QUESTIONS {
         let request = request(chance.words(words));
         times.push(quickest(attempts, || {
+            now(base.search(request.clone())).map(|_| ())
+        })?);
+    }
+    println!("{name}: {}", percentiles(times));
+    Ok(())
+}
+
+fn measure_misspelt(
+    name: &str,
+    base: &KnowledgeBase,
+    chance: &Chance,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut times = Vec::with_capacity(QUESTIONS);
+    for _ in 0..QUESTIONS {
+        let misspelt = chance.words(32).replace(' ', "x ");
+        let request = request(format!("{misspelt} {}", chance.words(32)));
+        times.push(quickest(ATTEMPTS, || {
             now(base.search(request.clone())).map(|_| ())
         })?);
     }

@@ -19,7 +19,7 @@ pub enum Readers {
 /// Tells a user who signed in from one who is known by a client id alone.
 pub type IsSignedIn = Arc<dyn Fn(&UserId) -> bool + Send + Sync>;
 
-/// The readers of all namespaces. One that is not named is everybody's.
+/// The namespaces that the configuration names, with their readers. Any other is everybody's.
 #[derive(Clone, Default)]
 pub struct Access {
     namespaces: BTreeMap<String, Readers>,
@@ -36,11 +36,25 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
+    /// Namespaces that everybody may read.
+    pub fn open(names: impl IntoIterator<Item = String>) -> Self {
+        let everybodys = |name| (name, Readers::Everybody);
+        Self {
+            namespaces: names.into_iter().map(everybodys).collect(),
+            is_signed_in: None,
+        }
+    }
+
     pub fn new(namespaces: BTreeMap<String, Readers>, is_signed_in: IsSignedIn) -> Self {
         Self {
             namespaces,
             is_signed_in: Some(is_signed_in),
         }
+    }
+
+    /// Whether the configuration names a namespace.
+    pub(crate) fn names(&self, namespace: &str) -> bool {
+        self.namespaces.contains_key(namespace)
     }
 
     pub(crate) fn is_everybodys(&self, namespace: &str) -> bool {

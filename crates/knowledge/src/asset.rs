@@ -1,7 +1,6 @@
 //! Records that stand for something to be seen: photos, diagrams, videos. Knows where such a thing lies and what it is;
 //! never opens it.
 
-use crate::record::RecordError;
 use serde_json::Value;
 use windlass_tool::handler::Record;
 
@@ -12,7 +11,7 @@ const KINDS: [(&str, AssetKind); 3] = [
     ("video", AssetKind::Video),
 ];
 /// The field that names a file, kept among the record's further fields.
-const FILE_FIELD: &str = "file";
+pub(crate) const FILE_FIELD: &str = "file";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssetKind {
@@ -52,38 +51,11 @@ pub fn asset(record: &Record) -> Option<Asset> {
     })
 }
 
-/// Whether a record that is an asset says where it lies.
-pub(crate) fn check(record: &Record) -> Result<(), RecordError> {
-    if kind(record).is_none() {
-        return Ok(());
-    }
-    match record.metadata.get(FILE_FIELD) {
-        None if record.url.is_some() => Ok(()),
-        None => Err(RecordError::new(
-            "url",
-            "is missing: a photo, diagram or video needs a `url` or a `file`",
-        )),
-        Some(Value::String(path)) if stays_inside(path) => Ok(()),
-        Some(_) => Err(RecordError::new(
-            "file",
-            "is no path below the knowledge base's folder: write it like `photos/fram.jpg`",
-        )),
-    }
-}
-
-fn kind(record: &Record) -> Option<AssetKind> {
+pub(crate) fn kind(record: &Record) -> Option<AssetKind> {
     KINDS
         .iter()
         .find(|(name, _)| *name == record.record_type)
         .map(|(_, kind)| *kind)
-}
-
-fn stays_inside(path: &str) -> bool {
-    !path.is_empty()
-        && path.len() <= 1_024
-        && path
-            .split('/')
-            .all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', ':']))
 }
 
 fn mime_type(name: &str) -> Option<&'static str> {

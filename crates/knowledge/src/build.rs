@@ -1,21 +1,19 @@
 //! Makes a base of a folder or of records: reads, checks, indexes, has embedded what is new, writes down what was done. Knows the
 //! order of these steps and what they report, not how each is done.
 
-use crate::access::Access;
 use crate::analysis;
 use crate::catalogue::Catalogue;
-use crate::dense::{Dense, Patience, Questions};
-use crate::embed::{EmbedError, Embedder};
+use crate::dense::{Dense, Questions};
+use crate::embed::Embedder;
 use crate::embedding;
-use crate::index::{IndexError, LexicalIndex};
-use crate::ingest::{self, FolderError, IngestLimits, IngestReport};
-use crate::machine::Machine;
-use crate::manifest::{self, Manifest, ManifestError};
+use crate::index::{IndexError, LexicalIndex, Vocabulary};
+use crate::ingest::{self, IngestReport};
+use crate::manifest::{self, Manifest};
 use crate::names::Names;
-use crate::query::Vocabulary;
+use crate::options::{Embedding, Observer, OpenError, Options};
 use crate::record::{self, RecordError};
 use crate::search::{Base, KnowledgeBase};
-use crate::vector_store::VectorStoreError;
+use crate::structured::Reading;
 use crate::vectors::VectorIndex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,87 +22,6 @@ use windlass_tool::handler::Record;
 
 /// The folder below the data folder in which vectors and manifest lie.
 const FOLDER: &str = "knowledge";
-/// What a base is made with, besides its records.
-#[derive(Clone, Default)]
-pub struct Options {
-    pub limits: IngestLimits,
-    pub access: Access,
-    pub embedder: EmbedderPresence,
-    /// The data folder, in which vectors outlive the process; without one they are made at every start.
-    pub data: Option<PathBuf>,
-    /// Without one, answers wait for their vectors however long they take.
-    pub machine: Option<Arc<dyn Machine>>,
-    pub patience: Patience,
-    pub embedding: Embedding,
-}
-
-/// Whether there is a model that makes vectors.
-#[derive(Clone, Default)]
-pub enum EmbedderPresence {
-    /// Records are found by their words alone.
-    #[default]
-    NotWanted,
-    /// The same, though there should be one, which every answer says.
-    Missing,
-    Present(Arc<dyn Embedder>),
-}
-
-impl EmbedderPresence {
-    pub(crate) fn embedder(&self) -> Option<&Arc<dyn Embedder>> {
-        match self {
-            Self::Present(embedder) => Some(embedder),
-            Self::NotWanted | Self::Missing => None,
-        }
-    }
-
-    pub(crate) fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing)
-    }
-}
-
-/// Which passages get vectors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Embedding {
-    /// All of them, however long that takes.
-    #[default]
-    All,
-    /// Those whose vectors are kept already. The records of the others are found by their words.
-    AtHand,
-}
-
-/// Who watches the making of a base.
-pub struct Observer<'a> {
-    /// Milliseconds since any moment.
-    pub clock_ms: &'a dyn Fn() -> u64,
-    pub progress: &'a mut dyn FnMut(Progress),
-}
-
-/// How far the embedding is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
-    /// Passages embedded by now, those known from before not counted.
-    pub done: usize,
-    pub total: usize,
-    pub per_second: f64,
-    /// At the rate so far; `None` before there is one.
-    pub left_ms: Option<u64>,
-}
-
-/// Why a knowledge base could not be opened. Bad records are no reason; they are in the report.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    #[error(transparent)]
-    Vectors(#[from] VectorStoreError),
-    #[error(transparent)]
-    Manifest(#[from] ManifestError),
-    #[error(transparent)]
-    Embed(#[from] EmbedError),
-}
-
 /// Why a knowledge base could not be made of records.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
@@ -121,11 +38,11 @@ impl KnowledgeBase {
     /// by words alone, at once.
     pub fn open(
         folder: impl AsRef<Path>,
-        limits: &IngestLimits,
+        options: &Options,
     ) -> Result<(Self, IngestReport), OpenError> {
-        let mut words = Words::of_folder(folder, limits)?;
+        let mut words = Words::of_folder(folder, options)?;
         let report = std::mem::take(&mut words.report);
-        Ok((words.with(None, &Options::default()), report))
+        Ok((words.with(None, options), report))
     }
 
     /// Makes a base of records that did not come from a folder. They go through the same checks.
@@ -141,7 +58,7 @@ impl KnowledgeBase {
         options: &Options,
         observer: &mut Observer<'_>,
     ) -> Result<(Self, IngestReport), OpenError> {
-        let words = Words::of_folder(folder, &options.limits)?;
+        let words = Words::of_folder(folder, options)?;
         words.into_base(options, observer).await
     }
 
@@ -173,9 +90,16 @@ pub struct Words {
 
 impl Words {
     /// Reads a folder of records, keeps the good ones and reports the bad ones.
-    pub fn of_folder(folder: impl AsRef<Path>, limits: &IngestLimits) -> Result<Self, OpenError> {
+    pub fn of_folder(folder: impl AsRef<Path>, options: &Options) -> Result<Self, OpenError> {
         let folder = folder.as_ref();
-        let (records, report) = ingest::read_folder(folder, limits)?;
+        let (records, report) = ingest::read_folder(
+            folder,
+            &options.limits,
+            Reading {
+                access: &options.access,
+                documents: options.documents.as_deref(),
+            },
+        )?;
         Ok(Self::of(records, report, Some(folder.to_owned()))?)
     }
 
@@ -284,20 +208,4 @@ fn admit_all(records: Vec<Record>) -> Result<Vec<Record>, RecordsError> {
         admitted.push(record);
     }
     Ok(admitted)
-}
-
-impl Progress {
-    pub(crate) fn after(done: usize, total: usize, elapsed_ms: u64) -> Self {
-        let per_second = match elapsed_ms {
-            0 => 0.0,
-            elapsed_ms => done as f64 * 1_000.0 / elapsed_ms as f64,
-        };
-        Self {
-            done,
-            total,
-            per_second,
-            left_ms: (per_second > 0.0)
-                .then(|| ((total - done) as f64 * 1_000.0 / per_second) as u64),
-        }
-    }
 }

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use windlass_tool::handler::{Facets, KnowledgeError, Record, SearchRequest};
 use windlass_tool::id::UserId;
 
+/// Other namespaces that an answer without hits names.
+const NAMED_NAMESPACES_MAX: usize = 8;
+
 /// A record's place in the order of the ids, which is its number in the index too.
 pub(crate) type Ordinal = u32;
 
@@ -50,7 +53,7 @@ impl Allowed {
 
 /// The filters of a request, checked.
 pub(crate) struct Filter<'a> {
-    pub(crate) namespace: &'a str,
+    pub(crate) namespaces: Vec<&'a str>,
     pub(crate) record_type: Option<&'a str>,
     /// In the form in which they are kept.
     pub(crate) tags: Vec<String>,
@@ -117,9 +120,9 @@ impl Catalogue {
     pub(crate) fn allowed(
         &self,
         request: &SearchRequest,
-        namespace: &str,
+        namespaces: Vec<&str>,
     ) -> Result<Allowed, KnowledgeError> {
-        Ok(self.resolve(&Filter::of(request, namespace)?))
+        Ok(self.resolve(&Filter::of(request, namespaces)?))
     }
 
     /// The records that a condition holds for.
@@ -128,8 +131,8 @@ impl Catalogue {
     }
 
     fn resolve(&self, filter: &Filter<'_>) -> Allowed {
-        let only_namespace = self.facets.namespaces.len() <= 1;
-        if only_namespace
+        let is_every_namespace = filter.namespaces.len() >= self.facets.namespaces.len();
+        if is_every_namespace
             && filter.record_type.is_none()
             && filter.tags.is_empty()
             && filter.from.is_none()
@@ -152,13 +155,13 @@ impl Catalogue {
 }
 
 impl<'a> Filter<'a> {
-    /// What a request asks for, within a namespace.
+    /// What a request asks for, within namespaces that are given in their order.
     pub(crate) fn of(
         request: &'a SearchRequest,
-        namespace: &'a str,
+        namespaces: Vec<&'a str>,
     ) -> Result<Self, KnowledgeError> {
         Ok(Self {
-            namespace,
+            namespaces,
             record_type: request.record_type.as_deref(),
             tags: request.tags.iter().map(|tag| record::tag(tag)).collect(),
             from: bound("start", request.updated_from.as_deref(), DayEdge::First)?,
@@ -177,7 +180,7 @@ impl<'a> Filter<'a> {
             }
         };
         in_range
-            && record.namespace == self.namespace
+            && (self.namespaces.binary_search(&record.namespace.as_str())).is_ok()
             && self
                 .record_type
                 .is_none_or(|wanted| record.record_type == wanted)
@@ -239,6 +242,29 @@ pub(crate) fn readable<'a>(
             .map(str::to_owned)
             .collect(),
     })
+}
+
+/// Those of a base's namespaces that a user may read, without the one that was searched.
+pub(crate) fn others<'a>(
+    facets: &'a Facets,
+    access: &Access,
+    searched: &str,
+    user: &UserId,
+) -> Vec<&'a str> {
+    namespaces_of(facets, access, Some(user))
+        .filter(|name| *name != searched)
+        .collect()
+}
+
+/// Each namespace once, in the order in which they come, as many as an answer names.
+pub(crate) fn named_namespaces<'a>(found: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in found {
+        if names.len() < NAMED_NAMESPACES_MAX && !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 fn bound(

@@ -1,109 +1,129 @@
-//! The text of HTML pages and PDF files, which hold no front matter. Knows what a page's title is, and nothing of records.
+//! Documents that hold no front matter: HTML pages and PDF files. Says what is known of one and reads its text; knows nothing
+//! of records.
 //!
-//! The libraries that read these files were written for good ones. A bad one may panic inside them, which is a file that
-//! cannot be read and nothing else.
+//! The libraries that read these files were written for good ones: a bad one may crash them or fill the memory. So a base has
+//! them read by a [`DocumentReader`], which can do so in a process of its own, and refuses none of them beforehand.
 
-use crate::front_matter::Fault;
-use crate::page_shape;
-use crate::pdf::{self, Refusal};
-use crate::record;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use serde::{Deserialize, Serialize};
 
-/// Bytes of a document's text. A longer one is a book, and nobody finds anything in one record of a book.
-const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Characters to a line of a page's text, so that no paragraph is broken into lines.
-const LINE_WIDTH: usize = 100_000;
-/// Bytes of a page's beginning in which its title is looked for.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
-const TITLE_CHARACTERS_MAX: usize = 300;
-const TITLE_BYTES_MAX: usize = 4 * 1024;
-
-/// What was read of a file.
-#[derive(Debug)]
-pub(crate) struct Document {
-    /// Where the file says one.
-    pub(crate) title: Option<String>,
-    pub(crate) text: String,
+/// What a document's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentKind {
+    Html,
+    Pdf,
 }
 
-/// Reads a page: its text with headings and lists, without scripts, styles and the addresses of links.
-pub(crate) fn html(page: &str) -> Result<Document, Fault> {
-    // A parser that breaks on it breaks on it again.
-    if contained(|| page_shape::is_too_much(page)).unwrap_or(true) {
-        let message = "it has too many tags, or they lie too deep in one another: split the page, or save it anew";
-        return Err(Fault::new(None, message));
+impl DocumentKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Pdf => "pdf",
+        }
     }
-    let read = || {
+}
+
+/// What was read of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// Where the document says one.
+    pub title: Option<String>,
+    pub text: String,
+}
+
+/// Reads documents for a base.
+pub trait DocumentReader: Send + Sync {
+    /// The error says what is wrong with the document and what to do.
+    fn read(&self, kind: DocumentKind, bytes: &[u8]) -> Result<Document, String>;
+}
+
+#[cfg(feature = "documents")]
+pub use reading::{DOCUMENT_TEXT_BYTES_MAX, read_document};
+
+#[cfg(feature = "documents")]
+mod reading {
+    use super::{Document, DocumentKind};
+    use crate::{front_matter, record};
+    use pdf_extract::OutputError;
+    use std::panic::catch_unwind;
+
+    /// Bytes of a document's text. A longer one is a book, and nobody finds anything in one record of a book.
+    pub const DOCUMENT_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
+    /// Characters to a line of a page's text, so that no paragraph is broken into lines.
+    const LINE_WIDTH: usize = 100_000;
+    /// Bytes of a page's beginning in which its title is looked for.
+    const HEAD_BYTES_MAX: usize = 64 * 1024;
+    const TITLE_CHARACTERS_MAX: usize = 300;
+
+    /// Reads a document in this process, which a bad one may end.
+    pub fn read_document(kind: DocumentKind, bytes: &[u8]) -> Result<Document, String> {
+        let read = || match kind {
+            DocumentKind::Html => html(bytes),
+            DocumentKind::Pdf => pdf(bytes),
+        };
+        let document = catch_unwind(read)
+            .unwrap_or_else(|_| Err("the file is damaged: save it anew".to_owned()))?;
+        if document.text.len() > DOCUMENT_TEXT_BYTES_MAX {
+            return Err(format!(
+                "the text is longer than {DOCUMENT_TEXT_BYTES_MAX} bytes: split the file into several"
+            ));
+        }
+        if !document.text.chars().any(char::is_alphanumeric) {
+            return Err(
+                "the file holds no text: where it is a picture of one, add the text itself"
+                    .to_owned(),
+            );
+        }
+        Ok(document)
+    }
+
+    fn pdf(bytes: &[u8]) -> Result<Document, String> {
+        let text = pdf_extract::extract_text_from_mem(bytes).map_err(|error| match error {
+            OutputError::PdfError(pdf_extract::Error::Decryption(_)) => {
+                "the file is encrypted: save it without a password".to_owned()
+            }
+            _ => "the file cannot be read as a PDF: it is damaged; save it anew".to_owned(),
+        })?;
+        Ok(Document { title: None, text })
+    }
+
+    /// A page's text with headings and lists, without scripts, styles and the addresses of links.
+    fn html(bytes: &[u8]) -> Result<Document, String> {
+        let page = front_matter::text(bytes).map_err(|fault| fault.message)?;
+        let text = text_of(page)?;
+        let title = head_title(page).or_else(|| heading(&text));
+        Ok(Document { title, text })
+    }
+
+    fn text_of(page: &str) -> Result<String, String> {
         html2text::config::plain_no_decorate()
             .link_footnotes(false)
             .no_table_borders()
             .allow_width_overflow()
             .string_from_read(page.as_bytes(), LINE_WIDTH)
-            .ok()
-    };
-    let text = contained(read)
-        .flatten()
-        .ok_or_else(|| Fault::new(None, "the page cannot be read as HTML"))?;
-    let title = head_title(page).or_else(|| heading(&text));
-    document(title, text)
-}
-
-/// Reads the text of a file's pages.
-pub(crate) fn pdf(bytes: &[u8]) -> Result<Document, Fault> {
-    let read = || pdf::text(bytes, TEXT_BYTES_MAX);
-    let text = contained(read)
-        .unwrap_or(Err(Refusal::Damaged))
-        .map_err(|refusal| Fault::new(None, refusal.to_string()))?;
-    document(None, text)
-}
-
-/// `None` where the reading panics. What that leaves behind is thrown away with it.
-fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(read)).ok()
-}
-
-fn document(title: Option<String>, text: String) -> Result<Document, Fault> {
-    if text.len() > TEXT_BYTES_MAX {
-        let message =
-            format!("the text is longer than {TEXT_BYTES_MAX} bytes: split the file into several");
-        return Err(Fault::new(None, message));
+            .map_err(|_| "the page cannot be read as HTML: save it anew".to_owned())
     }
-    if !text.chars().any(char::is_alphanumeric) {
-        let message = "the file holds no text: where it is a picture of one, add the text itself";
-        return Err(Fault::new(None, message));
+
+    /// What stands between the tags `title`, as text.
+    fn head_title(page: &str) -> Option<String> {
+        let head = &page[..page.floor_char_boundary(HEAD_BYTES_MAX)];
+        // Letters of ASCII alone change, so that places stay where they are.
+        let lower = head.to_ascii_lowercase();
+        let tag = lower.find("<title")?;
+        let start = tag + lower[tag..].find('>')? + 1;
+        let end = start + lower[start..].find("</title")?;
+        shortened(&text_of(&format!("<p>{}</p>", &head[start..end])).ok()?)
     }
-    Ok(Document { title, text })
-}
 
-/// What stands between the tags `title`, as text.
-fn head_title(page: &str) -> Option<String> {
-    let head = &page[..page.floor_char_boundary(HEAD_BYTES_MAX)];
-    // Letters of ASCII alone change, so that places stay where they are.
-    let lower = head.to_ascii_lowercase();
-    let tag = lower.find("<title")?;
-    let start = tag + lower[tag..].find('>')? + 1;
-    let end = start + lower[start..].find("</title")?;
-    let inner = &head[start..end];
-    // What stands there is text, but is read as tags here, which might multiply.
-    let inner = &inner[..inner.floor_char_boundary(TITLE_BYTES_MAX)];
-    let inner = format!("<p>{inner}</p>");
-    let read = || {
-        html2text::config::plain_no_decorate()
-            .string_from_read(inner.as_bytes(), LINE_WIDTH)
-            .ok()
-    };
-    shortened(&contained(read).flatten()?)
-}
+    fn heading(text: &str) -> Option<String> {
+        let line = text.lines().find(|line| line.starts_with('#'))?;
+        shortened(line.trim_start_matches('#'))
+    }
 
-fn heading(text: &str) -> Option<String> {
-    let line = text.lines().find(|line| line.starts_with('#'))?;
-    shortened(line.trim_start_matches('#'))
-}
-
-fn shortened(title: &str) -> Option<String> {
-    let title: String = record::clean_line(title)
-        .chars()
-        .take(TITLE_CHARACTERS_MAX)
-        .collect();
-    (!title.is_empty()).then_some(title)
+    fn shortened(title: &str) -> Option<String> {
+        let title: String = record::clean_line(title)
+            .chars()
+            .take(TITLE_CHARACTERS_MAX)
+            .collect();
+        (!title.is_empty()).then_some(title)
+    }
 }

@@ -1,12 +1,12 @@
 //! Gives every passage its vector: those that are kept already, and the others newly made, batch by batch. Knows no file's
 //! format and no model.
 
-use crate::build::{Embedding, Observer, OpenError, Options, Progress};
 use crate::catalogue::{Catalogue, Ordinal};
 use crate::codes::Codes;
 use crate::embed::{EmbedError, Embedder, Model, Purpose, normalise};
 use crate::hash::{Hash, sha256};
 use crate::ingest::IngestReport;
+use crate::options::{Embedding, Observer, OpenError, Options, Progress};
 use crate::passage;
 use crate::passage_list::{PassageList, State};
 use crate::vector_store::{VectorStore, VectorStoreError};

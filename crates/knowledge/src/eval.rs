@@ -1,8 +1,9 @@
 //! Measures how well the base finds what people judged relevant: reads a test collection, asks its questions in every
 //! mode that the base has, and averages. Knows no clock of its own; the caller's tells the latency.
 
+use crate::fusion::Retrieval;
 use crate::record::DEFAULT_NAMESPACE;
-use crate::search::{KnowledgeBase, Retrieval};
+use crate::search::KnowledgeBase;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;

@@ -1,6 +1,7 @@
 //! Makes a record of one Markdown file: its front matter, its text, and what the path says where they are silent.
 //! Knows no other file and no folder.
 
+use crate::access::Access;
 use crate::plain_fields;
 use crate::record::{self, DEFAULT_NAMESPACE, RecordError};
 use serde_json::{Map, Value};
@@ -50,15 +51,15 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, Fault> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Reads a record from the text of the file at `path`, which is relative to the base's folder and spelt with `/`.
-pub(crate) fn read(path: &str, text: &str) -> Result<Record, Fault> {
+/// Reads a record from the text of a file.
+pub(crate) fn read(place: &Place<'_>, text: &str) -> Result<Record, Fault> {
     let (front, body) = split(text)?;
     // Most of what a start takes would be the reading of YAML.
     let fields = match plain_fields::read(front) {
         Some(fields) => fields,
         None => fields(front)?,
     };
-    assemble(path, fields, body, Form::Single)
+    assemble(place, fields, body, Form::Single)
         .and_then(record::admit)
         .map_err(|error| Fault::new(line_of(front, error.field), error.to_string()))
 }
@@ -147,22 +148,17 @@ pub(crate) fn line_of(front: &str, field: &str) -> Option<usize> {
 
 /// Makes a record of its fields and its text, with what the path says in place of what is missing.
 pub(crate) fn assemble(
-    path: &str,
+    place: &Place<'_>,
     mut fields: Map<String, Value>,
     body: &str,
     form: Form,
 ) -> Result<Record, RecordError> {
-    let place = Place::of(path);
     let namespace = text_field(&mut fields, "namespace")?
-        .or_else(|| place.folders.first().map(|folder| (*folder).to_owned()))
-        .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-    let id = text_field(&mut fields, "id")?;
+        .unwrap_or_else(|| place.namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned());
+    let id = text_field(&mut fields, "id")?.map(|id| record::id(&id));
     let record_type = text_field(&mut fields, "type")?
-        .or_else(|| place.folders.get(1).map(|folder| (*folder).to_owned()))
-        .or_else(|| {
-            let (prefix, _) = id.as_deref()?.split_once(':')?;
-            Some(prefix.to_owned())
-        })
+        .or_else(|| Some(id.as_deref()?.split_once(':')?.0.to_owned()))
+        .or_else(|| place.folders.first().map(|folder| (*folder).to_owned()))
         .unwrap_or_default();
     let id = match (id, form) {
         (Some(id), _) => id,
@@ -186,33 +182,48 @@ pub(crate) fn assemble(
         body: body.to_owned(),
         tags: list_field(&mut fields, "tags")?,
         url: text_field(&mut fields, "url")?,
-        source_type: "markdown".to_owned(),
-        source_path: path.to_owned(),
+        source_type: place.source_type.to_owned(),
+        source_path: place.path.to_owned(),
         last_updated: text_field(&mut fields, "last_updated")?,
         metadata: fields,
     })
 }
 
-/// What a file's path says about its record: `namespace/type/more/name.md`.
-struct Place<'a> {
-    folders: Vec<&'a str>,
-    stem: &'a str,
+/// A file of records, and what its path says about them: `namespace/type/more/name.md`. The first folder is a namespace only
+/// where the configuration names it so.
+pub(crate) struct Place<'a> {
+    /// Relative to the base's folder and spelt with `/`.
+    path: &'a str,
+    source_type: &'static str,
+    namespace: Option<&'a str>,
+    /// Those below the namespace.
+    pub(crate) folders: Vec<&'a str>,
+    pub(crate) stem: &'a str,
 }
 
 impl<'a> Place<'a> {
-    fn of(path: &'a str) -> Self {
+    pub(crate) fn of(path: &'a str, source_type: &'static str, access: &Access) -> Self {
         let mut folders: Vec<&str> = path.split('/').collect();
         let name = folders.pop().unwrap_or_default();
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-        Self { folders, stem }
+        let is_namespace = |folder: &&str| *folder == DEFAULT_NAMESPACE || access.names(folder);
+        let namespace = folders.first().copied().filter(is_namespace);
+        if namespace.is_some() {
+            folders.remove(0);
+        }
+        Self {
+            path,
+            source_type,
+            namespace,
+            folders,
+            stem,
+        }
     }
 
     /// `type:slug`, the slug made of all that the path says below the namespace and a folder named like the type.
     fn id(&self, record_type: &str) -> Result<String, RecordError> {
-        let below = match self.folders.get(1) {
-            Some(folder) if *folder == record_type => 2,
-            Some(_) | None => 1.min(self.folders.len()),
-        };
+        let is_of_type = self.folders.first() == Some(&record_type);
+        let below = usize::from(is_of_type);
         let mut slug = String::new();
         for part in self.folders[below..].iter().chain([&self.stem]) {
             for byte in part.bytes() {
@@ -223,8 +234,11 @@ impl<'a> Place<'a> {
                     _ => {
                         return Err(RecordError::new(
                             "id",
-                            "is missing, and the path has characters that an id cannot have: add an id to the front \
-                             matter, or rename the file",
+                            format!(
+                                "is missing, and the path has characters that an id cannot have: add an id to {}, or \
+                                 rename the file",
+                                record::fields_of(self.source_type)
+                            ),
                         ));
                     }
                 }
@@ -260,7 +274,8 @@ fn list_field(
     fields: &mut Map<String, Value>,
     field: &'static str,
 ) -> Result<Vec<String>, RecordError> {
-    let not_a_list = || RecordError::new(field, "is not a list of texts: write `[one, \"two\"]`");
+    let not_a_list =
+        || RecordError::new(field, "is not a list of texts: write `[\"one\", \"two\"]`");
     match fields.remove(field) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(items)) => items

@@ -1,8 +1,6 @@
 //! What was found in several ways becomes one score. Every engine ranks by it, so that a score means the same wherever the
 //! records are kept. Knows no record and no index.
 
-use crate::search::Retrieval;
-
 /// Hits of one search, whatever is asked for.
 pub(crate) const HITS_MAX: usize = 100;
 /// Records that each way of finding brings to the common ranking, at least.
@@ -16,6 +14,32 @@ const DENSE_SHARE: f64 = 0.7;
 const LEXICAL_SHARE: f64 = 0.3;
 /// How much of what is missing to 1 a record gains whose whole name was said and nothing else.
 const NAMED_GAIN: f64 = 0.5;
+
+/// How records are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Retrieval {
+    /// By their words.
+    Lexical,
+    /// By what they mean.
+    Dense,
+    /// By both.
+    Hybrid,
+}
+
+impl Retrieval {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lexical => "lexical",
+            Self::Dense => "dense",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
+    /// Whether a base that can do this can do the other.
+    pub(crate) fn includes(self, other: Self) -> bool {
+        self == other || self == Self::Hybrid
+    }
+}
 
 /// What is known of a record that was found.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,6 @@
 use crate::analysis;
 use crate::catalogue::{Allowed, Ordinal};
 use crate::near::OneSlip;
-use crate::query::Vocabulary;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use tantivy::directory::RamDirectory;
@@ -19,6 +18,9 @@ use windlass_tool::handler::Record;
 
 /// Bytes with which the writer sizes its first table; it grows by what is added. Small, because most bases are.
 const WRITER_BYTES: usize = 256 * 1024;
+/// Terms up to which the search skips documents that cannot be among the best. Doing so for each of more terms takes longer
+/// than reading all.
+const PRUNED_TERMS_MAX: usize = 12;
 const ANALYSER: &str = "words";
 
 /// The index could not be built or read.
@@ -68,6 +70,35 @@ pub(crate) struct QueryTerm {
     pub(crate) idf: Score,
     pub(crate) weight: Score,
     pub(crate) document_frequency: u64,
+}
+
+/// The words that a base knows, wherever its records are kept.
+pub(crate) trait Vocabulary {
+    fn analyser(&self) -> &TextAnalyzer;
+
+    /// The same without the cutting of endings.
+    fn plain(&self) -> &TextAnalyzer;
+
+    /// How many records there are.
+    fn records(&self) -> u64;
+
+    /// In how many records a term occurs, at least: the most of any field.
+    fn document_frequency(&self, text: &str) -> Result<u64, IndexError>;
+
+    /// The words of the records that are one slip away from one that is not there, the most frequent first.
+    fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError>;
+
+    fn query_term(&self, text: String, document_frequency: u64, weight: Score) -> QueryTerm {
+        let (all, with) = (self.records() as Score, document_frequency as Score);
+        // The inverse document frequency of BM25 as Lucene and tantivy have it, which is never negative.
+        let idf = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+        QueryTerm {
+            text,
+            idf: idf * weight,
+            weight,
+            document_frequency,
+        }
+    }
 }
 
 /// A record that was found.
@@ -140,8 +171,10 @@ impl LexicalIndex {
         if terms.is_empty() || count == 0 {
             return Ok(Vec::new());
         }
-        let weight = self
-            .query(terms)
+        if terms.len() > PRUNED_TERMS_MAX {
+            return self.rank_all(terms, allowed, count);
+        }
+        let weight = BooleanQuery::union(self.clauses(terms).collect())
             .weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
         let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(count + 1);
         for segment in self.searcher.segment_readers() {
@@ -166,6 +199,42 @@ impl LexicalIndex {
             .collect())
     }
 
+    /// The same for many terms, where hardly a block of documents could be skipped: adds up the scores term by term.
+    fn rank_all(
+        &self,
+        terms: &[QueryTerm],
+        allowed: &Allowed,
+        count: usize,
+    ) -> Result<Vec<Ranked>, IndexError> {
+        let ranked = (0..).zip(self.all_scores(terms)?);
+        let mut ranked: Vec<Ranked> = ranked
+            .filter(|(ordinal, bm25)| *bm25 > 0.0 && allowed.contains(*ordinal))
+            .map(|(ordinal, bm25)| Ranked { ordinal, bm25 })
+            .collect();
+        if ranked.len() > count {
+            ranked.select_nth_unstable_by_key(count - 1, |ranked| Reverse(*ranked));
+            ranked.truncate(count);
+        }
+        ranked.sort_unstable_by_key(|ranked| Reverse(*ranked));
+        Ok(ranked)
+    }
+
+    /// The score of every record, in the order of their ordinals.
+    fn all_scores(&self, terms: &[QueryTerm]) -> Result<Vec<Score>, IndexError> {
+        let mut scores = vec![0.0; self.records() as usize];
+        for clause in self.clauses(terms) {
+            let weight = clause.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+            for segment in self.searcher.segment_readers() {
+                weight.for_each(segment, &mut |ordinal, bm25| {
+                    if let Some(score) = scores.get_mut(ordinal as usize) {
+                        *score += bm25;
+                    }
+                })?;
+            }
+        }
+        Ok(scores)
+    }
+
     /// The scores of records that were found in another way, given in rising order; 0 for those without any term.
     ///
     /// Each term is looked up for these records alone. A union of the terms would score whole windows of records around
@@ -175,6 +244,11 @@ impl LexicalIndex {
         terms: &[QueryTerm],
         ordinals: &[Ordinal],
     ) -> Result<Vec<Score>, IndexError> {
+        if terms.len() > PRUNED_TERMS_MAX {
+            let all = self.all_scores(terms)?;
+            let of_one = |ordinal: &Ordinal| all.get(*ordinal as usize).copied();
+            return Ok(ordinals.iter().filter_map(of_one).collect());
+        }
         let mut scores = vec![0.0; ordinals.len()];
         for clause in self.clauses(terms) {
             let weight = clause.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
@@ -215,10 +289,6 @@ impl LexicalIndex {
             }
         }
         Ok(false)
-    }
-
-    fn query(&self, terms: &[QueryTerm]) -> BooleanQuery {
-        BooleanQuery::union(self.clauses(terms).collect())
     }
 
     /// Built term by term: a query's text never reaches a query parser.

@@ -4,9 +4,9 @@
 use crate::asset::{AssetPlace, asset};
 use crate::front_matter::Fault;
 use crate::hash::hex;
-use crate::manifest::Changes;
 use crate::record;
-use crate::structured::{self, Format, Found};
+use crate::structured::{self, Format, Found, Reading};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -74,6 +74,17 @@ pub struct IngestReport {
     pub cut: usize,
 }
 
+/// Files since the last time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    pub added: usize,
+    pub changed: usize,
+    pub removed: usize,
+    /// Same content under another path.
+    pub renamed: usize,
+    pub unchanged: usize,
+}
+
 /// One thing that is wrong with one file. Displays as `path:line: message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -109,6 +120,7 @@ pub enum FolderError {
 pub(crate) fn read_folder(
     folder: &Path,
     limits: &IngestLimits,
+    reading: Reading<'_>,
 ) -> Result<(Vec<Record>, IngestReport), FolderError> {
     let root = folder.canonicalize().map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound => FolderError::Missing(folder.to_owned()),
@@ -121,6 +133,7 @@ pub(crate) fn read_folder(
     let mut reader = Reader {
         root,
         limits,
+        reading,
         entries_seen: 0,
         records: Vec::new(),
         paths_by_id: HashMap::new(),
@@ -160,6 +173,7 @@ struct Entry {
 struct Reader<'a> {
     root: PathBuf,
     limits: &'a IngestLimits,
+    reading: Reading<'a>,
     entries_seen: usize,
     records: Vec<Record>,
     paths_by_id: HashMap<String, String>,
@@ -221,7 +235,9 @@ impl Reader<'_> {
                 let bytes = self.read_file(&entry.path, format)?;
                 let hash = hex(&Sha256::digest(&bytes));
                 self.files.insert(entry.name.clone(), hash);
-                for Found { line, record } in structured::read(&entry.name, format, &bytes)? {
+                for Found { line, record } in
+                    structured::read(&entry.name, format, self.reading, &bytes)?
+                {
                     if let Err(fault) =
                         record.and_then(|record| self.keep(&entry.name, line, record))
                     {
@@ -237,7 +253,10 @@ impl Reader<'_> {
         let format = entry
             .path
             .extension()
-            .and_then(|extension| Format::of(extension.to_str()?));
+            .and_then(|extension| Format::of(extension.to_str()?))
+            .filter(|format| {
+                !matches!(format, Format::Document(_)) || self.reading.documents.is_some()
+            });
         let mut metadata = fs::symlink_metadata(&entry.path).map_err(cannot_read)?;
         if metadata.is_symlink() {
             let target = entry.path.canonicalize().map_err(|cause| {
@@ -267,11 +286,9 @@ impl Reader<'_> {
     fn read_file(&self, path: &Path, format: Format) -> Result<Vec<u8>, Fault> {
         let bytes_max = match format {
             Format::Markdown => self.limits.file_bytes_max,
-            Format::Json | Format::JsonLines | Format::Yaml | Format::Csv => {
+            Format::Json | Format::JsonLines | Format::Yaml | Format::Csv | Format::Document(_) => {
                 self.limits.data_file_bytes_max
             }
-            #[cfg(feature = "documents")]
-            Format::Html | Format::Pdf => self.limits.data_file_bytes_max,
         };
         let mut bytes = Vec::new();
         // A file can grow between a look at its size and its reading, so the reading itself is what is limited.

@@ -14,7 +14,6 @@ mod codes;
 mod csv_rows;
 mod date;
 mod dense;
-#[cfg(feature = "documents")]
 mod documents;
 pub mod embed;
 mod embedding;
@@ -29,12 +28,9 @@ mod machine;
 mod manifest;
 mod names;
 mod near;
-#[cfg(feature = "documents")]
-mod page_shape;
+mod options;
 mod passage;
 mod passage_list;
-#[cfg(feature = "documents")]
-mod pdf;
 mod plain_fields;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -51,15 +47,18 @@ mod vectors;
 
 pub use access::{Access, IsSignedIn, Readers};
 pub use asset::{Asset, AssetKind, AssetPlace, asset};
-pub use build::{
-    EmbedderPresence, Embedding, Observer, OpenError, Options, Progress, RecordsError, Words,
-};
+pub use build::{RecordsError, Words};
 pub use dense::Patience;
+#[cfg(feature = "documents")]
+pub use documents::{DOCUMENT_TEXT_BYTES_MAX, read_document};
+pub use documents::{Document, DocumentKind, DocumentReader};
+pub use fusion::Retrieval;
 pub use index::IndexError;
-pub use ingest::{FolderError, IngestLimits, IngestReport, Problem};
+pub use ingest::{Changes, FolderError, IngestLimits, IngestReport, Problem};
 pub use machine::{Machine, Offloaded};
-pub use manifest::{Changes, ManifestError};
+pub use manifest::ManifestError;
+pub use options::{EmbedderPresence, Embedding, Observer, OpenError, Options, Progress};
 pub use record::{DEFAULT_NAMESPACE, RecordError};
-pub use search::{KnowledgeBase, Retrieval};
+pub use search::KnowledgeBase;
 pub use stats::Stats;
 pub use vector_store::VectorStoreError;

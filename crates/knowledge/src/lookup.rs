@@ -4,7 +4,7 @@
 use crate::catalogue::{self, Allowed};
 use crate::index::IndexError;
 use crate::near;
-use crate::record::ID_BYTES_MAX;
+use crate::record::{self, ID_BYTES_MAX};
 use crate::search::{Base, unavailable};
 use windlass_tool::handler::{GetRequest, KnowledgeError, Record};
 use windlass_tool::id::UserId;
@@ -37,7 +37,7 @@ impl Base {
         };
         let found = self
             .catalogue
-            .find(&request.id)
+            .find(&record::id(&request.id))
             .filter(|record| is_in_reach(record));
         match found {
             Some(record) => Ok(Ok(Record::clone(record))),

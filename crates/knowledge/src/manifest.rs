@@ -2,7 +2,7 @@
 //! there; tells what has changed since. Knows no content.
 
 use crate::embed::Embedder;
-use crate::ingest::IngestReport;
+use crate::ingest::{Changes, IngestReport};
 use crate::search::KnowledgeBase;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,17 +43,6 @@ struct ModelFacts {
     id: String,
     hash: String,
     dimension: usize,
-}
-
-/// Files since the last time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Changes {
-    pub added: usize,
-    pub changed: usize,
-    pub removed: usize,
-    /// Same content under another path.
-    pub renamed: usize,
-    pub unchanged: usize,
 }
 
 impl Manifest {

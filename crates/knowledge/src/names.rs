@@ -74,6 +74,8 @@ struct NameWord {
     /// As the record spells it.
     spelling: Box<str>,
     letters: u32,
+    /// How many letters it has.
+    length: u32,
 }
 
 /// A name's word that another word may stand for.
@@ -114,6 +116,7 @@ impl Names {
             .into_iter()
             .map(|(plain, (term, spelling))| NameWord {
                 letters: letters(&plain),
+                length: u32::try_from(plain.chars().count()).unwrap_or(u32::MAX),
                 plain,
                 term,
                 spelling,
@@ -178,9 +181,11 @@ impl Names {
         let mut found: Vec<Candidate<'_>> = Vec::new();
         if slips > 0 {
             let mask = letters(plain);
+            let length = u32::try_from(count).unwrap_or(u32::MAX);
             for word in &self.words {
-                // A slip changes at most two letters of the set.
-                if (word.letters ^ mask).count_ones() as usize <= 2 * slips
+                // A slip changes at most two letters of the set, and the length by one.
+                if word.length.abs_diff(length) as usize <= slips
+                    && (word.letters ^ mask).count_ones() as usize <= 2 * slips
                     && let Some(distance) = near::distance(plain, &word.plain, slips)
                 {
                     let certainty = if distance > 1 { TWO_SLIPS } else { ONE_SLIP };

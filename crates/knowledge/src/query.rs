@@ -2,14 +2,13 @@
 //! been meant. Knows words and names, not ranking.
 
 use crate::analysis::{self, Word};
-use crate::index::{IndexError, QueryTerm};
+use crate::index::{IndexError, QueryTerm, Vocabulary};
 use crate::names::{Candidate, Names};
 use std::collections::HashSet;
 use tantivy::Score;
-use tantivy::tokenizer::TextAnalyzer;
 
-/// Terms of one query. More of them find no more and cost time; the rarest say the most.
-const TERMS_MAX: usize = 12;
+/// Terms of one query; of more the rarest count. A spoken question has fewer.
+const TERMS_MAX: usize = 128;
 /// Bytes of a query that are read, in whole characters. The longest spoken question is a fraction of this.
 const QUERY_BYTES_MAX: usize = 16 * 1024;
 /// Unknown words of a query for which similar ones are looked up in the texts.
@@ -36,35 +35,6 @@ pub(crate) struct Understanding {
     pub(crate) sequence: Vec<String>,
     /// The query as it came, for names that are more than their words.
     pub(crate) asked: String,
-}
-
-/// The words that a base knows, wherever its records are kept.
-pub(crate) trait Vocabulary {
-    fn analyser(&self) -> &TextAnalyzer;
-
-    /// The same without the cutting of endings.
-    fn plain(&self) -> &TextAnalyzer;
-
-    /// How many records there are.
-    fn records(&self) -> u64;
-
-    /// In how many records a term occurs, at least: the most of any field.
-    fn document_frequency(&self, text: &str) -> Result<u64, IndexError>;
-
-    /// The words of the records that are one slip away from one that is not there, the most frequent first.
-    fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError>;
-
-    fn query_term(&self, text: String, document_frequency: u64, weight: Score) -> QueryTerm {
-        let (all, with) = (self.records() as Score, document_frequency as Score);
-        // The inverse document frequency of BM25 as Lucene and tantivy have it, which is never negative.
-        let idf = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-        QueryTerm {
-            text,
-            idf: idf * weight,
-            weight,
-            document_frequency,
-        }
-    }
 }
 
 /// The words of a query, whatever is in it.

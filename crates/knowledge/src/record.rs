@@ -39,14 +39,16 @@ impl RecordError {
 
 /// Cleans a record's text and checks its fields against the rules.
 pub(crate) fn admit(mut record: Record) -> Result<Record, RecordError> {
-    check_word("type", &record.record_type)?;
-    check_word("namespace", &record.namespace)?;
+    let fields = fields_of(&record.source_type);
+    check_word("type", &record.record_type, fields)?;
+    check_word("namespace", &record.namespace, fields)?;
+    record.id = id(&record.id);
     check_id(&record.id, &record.record_type)?;
     record.title = clean_line(&record.title);
     if record.title.is_empty() {
         return Err(RecordError::new(
             "title",
-            "is missing: add one, or begin a Markdown text with a `# ` heading",
+            format!("is missing: add it to {fields}, or begin the text with a `# ` heading"),
         ));
     }
     check_length("title", &record.title, TITLE_CHARACTERS_MAX)?;
@@ -62,7 +64,7 @@ pub(crate) fn admit(mut record: Record) -> Result<Record, RecordError> {
     if let Some(url) = &record.url {
         check_url(url)?;
     }
-    asset::check(&record)?;
+    check_asset(&record)?;
     if let Some(text) = &record.last_updated
         && date::parse(text, DayEdge::First).is_none()
     {
@@ -83,6 +85,11 @@ pub(crate) fn admit(mut record: Record) -> Result<Record, RecordError> {
     Ok(record)
 }
 
+/// The form in which ids are kept and compared.
+pub(crate) fn id(text: &str) -> String {
+    text.trim().to_ascii_lowercase()
+}
+
 /// The form in which tags are kept and compared.
 pub(crate) fn tag(text: &str) -> String {
     clean_line(text).to_lowercase()
@@ -96,11 +103,22 @@ pub(crate) fn is_word(text: &str) -> bool {
         && text.len() <= WORD_BYTES_MAX
 }
 
-fn check_word(field: &'static str, text: &str) -> Result<(), RecordError> {
+/// What holds the fields of a record in a file of that kind, as messages name it.
+pub(crate) fn fields_of(source_type: &str) -> &'static str {
+    match source_type {
+        "markdown" => "the front matter",
+        "json" => "the JSON object",
+        "yaml" => "the YAML mapping",
+        "csv" => "the row",
+        _ => "the record",
+    }
+}
+
+fn check_word(field: &'static str, text: &str, fields: &'static str) -> Result<(), RecordError> {
     if text.is_empty() {
         return Err(RecordError::new(
             field,
-            "is missing: add it to the front matter",
+            format!("is missing: add it to {fields}"),
         ));
     }
     if is_word(text) {
@@ -129,8 +147,7 @@ fn check_id(id: &str, record_type: &str) -> Result<(), RecordError> {
         return Err(RecordError::new(
             "id",
             format!(
-                "is {:?}: after the colon use lower-case letters, digits, `_`, `-` and `.`, at most {ID_BYTES_MAX} \
-                 bytes in all",
+                "is {:?}: after the colon use letters, digits, `_`, `-` and `.`, at most {ID_BYTES_MAX} bytes in all",
                 shortened(id)
             ),
         ));
@@ -192,6 +209,33 @@ fn check_url(url: &str) -> Result<(), RecordError> {
             shortened(url)
         ),
     ))
+}
+
+/// Whether a record that is an asset says where it lies.
+fn check_asset(record: &Record) -> Result<(), RecordError> {
+    if asset::kind(record).is_none() {
+        return Ok(());
+    }
+    match record.metadata.get(asset::FILE_FIELD) {
+        None if record.url.is_some() => Ok(()),
+        None => Err(RecordError::new(
+            "url",
+            "is missing: a photo, diagram or video needs a `url` or a `file`",
+        )),
+        Some(Value::String(path)) if stays_inside(path) => Ok(()),
+        Some(_) => Err(RecordError::new(
+            "file",
+            "is no path below the knowledge base's folder: write it like `photos/fram.jpg`",
+        )),
+    }
+}
+
+fn stays_inside(path: &str) -> bool {
+    !path.is_empty()
+        && path.len() <= 1_024
+        && path
+            .split('/')
+            .all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', ':']))
 }
 
 /// Enough of a bad value to know it by.
@@ -310,7 +354,8 @@ mod tests {
         check(|_| (), None);
         check(|record| record.id = "colin_archer".into(), Some("id"));
         check(|record| record.id = "person:".into(), Some("id"));
-        check(|record| record.id = "person:Colin".into(), Some("id"));
+        check(|record| record.id = "Person:Colin_ARCHER".into(), None);
+        check(|record| record.id = "person:Æ".into(), Some("id"));
         check(|record| record.id = "person:a b".into(), Some("id"));
         check(|record| record.id = "person:../a".into(), Some("id"));
         check(

@@ -4,11 +4,11 @@
 use crate::access::Access;
 use crate::catalogue::{self, Allowed, Catalogue, Ordinal};
 use crate::dense::{Dense, MODEL_UNAVAILABLE, NoVector};
-use crate::fusion::{CANDIDATES_MIN, Evidence, HITS_MAX};
-use crate::index::{IndexError, LexicalIndex};
+use crate::fusion::{CANDIDATES_MIN, Evidence, HITS_MAX, Retrieval};
+use crate::index::{IndexError, LexicalIndex, Vocabulary};
 use crate::names::Names;
 use crate::passage;
-use crate::query::{self, Asked, Understanding, Vocabulary};
+use crate::query::{self, Asked, Understanding};
 use crate::snippet;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,32 +18,6 @@ use windlass_tool::handler::{
     SearchRequest,
 };
 use windlass_tool::kind::Mode;
-
-/// How records are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Retrieval {
-    /// By their words.
-    Lexical,
-    /// By what they mean.
-    Dense,
-    /// By both.
-    Hybrid,
-}
-
-impl Retrieval {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Lexical => "lexical",
-            Self::Dense => "dense",
-            Self::Hybrid => "hybrid",
-        }
-    }
-
-    /// Whether a base that can do this can do the other.
-    pub(crate) fn includes(self, other: Self) -> bool {
-        self == other || self == Self::Hybrid
-    }
-}
 
 /// Records in memory and the indexes over them. A clone is one more handle to the same base, which never changes.
 #[derive(Clone)]
@@ -175,7 +149,7 @@ impl Base {
 
     async fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, KnowledgeError> {
         let namespace = self.readable(request.namespace.as_deref(), &request.user_id)?;
-        let allowed = self.catalogue.allowed(request, namespace)?;
+        let allowed = self.catalogue.allowed(request, vec![namespace])?;
         let understanding = self
             .understand(&request.query, &allowed)
             .map_err(unavailable)?;
@@ -209,6 +183,10 @@ impl Base {
             )
             .map_err(unavailable)?;
         let mut analyser = self.index.analyser().clone();
+        let other_namespaces = match ranked.is_empty() {
+            true => self.other_namespaces(request, namespace)?,
+            false => Vec::new(),
+        };
         let hits = ranked
             .into_iter()
             .filter_map(|(ordinal, score)| {
@@ -236,7 +214,35 @@ impl Base {
                 Some(dense.questions.model().id.clone())
             }),
             degraded,
+            other_namespaces,
         })
+    }
+
+    /// The other namespaces that have records with words of the question, the best first.
+    fn other_namespaces(
+        &self,
+        request: &SearchRequest,
+        searched: &str,
+    ) -> Result<Vec<String>, KnowledgeError> {
+        let facets = self.catalogue.facets();
+        let others = catalogue::others(facets, &self.access, searched, &request.user_id);
+        if others.is_empty() {
+            return Ok(Vec::new());
+        }
+        let allowed = self.catalogue.allowed(request, others)?;
+        let ranked = self
+            .understand(&request.query, &allowed)
+            .and_then(|understood| {
+                let terms = &understood.terms;
+                self.index.rank(terms, &allowed, CANDIDATES_MIN)
+            })
+            .map_err(unavailable)?;
+        let records = ranked
+            .iter()
+            .filter_map(|ranked| self.catalogue.record(ranked.ordinal));
+        Ok(catalogue::named_namespaces(
+            records.map(|record| record.namespace.as_str()),
+        ))
     }
 
     /// Where in a record's text the passage lies that is closest to a question; `None` where the text is one passage.

@@ -2,7 +2,9 @@
 //! never know.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Reads the fields of one object. The error names a key that occurs twice.
@@ -11,6 +13,42 @@ pub(crate) fn fields(text: &str) -> Result<Map<String, Value>, serde_json::Error
     let fields = deserializer.deserialize_map(Fields)?;
     deserializer.end()?;
     Ok(fields)
+}
+
+/// The members of one object, unread.
+pub(crate) fn members(text: &str) -> Result<BTreeMap<String, &RawValue>, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let members = deserializer.deserialize_map(Members)?;
+    deserializer.end()?;
+    Ok(members)
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = BTreeMap<String, &'de RawValue>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Fields.expecting(formatter)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some((key, value)) = entries.next_entry::<String, &RawValue>()? {
+            if members.contains_key(&key) {
+                return Err(twice(&key));
+            }
+            members.insert(key, value);
+        }
+        Ok(members)
+    }
+}
+
+fn twice<E: Error>(key: &str) -> E {
+    let shown: String = key.chars().take(60).collect();
+    E::custom(format!(
+        "the key {shown:?} is there twice: keep one of the two"
+    ))
 }
 
 struct Fields;
@@ -27,10 +65,7 @@ impl<'de> Visitor<'de> for Fields {
         while let Some(key) = entries.next_key::<String>()? {
             let value = entries.next_value_seed(Any)?;
             if fields.contains_key(&key) {
-                let shown: String = key.chars().take(60).collect();
-                return Err(A::Error::custom(format!(
-                    "the key {shown:?} is there twice: keep one of the two"
-                )));
+                return Err(twice(&key));
             }
             fields.insert(key, value);
         }

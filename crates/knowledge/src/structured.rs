@@ -1,10 +1,10 @@
 //! Makes records of files that hold data rather than text: JSON, JSON Lines, YAML and CSV. Knows each format's shape and
 //! lines; what makes a good record is not decided here.
 
+use crate::access::Access;
 use crate::csv_rows::{self, Rows};
-#[cfg(feature = "documents")]
-use crate::documents;
-use crate::front_matter::{self, Fault, Form};
+use crate::documents::{Document, DocumentKind, DocumentReader};
+use crate::front_matter::{self, Fault, Form, Place};
 use crate::record;
 use crate::strict_json;
 use serde_json::value::RawValue;
@@ -26,10 +26,7 @@ pub(crate) enum Format {
     JsonLines,
     Yaml,
     Csv,
-    #[cfg(feature = "documents")]
-    Html,
-    #[cfg(feature = "documents")]
-    Pdf,
+    Document(DocumentKind),
 }
 
 impl Format {
@@ -40,10 +37,8 @@ impl Format {
             "jsonl" | "ndjson" => Some(Self::JsonLines),
             "yaml" | "yml" => Some(Self::Yaml),
             "csv" => Some(Self::Csv),
-            #[cfg(feature = "documents")]
-            "html" | "htm" => Some(Self::Html),
-            #[cfg(feature = "documents")]
-            "pdf" => Some(Self::Pdf),
+            "html" | "htm" => Some(Self::Document(DocumentKind::Html)),
+            "pdf" => Some(Self::Document(DocumentKind::Pdf)),
             _ => None,
         }
     }
@@ -54,12 +49,16 @@ impl Format {
             Self::Json | Self::JsonLines => "json",
             Self::Yaml => "yaml",
             Self::Csv => "csv",
-            #[cfg(feature = "documents")]
-            Self::Html => "html",
-            #[cfg(feature = "documents")]
-            Self::Pdf => "pdf",
+            Self::Document(kind) => kind.as_str(),
         }
     }
+}
+
+/// What every file of a folder is read with.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    pub(crate) access: &'a Access,
+    pub(crate) documents: Option<&'a dyn DocumentReader>,
 }
 
 /// A record of a file, or what is wrong with it, and the line where it begins.
@@ -69,78 +68,97 @@ pub(crate) struct Found {
 }
 
 /// Reads all records of a file. The error is that of a file that holds none because of its form.
-pub(crate) fn read(path: &str, format: Format, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
-    #[cfg(feature = "documents")]
-    if format == Format::Pdf {
-        return Ok(vec![document(path, format, documents::pdf(bytes)?)]);
+pub(crate) fn read(
+    path: &str,
+    format: Format,
+    reading: Reading<'_>,
+    bytes: &[u8],
+) -> Result<Vec<Found>, Fault> {
+    let place = &Place::of(path, format.as_str(), reading.access);
+    if let (Format::Document(kind), Some(documents)) = (format, reading.documents) {
+        let read = documents.read(kind, bytes);
+        let read = read.map_err(|message| Fault::new(None, message))?;
+        return Ok(vec![document(place, read)]);
     }
     // Where a record is a line or a row, one that is no text costs itself alone. Zeros are of no text at all.
     if !bytes.contains(&0) {
         let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         if format == Format::JsonLines {
-            return Ok(json_lines(path, bytes));
+            return Ok(json_lines(place, bytes));
         }
         if format == Format::Csv {
-            return csv(path, bytes);
+            return csv(place, bytes);
         }
     }
     let text = front_matter::text(bytes)?;
     match format {
-        #[cfg(feature = "documents")]
-        Format::Html | Format::Pdf => Ok(vec![document(path, format, documents::html(text)?)]),
+        Format::Document(_) => Ok(Vec::new()),
         Format::Markdown => {
-            let record = front_matter::read(path, text)?;
+            let record = front_matter::read(place, text)?;
             let line = front_matter::line_of(text, "id");
             Ok(vec![Found {
                 line,
                 record: Ok(record),
             }])
         }
-        Format::Json => json(path, text),
-        Format::JsonLines => Ok(json_lines(path, text.as_bytes())),
-        Format::Yaml => yaml(path, text),
-        Format::Csv => csv(path, text.as_bytes()),
+        Format::Json => json(place, text),
+        Format::JsonLines => Ok(json_lines(place, text.as_bytes())),
+        Format::Yaml => yaml(place, text),
+        Format::Csv => csv(place, text.as_bytes()),
     }
 }
 
 /// The record of a document, which says nothing of itself but its title and its text.
-#[cfg(feature = "documents")]
-fn document(path: &str, format: Format, document: documents::Document) -> Found {
-    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+fn document(place: &Place<'_>, document: Document) -> Found {
     let mut fields = Map::new();
     let title = document
         .title
-        .unwrap_or_else(|| stem.replace(['_', '-'], " "));
+        .unwrap_or_else(|| place.stem.replace(['_', '-'], " "));
     fields.insert("title".to_owned(), title.into());
     fields.insert("body".to_owned(), document.text.into());
-    if !folders.contains('/') {
+    if place.folders.is_empty() {
         fields.insert("type".to_owned(), "document".into());
     }
-    one(path, format, Form::Single, None, fields)
+    one(place, Form::Single, None, fields)
 }
 
-fn json(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
+fn json(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     let bad = |error: serde_json::Error| {
         Fault::new(
             Some(error.line().max(1)),
             format!("the file is not good JSON: {}", reason(&error)),
         )
     };
-    if !text.trim_start().starts_with('[') {
+    let list = match text.trim_start().starts_with('[') {
+        true => Some(text),
+        false => {
+            let members = strict_json::members(text).map_err(bad)?;
+            only_list(
+                members
+                    .iter()
+                    .map(|(key, value)| (key.as_str(), value.get())),
+                |list| {
+                    list.strip_prefix('[')
+                        .is_some_and(|items| items.trim_start().starts_with('{'))
+                },
+            )
+        }
+    };
+    let Some(list) = list else {
+        // Read again as a whole, so that no key in it is there twice.
         let fields = strict_json::fields(text).map_err(bad)?;
-        return Ok(vec![one(path, Format::Json, Form::Single, Some(1), fields)]);
-    }
-    let items: Vec<&RawValue> = serde_json::from_str(text).map_err(bad)?;
+        return Ok(vec![one(place, Form::Single, Some(1), fields)]);
+    };
+    let items: Vec<&RawValue> = serde_json::from_str(list).map_err(bad)?;
     let mut lines = Lines::new(text);
     Ok(items
         .into_iter()
         .map(|item| {
             // The items are parts of the text, so that their places are those of their addresses.
-            let place = item.get().as_ptr().addr() - text.as_ptr().addr();
-            let line = Some(lines.of(place));
+            let start = item.get().as_ptr().addr() - text.as_ptr().addr();
+            let line = Some(lines.of(start));
             match strict_json::fields(item.get()) {
-                Ok(fields) => one(path, Format::Json, Form::OneOfMany, line, fields),
+                Ok(fields) => one(place, Form::OneOfMany, line, fields),
                 Err(error) => Found {
                     line,
                     record: Err(Fault::new(
@@ -153,7 +171,7 @@ fn json(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
         .collect())
 }
 
-fn json_lines(path: &str, bytes: &[u8]) -> Vec<Found> {
+fn json_lines(place: &Place<'_>, bytes: &[u8]) -> Vec<Found> {
     bytes
         .split(|byte| *byte == b'\n')
         .zip(1..)
@@ -167,7 +185,7 @@ fn json_lines(path: &str, bytes: &[u8]) -> Vec<Found> {
                 ));
             };
             match strict_json::fields(text) {
-                Ok(fields) => one(path, Format::JsonLines, Form::OneOfMany, line, fields),
+                Ok(fields) => one(place, Form::OneOfMany, line, fields),
                 Err(error) => bad(Fault::new(
                     line,
                     format!("the line is no JSON object: {}", reason(&error)),
@@ -184,15 +202,25 @@ fn bad(fault: Fault) -> Found {
     }
 }
 
-fn yaml(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
+fn yaml(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     let read = match front_matter::yaml(text) {
         Ok(read) => read,
         Err(fault) => {
-            return items_of_yaml(path, text).ok_or(fault.after("the file is not good YAML"));
+            return items_of_yaml(place, text).ok_or(fault.after("the file is not good YAML"));
         }
     };
-    match read {
-        Value::Object(fields) => Ok(vec![one(path, Format::Yaml, Form::Single, Some(1), fields)]),
+    let of_objects = |list: &&Value| {
+        list.as_array()
+            .is_some_and(|items| items.first().is_some_and(Value::is_object))
+    };
+    let under_a_key = read.as_object().and_then(|fields| {
+        only_list(
+            fields.iter().map(|(key, value)| (key.as_str(), value)),
+            of_objects,
+        )
+    });
+    match under_a_key.cloned().unwrap_or(read) {
+        Value::Object(fields) => Ok(vec![one(place, Form::Single, Some(1), fields)]),
         Value::Array(items) => {
             // An item of a list that is written in blocks begins with a dash in the first column.
             let mut starts = text
@@ -205,9 +233,7 @@ fn yaml(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
                 .map(|item| {
                     let line = starts.next();
                     match item {
-                        Value::Object(fields) => {
-                            one(path, Format::Yaml, Form::OneOfMany, line, fields)
-                        }
+                        Value::Object(fields) => one(place, Form::OneOfMany, line, fields),
                         _ => Found {
                             line,
                             record: Err(Fault::new(line, "is no record: write its fields")),
@@ -224,6 +250,25 @@ fn yaml(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
     }
 }
 
+/// The list of records that stands under a key, as in `{"assets": [...]}`: the only list of objects among the members of an
+/// object that is no record itself.
+fn only_list<'a, T>(
+    members: impl Iterator<Item = (&'a str, T)>,
+    is_list: impl Fn(&T) -> bool,
+) -> Option<T> {
+    const FIELDS_OF_RECORDS: [&str; 5] = ["id", "type", "title", "body", "text"];
+    let mut found = None;
+    for (key, value) in members {
+        if FIELDS_OF_RECORDS.contains(&key) || is_list(&value) && found.is_some() {
+            return None;
+        }
+        if is_list(&value) {
+            found = Some(value);
+        }
+    }
+    found
+}
+
 /// Whether a line begins an item of a list that is the whole file.
 fn begins_item(line: &str) -> bool {
     line.trim_end() == "-" || line.starts_with("- ")
@@ -231,31 +276,29 @@ fn begins_item(line: &str) -> bool {
 
 /// Each item of a list that is the whole file read by itself, so that a bad one costs no other. `None` where the file is no
 /// such list.
-fn items_of_yaml(path: &str, text: &str) -> Option<Vec<Found>> {
+fn items_of_yaml(place: &Place<'_>, text: &str) -> Option<Vec<Found>> {
     let mut items: Vec<(usize, &str)> = Vec::new();
-    let (mut start, mut place, mut first_line) = (None, 0, 1);
+    let (mut start, mut at, mut first_line) = (None, 0, 1);
     for (line, number) in text.split_inclusive('\n').zip(1..) {
         let is_empty = line.trim().is_empty() || line.starts_with('#') || line.starts_with("---");
         match start {
             None if is_empty => {}
             None if !begins_item(line) => return None,
-            None => (start, first_line) = (Some(place), number),
+            None => (start, first_line) = (Some(at), number),
             Some(began) if begins_item(line) => {
-                items.push((first_line, &text[began..place]));
-                (start, first_line) = (Some(place), number);
+                items.push((first_line, &text[began..at]));
+                (start, first_line) = (Some(at), number);
             }
             Some(_) => {}
         }
-        place += line.len();
+        at += line.len();
     }
     items.push((first_line, &text[start?..]));
     let read = |(first_line, item): (usize, &str)| {
         let line = Some(first_line);
         match front_matter::yaml(item) {
             Ok(Value::Array(values)) => match <[Value; 1]>::try_from(values) {
-                Ok([Value::Object(fields)]) => {
-                    one(path, Format::Yaml, Form::OneOfMany, line, fields)
-                }
+                Ok([Value::Object(fields)]) => one(place, Form::OneOfMany, line, fields),
                 Ok(_) | Err(_) => bad(Fault::new(line, "is no record: write its fields")),
             },
             Ok(_) => bad(Fault::new(line, "is no record: write its fields")),
@@ -269,7 +312,7 @@ fn items_of_yaml(path: &str, text: &str) -> Option<Vec<Found>> {
     Some(items.into_iter().map(read).collect())
 }
 
-fn csv(path: &str, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
+fn csv(place: &Place<'_>, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
     let Rows { text, faults } = csv_rows::good_rows(bytes);
     let mut faults = faults.into_iter().peekable();
     let mut lines = bytes.split(|byte| *byte == b'\n');
@@ -279,13 +322,13 @@ fn csv(path: &str, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
     if let Some(first) = faults.next_if(|fault| fault.line == header) {
         return Err(first);
     }
-    let mut found = table(path, &text)?;
+    let mut found = table(place, &text)?;
     found.extend(faults.map(bad));
     found.sort_by_key(|found| found.line);
     Ok(found)
 }
 
-fn table(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
+fn table(place: &Place<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
     let columns = reader.headers().map_err(|error| bad_row(&error))?.clone();
     if columns.len() > COLUMNS_MAX {
@@ -318,7 +361,7 @@ fn table(path: &str, text: &str) -> Result<Vec<Found>, Fault> {
                     .filter(|(column, cell)| !column.is_empty() && !cell.trim().is_empty())
                     .map(|(column, cell)| (column.to_owned(), cell_value(column, cell)))
                     .collect();
-                one(path, Format::Csv, Form::OneOfMany, line, fields)
+                one(place, Form::OneOfMany, line, fields)
             }
             Err(error) => bad(bad_row(&error)),
         })
@@ -347,8 +390,7 @@ fn bad_row(error: &csv::Error) -> Fault {
 }
 
 fn one(
-    path: &str,
-    format: Format,
+    place: &Place<'_>,
     form: Form,
     line: Option<usize>,
     mut fields: Map<String, Value>,
@@ -364,12 +406,9 @@ fn one(
                 }
                 fields.extend(inner);
             }
-            front_matter::assemble(path, fields, &body, form)
+            front_matter::assemble(place, fields, &body, form)
         })
-        .and_then(|mut record| {
-            record.source_type = format.as_str().to_owned();
-            record::admit(record)
-        })
+        .and_then(record::admit)
         .map_err(|error| Fault::new(line, error.to_string()));
     Found { line, record }
 }

@@ -57,7 +57,7 @@ fn compile(config: &Config, artifact: &Path) -> Result<Compilation, Failure> {
         return Err(Failure::Usage(format!("--out {shown} names no file")));
     }
     let handlers = windlass_handlers::builtin();
-    let vocabularies = vocabularies_of_folder(&config.folders.knowledge);
+    let vocabularies = vocabularies_of_folder(config);
     Ok(toolbox::compile(
         &config.folders.tools,
         artifact,

@@ -1,10 +1,11 @@
 //! The base that is searched now. One in memory is put in its place as a whole whenever the records change: readers take no
 //! lock, and a search that has begun goes on with the base that it began with. One in a database changes there.
 
+use super::{documents, operators_access};
 use crate::failure::Failure;
 use arc_swap::ArcSwap;
-use std::path::Path;
-use windlass_knowledge::{IngestLimits, KnowledgeBase, Stats};
+use windlass_knowledge::{KnowledgeBase, Options, Stats};
+use windlass_runtime::config::Config;
 use windlass_tool::compile::{Vocabularies, Vocabulary};
 use windlass_tool::handler::{
     CapabilityFuture, Facets, GetRequest, Knowledge, KnowledgeError, Record, SearchAnswer,
@@ -86,8 +87,13 @@ fn vocabularies(facets: Facets, default_namespace: String) -> Vocabularies {
 
 /// The words of a folder of records, for tools that are compiled before any base is served. A folder that cannot be read has
 /// none; whoever serves it says so.
-pub(crate) fn vocabularies_of_folder(folder: &Path) -> Vocabularies {
-    KnowledgeBase::open(folder, &IngestLimits::default())
+pub(crate) fn vocabularies_of_folder(config: &Config) -> Vocabularies {
+    let options = Options {
+        access: operators_access(config),
+        documents: documents().unwrap_or_default(),
+        ..Options::default()
+    };
+    KnowledgeBase::open(&config.folders.knowledge, &options)
         .map(|(base, _)| vocabularies(base.facets(), base.default_namespace().to_owned()))
         .unwrap_or_default()
 }

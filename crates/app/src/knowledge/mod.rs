@@ -3,6 +3,8 @@
 
 pub(crate) mod assets;
 mod database;
+#[cfg(feature = "documents")]
+mod documents;
 mod live;
 mod loading;
 mod machine;
@@ -21,8 +23,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use windlass_knowledge::{
-    Access, EmbedderPresence, Embedding, IngestLimits, IngestReport, KnowledgeBase, Observer,
-    Options, Patience, Progress, Readers, Words,
+    Access, DocumentReader, EmbedderPresence, Embedding, IngestLimits, IngestReport, KnowledgeBase,
+    Observer, Options, Patience, Progress, Readers, Words,
 };
 use windlass_runtime::config::{Config, NamespaceReaders};
 use windlass_tool::id::UserId;
@@ -90,8 +92,9 @@ impl Maker {
                 },
                 access: match audience {
                     Audience::Users => access(&knowledge.readers()),
-                    Audience::Operator => Access::default(),
+                    Audience::Operator => operators_access(config),
                 },
+                documents: documents()?,
                 embedder: EmbedderPresence::NotWanted,
                 data: Some(data),
                 machine: Some(machine),
@@ -131,7 +134,7 @@ impl Maker {
         embedding: Embedding,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(KnowledgeBase, IngestReport), Failure> {
-        let words = Words::of_folder(&self.folder, &self.options.limits).map_err(Failure::of)?;
+        let words = Words::of_folder(&self.folder, &self.options).map_err(Failure::of)?;
         let options = Options {
             embedding,
             ..self.options().await
@@ -145,6 +148,22 @@ impl Maker {
         let made = words.into_base(&options, &mut observer).await;
         made.map_err(Failure::of)
     }
+}
+
+/// What reads HTML pages and PDF files, in a build that has it.
+fn documents() -> Result<Option<Arc<dyn DocumentReader>>, Failure> {
+    #[cfg(feature = "documents")]
+    let reader: Option<Arc<dyn DocumentReader>> = Some(Arc::new(
+        documents::ExtractProcess::new().map_err(Failure::of)?,
+    ));
+    #[cfg(not(feature = "documents"))]
+    let reader = None;
+    Ok(reader)
+}
+
+/// All namespaces of the configuration, without their readers.
+fn operators_access(config: &Config) -> Access {
+    Access::open(config.knowledge.readers().into_keys())
 }
 
 fn access(namespaces: &BTreeMap<String, NamespaceReaders>) -> Access {

@@ -127,13 +127,19 @@ fn records_are_found_fetched_and_counted() {
 fn where_nothing_is_found_the_other_namespaces_are_named() {
     let folder = place(None);
     let search = |word: &str| kb(folder.path(), &["search", word]).output;
-    assert_eq!(search("nothing"), "nothing found\nlexical\n");
-    let crew = folder.path().join("kb/crew/doc");
-    fs::create_dir_all(&crew).unwrap();
-    fs::write(crew.join("sails.md"), HULL.replace("The hull", "Canvas")).unwrap();
+    assert_eq!(
+        search("nothing"),
+        "nothing found in the namespace public\nlexical\n"
+    );
+    let sails = HULL.replace("title: The hull", "title: Canvas\nnamespace: crew");
+    fs::write(
+        folder.path().join("kb/doc.md"),
+        sails.replace("doc:hull", "doc:sails"),
+    )
+    .unwrap();
     assert_eq!(
         search("canvas"),
-        "nothing found in the namespace public; there are also crew\nlexical\n"
+        "nothing found in the namespace public; crew has something: add --namespace crew\nlexical\n"
     );
 }
 
@@ -255,11 +261,11 @@ fn whoever_indexes_at_a_terminal_sees_how_far_it_is() {
 #[test]
 fn the_tools_speak_of_the_types_and_namespaces_that_the_base_has() {
     let folder = place(None);
-    let studio = folder.path().join("kb/studio/photo");
+    let studio = folder.path().join("kb/photo");
     fs::create_dir_all(&studio).unwrap();
     fs::write(
         studio.join("deck.md"),
-        "---\ntitle: The deck\nurl: https://example.org/deck.jpg\n---\nThe deck in winter.\n",
+        "---\ntitle: The deck\nnamespace: studio\nurl: https://example.org/deck.jpg\n---\nThe deck in winter.\n",
     )
     .unwrap();
     let tools = root().join("tools").display().to_string();
@@ -279,6 +285,13 @@ fn the_tools_speak_of_the_types_and_namespaces_that_the_base_has() {
     };
     let found = call(json!({"query": "deck", "namespace": "studio", "filters": {"type": "photo"}}));
     assert_eq!(found["data"]["results"][0]["id"], "photo:deck", "{found}");
+    let found = call(json!({"query": "deck"}));
+    assert_eq!(found["data"]["results"], json!([]), "{found}");
+    assert_eq!(
+        found["data"]["other_namespaces"],
+        json!(["studio"]),
+        "{found}"
+    );
     let found = call(json!({"query": "oak"}));
     assert_eq!(found["data"]["results"][0]["id"], "doc:hull", "{found}");
     let refused = call(json!({"query": "oak", "filters": {"type": "person"}}));

@@ -19,6 +19,8 @@ mod connections;
 mod disk_full;
 mod doors;
 mod history_shown;
+#[cfg(feature = "documents")]
+mod hostile_documents;
 mod hours_end;
 mod idempotency;
 mod kills;

@@ -336,6 +336,7 @@ impl Knowledge for Handle {
             retrieval: "lexical".into(),
             model: None,
             degraded: None,
+            other_namespaces: Vec::new(),
         }))
     }
 

@@ -7,13 +7,15 @@ use super::lexicon::{self, Lexicon};
 use super::statement::{self, Found, Question, Scope};
 use super::{ModelKey, schema};
 use crate::access::Access;
-use crate::build::Options;
 use crate::catalogue::{self, Filter};
 use crate::dense::Questions;
-use crate::fusion::{CANDIDATES_MIN, HITS_MAX};
+use crate::fusion::{CANDIDATES_MIN, HITS_MAX, Retrieval};
+use crate::index::Vocabulary;
 use crate::lookup::{NEAR_IDS_MAX, WantedId, add_near};
-use crate::query::{self, Asked, Understanding, Vocabulary};
-use crate::search::{Retrieval, without_model};
+use crate::options::Options;
+use crate::query::{self, Asked, Understanding};
+use crate::record;
+use crate::search::without_model;
 use crate::snippet;
 use crate::stats::Stats;
 use std::collections::{HashMap, HashSet};
@@ -135,17 +137,8 @@ impl Engine {
             request.namespace.as_deref(),
             &request.user_id,
         )?;
-        let filter = Filter::of(request, namespace)?;
-        let scope = Scope {
-            namespaces: vec![filter.namespace],
-            // The database takes no zero byte in a text, and no type has one.
-            record_type: filter
-                .record_type
-                .map(|name| if name.contains('\0') { "" } else { name }),
-            tags: &filter.tags,
-            from: filter.from,
-            to: filter.to,
-        };
+        let filter = Filter::of(request, vec![namespace])?;
+        let scope = Scope::of(&filter);
         let understanding = self.understand(&lexicon, &request.query, &scope).await?;
         let questions = self.questions.as_ref().filter(|_| lexicon.has_vectors);
         let (vector, degraded) = match questions {
@@ -175,6 +168,10 @@ impl Engine {
             .rank(&lexicon, &question, retrieval, count)
             .await
             .map_err(unavailable)?;
+        let other_namespaces = match ranked.is_empty() {
+            true => self.other_namespaces(&lexicon, request, namespace).await?,
+            false => Vec::new(),
+        };
         let hits = self
             .hits(ranked, request, &lexicon, &understanding)
             .await
@@ -184,7 +181,41 @@ impl Engine {
             retrieval: retrieval.as_str().to_owned(),
             model: vector.and_then(|_| Some(questions?.model().id.clone())),
             degraded,
+            other_namespaces,
         })
+    }
+
+    /// The other namespaces that have records with words of the question, the best first.
+    async fn other_namespaces(
+        &self,
+        lexicon: &Lexicon,
+        request: &SearchRequest,
+        searched: &str,
+    ) -> Result<Vec<String>, KnowledgeError> {
+        let others = catalogue::others(&lexicon.facets, &self.access, searched, &request.user_id);
+        if others.is_empty() {
+            return Ok(Vec::new());
+        }
+        let filter = Filter::of(request, others)?;
+        let scope = Scope::of(&filter);
+        let understanding = self.understand(lexicon, &request.query, &scope).await?;
+        let question = Question {
+            terms: &understanding.terms,
+            vector: None,
+            exact_max: None,
+            named: [Vec::new(), Vec::new()],
+            scope,
+            candidates: CANDIDATES_MIN,
+        };
+        let found = async {
+            let ranked = self
+                .rank(lexicon, &question, Retrieval::Lexical, CANDIDATES_MIN)
+                .await?;
+            self.contents(&ranked).await
+        };
+        let contents = found.await.map_err(unavailable)?;
+        let records = contents.iter().map(|(_, record)| record.namespace.as_str());
+        Ok(catalogue::named_namespaces(records))
     }
 
     /// Reads a question as a base would that had the words alone of the records that may be found.
@@ -273,15 +304,7 @@ impl Engine {
         if ranked.is_empty() {
             return Ok(Vec::new());
         }
-        let found: Vec<Found> = ranked.iter().map(|(found, _)| found.clone()).collect();
-        let mut attempts = self.pool.attempts().await?;
-        let contents = loop {
-            let contents = statement::fetch(attempts.link(), &found).await;
-            match attempts.settle(contents).await? {
-                Ok(contents) => break contents,
-                Err(again) => attempts = again,
-            }
-        };
+        let contents = self.contents(&ranked).await?;
         let mut contents: HashMap<i64, Record> = contents.into_iter().collect();
         let mut analyser = lexicon.analyser().clone();
         Ok(ranked
@@ -303,6 +326,19 @@ impl Engine {
                 })
             })
             .collect())
+    }
+
+    /// The records that were found, by their numbers and in no order.
+    async fn contents(&self, ranked: &[(Found, f64)]) -> Result<Vec<(i64, Record)>, PostgresError> {
+        let found: Vec<Found> = ranked.iter().map(|(found, _)| found.clone()).collect();
+        let mut attempts = self.pool.attempts().await?;
+        loop {
+            let contents = statement::fetch(attempts.link(), &found).await;
+            match attempts.settle(contents).await? {
+                Ok(contents) => return Ok(contents),
+                Err(again) => attempts = again,
+            }
+        }
     }
 
     async fn get(
@@ -327,7 +363,10 @@ impl Engine {
         // What no record can be called, none is; and the database takes no zero byte in a text.
         let found = match request.id.contains('\0') {
             true => None,
-            false => self.record(&request.id).await.map_err(unavailable)?,
+            false => self
+                .record(&record::id(&request.id))
+                .await
+                .map_err(unavailable)?,
         };
         match found.filter(|record| is_in_reach(&record.namespace)) {
             Some(record) => Ok(Ok(record)),

@@ -6,6 +6,7 @@ use super::error::PostgresError;
 use super::lexicon::Lexicon;
 use super::postings::{FIELD_WEIGHTS, FIELDS};
 use super::{ModelKey, near};
+use crate::catalogue::Filter;
 use crate::date::Microseconds;
 use crate::fusion::Evidence;
 use crate::index::QueryTerm;
@@ -43,7 +44,20 @@ pub(super) struct Scope<'a> {
     pub(super) to: Option<Microseconds>,
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    pub(super) fn of(filter: &'a Filter<'_>) -> Self {
+        Self {
+            namespaces: filter.namespaces.clone(),
+            // The database takes no zero byte in a text, and no type has one.
+            record_type: filter
+                .record_type
+                .map(|name| if name.contains('\0') { "" } else { name }),
+            tags: &filter.tags,
+            from: filter.from,
+            to: filter.to,
+        }
+    }
+
     /// Whether no record is left out.
     pub(super) fn is_everything(&self, lexicon: &Lexicon) -> bool {
         self.namespaces.len() >= lexicon.facets.namespaces.len()
@@ -323,7 +337,7 @@ struct Weights<'a> {
 
 impl<'a> Weights<'a> {
     fn of(lexicon: &Lexicon, terms: &'a [QueryTerm]) -> Self {
-        use crate::query::Vocabulary;
+        use crate::index::Vocabulary;
         let records = lexicon.records() as f64;
         let mut fields: [Vec<f64>; FIELDS] = Default::default();
         for term in terms {

@@ -1,6 +1,28 @@
 //! Pages and PDF files as records: their text is found, and bad ones cost nothing but themselves.
 
-use crate::support::{folder, ids, open, request};
+use crate::support::{folder, ids, request};
+use std::path::Path;
+use std::sync::Arc;
+use windlass_knowledge::{
+    Document, DocumentKind, DocumentReader, IngestReport, KnowledgeBase, Options, read_document,
+};
+
+/// Reads in this process.
+struct Here;
+
+impl DocumentReader for Here {
+    fn read(&self, kind: DocumentKind, bytes: &[u8]) -> Result<Document, String> {
+        read_document(kind, bytes)
+    }
+}
+
+fn open(folder: &Path) -> (KnowledgeBase, IngestReport) {
+    let options = Options {
+        documents: Some(Arc::new(Here)),
+        ..Options::default()
+    };
+    KnowledgeBase::open(folder, &options).unwrap()
+}
 
 const PAGE: &str = "<!doctype html><html><head><title>The hull &amp; the keel</title><style>p { color: red }</style>
 <script>var secret = 'greenheart'; document.write('<p>never</p>');</script></head>
@@ -68,16 +90,16 @@ fn pages_and_pdf_files_are_records_with_their_text() {
         shown,
         [
             ("document:plain", "plain", "public", "html"),
-            ("document:the_sails", "The sails", "sails", "pdf"),
             ("manual:hull", "The hull & the keel", "public", "html"),
+            ("sails:the_sails", "The sails", "public", "pdf"),
         ]
     );
     assert!(
-        records[1].body.contains("Canvas on three masts"),
+        records[2].body.contains("Canvas on three masts"),
         "{}",
-        records[1].body
+        records[2].body
     );
-    let hull = &records[2].body;
+    let hull = &records[1].body;
     assert!(hull.contains("Oak planks, three layers."), "{hull}");
     for absent in ["greenheart", "never", "color", "example.org", "<"] {
         assert!(!hull.contains(absent), "{absent}: {hull}");
@@ -89,7 +111,7 @@ fn pages_and_pdf_files_are_records_with_their_text() {
 fn bad_documents_are_reported_and_the_rest_is_kept() {
     let good = pdf("Canvas");
     let half = &good[..good.len() / 2];
-    let nested = "<div>".repeat(20_000) + "deep";
+    let long = "<p>text".repeat(1024 * 1024);
     for (path, bytes) in [
         ("x.pdf", &b""[..]),
         ("x.pdf", b"%PDF-1.4"),
@@ -99,6 +121,7 @@ fn bad_documents_are_reported_and_the_rest_is_kept() {
         ("x.html", b""),
         ("x.html", b"<p>\xff\xfe</p>"),
         ("x.html", b"<script>var a = 1</script>"),
+        ("x.html", long.as_bytes()),
     ] {
         let folder = folder(&[(path, bytes), ("public/doc/ok.html", PAGE.as_bytes())]);
         let (base, report) = open(folder.path());
@@ -110,8 +133,20 @@ fn bad_documents_are_reported_and_the_rest_is_kept() {
         );
         assert_eq!(report.problems[0].path, path);
     }
-    let folder = folder(&[("x.html", nested.as_bytes())]);
-    assert_eq!(open(folder.path()).0.len(), 1);
+    let encrypted = "/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 >> /Root 1 0 R";
+    let locked = String::from_utf8(good)
+        .unwrap()
+        .replace("/Root 1 0 R", encrypted);
+    let folder = folder(&[("x.pdf", locked.as_bytes())]);
+    let (base, report) = open(folder.path());
+    assert_eq!((base.len(), report.problems.len()), (0, 1));
+}
+
+#[test]
+fn without_a_reader_documents_are_no_records() {
+    let folder = folder(&[("x.pdf", &pdf("Canvas")), ("x.html", PAGE.as_bytes())]);
+    let (base, report) = crate::support::open(folder.path());
+    assert_eq!((base.len(), report), (0, IngestReport::default()));
 }
 
 /// Whatever byte is changed, the file is read or reported.

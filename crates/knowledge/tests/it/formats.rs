@@ -1,7 +1,7 @@
 //! Files of data: JSON, JSON Lines, YAML and CSV beside Markdown, good and bad.
 
 use crate::support::{folder, open};
-use windlass_knowledge::{AssetKind, AssetPlace, IngestLimits, KnowledgeBase, asset};
+use windlass_knowledge::{AssetKind, AssetPlace, IngestLimits, KnowledgeBase, Options, asset};
 
 /// The ids of a file's good records, and the lines and messages of its bad ones.
 fn check(path: &str, text: &str, ids: &[&str], problems: &[(Option<usize>, &str)]) {
@@ -65,6 +65,71 @@ fn json_is_one_record_or_a_list_and_problems_have_their_lines() {
         &[(Some(1), "not good JSON")],
     );
     check("none.json", "[]", &[], &[]);
+}
+
+#[test]
+fn a_list_of_records_may_stand_under_a_key() {
+    let assets = r#"{
+  "version": 2,
+  "names": ["a"],
+  "assets": [
+    {"id": "Photo:A", "title": "A", "url": "https://h/a.png"},
+    {"id": "doc:b", "title": 7}
+  ]
+}"#;
+    check(
+        "all.json",
+        assets,
+        &["photo:a"],
+        &[(Some(6), "`title` is not text")],
+    );
+    check(
+        "all.yaml",
+        "assets:\n- id: doc:a\n  title: A\n- {id: doc:b, title: B}\n",
+        &["doc:a", "doc:b"],
+        &[],
+    );
+    // A record that has a list of objects stays one.
+    check(
+        "doc/one.json",
+        r#"{"title": "One", "parts": [{"id": "doc:x", "title": "X"}]}"#,
+        &["doc:one"],
+        &[],
+    );
+    check(
+        "doc/two.json",
+        r##"{"a": [{"id": "doc:x", "title": "X"}], "b": [{"id": "doc:y", "title": "Y"}]}"##,
+        &[],
+        &[(Some(1), "`title` is missing")],
+    );
+    check(
+        "all.json",
+        r#"{"assets": [{"id": "doc:a", "title": "A"}], "assets": []}"#,
+        &[],
+        &[(Some(1), "the key \"assets\" is there twice")],
+    );
+}
+
+#[test]
+fn a_missing_field_is_asked_for_where_the_file_has_its_fields() {
+    for (path, text, place) in [
+        ("x.md", "---\ntitle: T\n---\n", "add it to the front matter"),
+        ("x.json", r#"{"title": "T"}"#, "add it to the JSON object"),
+        ("x.yaml", "title: T\n", "add it to the YAML mapping"),
+        (
+            "é.json",
+            r#"{"type": "doc", "title": "T"}"#,
+            "add an id to the JSON object",
+        ),
+    ] {
+        check(path, text, &[], &[(Some(1), place)]);
+    }
+    check(
+        "x.csv",
+        "id,body\ndoc:x,B\n",
+        &[],
+        &[(Some(2), "add it to the row")],
+    );
 }
 
 #[test]
@@ -349,7 +414,11 @@ fn a_file_that_a_record_names_and_that_is_not_there_is_reported_and_the_record_k
         problems_max: 0,
         ..IngestLimits::default()
     };
-    let (_, report) = KnowledgeBase::open(folder.path(), &limits).unwrap();
+    let options = Options {
+        limits,
+        ..Options::default()
+    };
+    let (_, report) = KnowledgeBase::open(folder.path(), &options).unwrap();
     let counts = (report.missing_files.len(), report.missing_files_untold);
     assert_eq!(counts, (0, 1), "what is not told is counted");
 }

@@ -1,12 +1,19 @@
 //! Folders good and bad: what is kept, what is reported and where.
 
 use crate::support::{folder, get, open};
-use windlass_knowledge::{FolderError, IngestLimits, IngestReport, KnowledgeBase, OpenError};
+use windlass_knowledge::{
+    Access, FolderError, IngestLimits, IngestReport, KnowledgeBase, OpenError, Options,
+};
 use windlass_tool::handler::Record;
 
+/// The record of a folder whose configuration names the namespace `studio`.
 fn only_record(path: &str, text: &str) -> Record {
     let folder = folder(&[(path, text.as_bytes())]);
-    let (base, report) = open(folder.path());
+    let options = Options {
+        access: Access::open(["studio".to_owned()]),
+        ..Options::default()
+    };
+    let (base, report) = KnowledgeBase::open(folder.path(), &options).unwrap();
     assert_eq!(report.problems, [], "{text}");
     base.records().next().unwrap().as_ref().clone()
 }
@@ -77,11 +84,6 @@ fn a_record_with_a_bad_field_is_reported_with_its_place() {
         "---\ntype: doc\nid: 7\ntitle: T\n---\n",
         Some(3),
         "`id` is not text: put it in quotes",
-    );
-    check(
-        "---\nid: Doc:X\ntype: doc\ntitle: T\n---\n",
-        Some(2),
-        "`id`",
     );
     check(
         "---\nid: doc:../../x\ntype: doc\ntitle: T\n---\n",
@@ -189,6 +191,12 @@ fn what_the_front_matter_leaves_out_comes_from_the_path_and_the_text() {
         ),
         ("studio/notes/x.md", "type: doc", "doc:notes_x", "studio"),
         ("studio/x.md", "id: link:y", "link:y", "studio"),
+        // No other folder is a namespace.
+        ("person/x.md", "tags: []", "person:x", "public"),
+        ("public/person/x.md", "tags: []", "person:x", "public"),
+        ("lab/x.md", "namespace: studio", "lab:x", "studio"),
+        ("lab/notes/x.md", "type: doc", "doc:lab_notes_x", "public"),
+        ("studio/doc/x.md", "id: Link:Y", "link:y", "studio"),
     ] {
         let record = only_record(path, &format!("---\n{front}\ntitle: No\n---\n"));
         assert_eq!(
@@ -278,7 +286,7 @@ fn an_empty_folder_is_an_empty_base_and_none_is_an_error() {
     assert_eq!(report, IngestReport::default());
 
     let missing = empty.path().join("no such folder");
-    let error = KnowledgeBase::open(&missing, &IngestLimits::default())
+    let error = KnowledgeBase::open(&missing, &Options::default())
         .err()
         .unwrap();
     assert!(matches!(error, OpenError::Folder(FolderError::Missing(_))));
@@ -291,7 +299,7 @@ fn an_empty_folder_is_an_empty_base_and_none_is_an_error() {
     );
 
     let file = folder(&[("x.md", b"")]);
-    let error = KnowledgeBase::open(file.path().join("x.md"), &IngestLimits::default());
+    let error = KnowledgeBase::open(file.path().join("x.md"), &Options::default());
     assert!(matches!(
         error.err(),
         Some(OpenError::Folder(FolderError::NotAFolder(_)))
@@ -311,12 +319,16 @@ fn a_folder_with_too_many_files_keeps_the_first_ones() {
         files_max: 3,
         ..IngestLimits::default()
     };
-    let (base, report) = KnowledgeBase::open(folder.path(), &limits).unwrap();
+    let options = Options {
+        limits,
+        ..Options::default()
+    };
+    let (base, report) = KnowledgeBase::open(folder.path(), &options).unwrap();
     assert_eq!(
         base.records()
             .map(|record| record.id.as_str())
             .collect::<Vec<_>>(),
-        ["doc:a", "doc:b"]
+        ["doc:a", "doc:b_b"]
     );
     assert_eq!(report.problems.len(), 1);
     assert_eq!(report.problems[0].path, "c.md");

@@ -2,8 +2,6 @@
 
 #[cfg(test)]
 #[cfg(feature = "documents")]
-mod document_limits;
-#[cfg(feature = "documents")]
 mod documents;
 #[cfg(test)]
 mod durability;
@@ -11,9 +9,6 @@ mod durability;
 mod engines;
 #[cfg(test)]
 mod formats;
-#[cfg(test)]
-#[cfg(feature = "documents")]
-mod html_limits;
 #[cfg(test)]
 mod hybrid;
 #[cfg(test)]

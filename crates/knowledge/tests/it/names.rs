@@ -31,7 +31,7 @@ use crate::support::{ids, record, request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use windlass_knowledge::{Access, IngestLimits, KnowledgeBase, Options, Readers};
+use windlass_knowledge::{Access, KnowledgeBase, Options, Readers};
 use windlass_tool::handler::{Record, SearchRequest};
 use windlass_tool::id::UserId;
 
@@ -141,7 +141,7 @@ fn misspellings(name: &str) -> BTreeSet<String> {
 #[test]
 fn misheard_names_find_their_person() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../kb");
-    let (base, _) = KnowledgeBase::open(folder, &IngestLimits::default()).unwrap();
+    let (base, _) = KnowledgeBase::open(folder, &Options::default()).unwrap();
     let people: Vec<(String, String)> = base
         .records()
         .filter(|record| record.record_type == "person")

@@ -2,12 +2,12 @@
 
 use crate::support::{get, ids, request, search};
 use std::path::PathBuf;
-use windlass_knowledge::{IngestLimits, KnowledgeBase};
+use windlass_knowledge::{KnowledgeBase, Options};
 use windlass_tool::handler::Knowledge;
 
 fn base() -> KnowledgeBase {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../kb");
-    let (base, report) = KnowledgeBase::open(folder, &IngestLimits::default()).unwrap();
+    let (base, report) = KnowledgeBase::open(folder, &Options::default()).unwrap();
     assert_eq!(report.problems, []);
     assert_eq!(report.records, base.len());
     base

@@ -2,8 +2,11 @@
 
 use crate::engines::{Base, Engine, each_engine};
 use crate::support::{get, ids, record, request, search};
-use windlass_knowledge::{KnowledgeBase, RecordsError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use windlass_knowledge::{Access, KnowledgeBase, Options, Readers, RecordsError};
 use windlass_tool::handler::{Facets, Knowledge, KnowledgeError, Record, SearchRequest};
+use windlass_tool::id::UserId;
 
 /// Nine records that all hold the word `ice`, in three namespaces.
 fn base(engine: Engine) -> Base {
@@ -39,6 +42,95 @@ fn check(change: impl Fn(&mut SearchRequest), found: &[&str]) {
 
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
+}
+
+#[test]
+fn an_empty_answer_names_the_namespaces_that_have_the_words() {
+    let of = |namespace: &str, number: usize, tags: &[&str], body: &str| Record {
+        namespace: namespace.to_owned(),
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        ..record(&format!("doc:{namespace}{number}"), "T", body)
+    };
+    let owners = Readers::Owners(BTreeSet::from([UserId::new("ada")]));
+    let is_signed_in = Arc::new(|_: &UserId| false);
+    let options = Options {
+        access: Access::new(
+            BTreeMap::from([("hidden".to_owned(), owners)]),
+            is_signed_in,
+        ),
+        ..Options::default()
+    };
+    each_engine(|engine| {
+        let records = vec![
+            of("hidden", 0, &[], "Keel, oak."),
+            of("lab", 0, &["new"], "Keel."),
+            of("lab", 1, &[], "Keel, keel, keel."),
+            of("person", 0, &[], "Sail."),
+            of("project", 0, &[], "The keel of oak."),
+            of("public", 0, &[], "Ice."),
+        ];
+        let base = engine.base_with(records, &options);
+        let check = |query: &str, change: &dyn Fn(&mut SearchRequest), expected: &[&str]| {
+            let mut request = request(query);
+            change(&mut request);
+            let answer = search(&base, request).unwrap();
+            assert_eq!(answer.other_namespaces, expected, "{query}");
+        };
+        check("keel oak", &|_| (), &["project", "lab"]);
+        check("ice", &|_| (), &[]);
+        check("wheat", &|_| (), &[]);
+        check(
+            "sail",
+            &|request| request.namespace = text("lab"),
+            &["person"],
+        );
+        check(
+            "keel",
+            &|request| request.tags = vec!["new".into()],
+            &["lab"],
+        );
+        check(
+            "oak",
+            &|request| request.user_id = UserId::new("ada"),
+            &["hidden", "project"],
+        );
+    });
+}
+
+#[test]
+fn every_word_of_a_long_question_counts() {
+    each_engine(|engine| {
+        // Thirteen words that one record alone has, against forty that some have.
+        let rare: Vec<String> = (0..13).map(|number| format!("rare{number}x")).collect();
+        let common: Vec<String> = (0..40).map(|number| format!("word{number}x")).collect();
+        let filled = |words: &[String]| words.join(" ") + &" filler".repeat(40 - words.len());
+        let mut records = vec![
+            record("doc:rare", "R", &filled(&rare)),
+            record("doc:sought", "S", &filled(&common)),
+        ];
+        for (number, word) in (0..).zip(&common) {
+            let body = filled(std::slice::from_ref(word));
+            records.push(record(&format!("doc:other{number}"), "O", &body));
+        }
+        let base = engine.base(records);
+        let question = format!("{} {}", rare.join(" "), common.join(" "));
+        let found = ids(&base, request(&question));
+        assert_eq!(found[..2], ["doc:sought", "doc:rare"]);
+    });
+}
+
+#[test]
+fn ids_are_compared_without_case() {
+    each_engine(|engine| {
+        let base = engine.base(vec![Record {
+            id: "Doc:Hull".to_owned(),
+            ..record("doc:hull", "Hull", "Oak.")
+        }]);
+        for id in ["doc:hull", "Doc:Hull", " DOC:HULL"] {
+            let found = get(&base, id, None).unwrap().unwrap();
+            assert_eq!(found.id, "doc:hull", "{id}");
+        }
+    });
 }
 
 #[test]
@@ -288,13 +380,13 @@ fn odd_queries_are_answered_and_never_parsed() {
 }
 
 #[test]
-fn only_the_rarest_terms_of_a_long_query_count() {
+fn of_a_query_without_end_the_rarest_terms_count() {
     each_engine(|engine| {
         let mut records: Vec<Record> = (0..30)
             .map(|number| record(&format!("doc:c{number}"), "Common", "common"))
             .collect();
-        let rare = "alder birch cedar dogwood elm fir ginkgo hazel ironwood juniper larch maple";
-        records.push(record("doc:rare", "Trees", rare));
+        let rare: String = (0..128).map(|number| format!(" tree{number}x")).collect();
+        records.push(record("doc:rare", "Trees", &rare));
         let base = engine.base(records);
         let query = format!("common {rare}");
         assert_eq!(ids(&base, request(&query)), ["doc:rare"]);
@@ -434,6 +526,6 @@ fn records_that_are_given_directly_are_checked_too() {
         .unwrap();
     assert_eq!(
         error.to_string(),
-        "the record \"doc:a\" is not good: its `title` is missing: add one, or begin a Markdown text with a `# ` heading"
+        "the record \"doc:a\" is not good: its `title` is missing: add it to the record, or begin the text with a `# ` heading"
     );
 }

@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use tempfile::TempDir;
 use windlass_knowledge::embed::{EmbedError, Embedder, LocalModel, Model, Purpose, add_model};
-use windlass_knowledge::{
-    IngestLimits, IngestReport, KnowledgeBase, Machine, Observer, OpenError, Options,
-};
+use windlass_knowledge::{IngestReport, KnowledgeBase, Machine, Observer, OpenError, Options};
 use windlass_tool::handler::{
     CapabilityFuture, GetRequest, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
 };
@@ -117,7 +115,7 @@ pub(crate) fn folder(files: &[(&str, &[u8])]) -> TempDir {
 }
 
 pub(crate) fn open(folder: &Path) -> (KnowledgeBase, IngestReport) {
-    KnowledgeBase::open(folder, &IngestLimits::default()).unwrap()
+    KnowledgeBase::open(folder, &Options::default()).unwrap()
 }
 
 fn observer<'a>(progress: &'a mut dyn FnMut(windlass_knowledge::Progress)) -> Observer<'a> {

@@ -57,6 +57,8 @@ pub struct SearchAnswer {
     pub model: Option<String>,
     /// Why `retrieval` is less than the knowledge base has: `dense_timeout` or `dense_unavailable`.
     pub degraded: Option<String>,
+    /// Where nothing was found: other namespaces that the user may read and that have records with words of the question.
+    pub other_namespaces: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

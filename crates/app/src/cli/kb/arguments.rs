@@ -26,6 +26,10 @@ pub(super) enum KbCommand {
     Model(ModelArguments),
     /// Measure relevance and latency over a test collection
     Eval(EvalArguments),
+    /// Read the text of one HTML page or PDF file from standard input, within limits
+    #[cfg(feature = "documents")]
+    #[command(hide = true)]
+    Extract(ExtractArguments),
 }
 
 /// Where the records and what is kept of them lie.
@@ -153,4 +157,25 @@ pub(super) struct EvalArguments {
     pub(super) qrels: PathBuf,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
+}
+
+#[cfg(feature = "documents")]
+#[derive(Debug, Args)]
+pub(super) struct ExtractArguments {
+    /// What the document is
+    #[arg(value_enum)]
+    pub(super) kind: ExtractKind,
+    /// Memory that the process may take, the program included
+    #[arg(long, value_name = "COUNT")]
+    pub(super) memory_bytes: u64,
+    /// Time of a processor that it may take
+    #[arg(long, value_name = "COUNT")]
+    pub(super) processor_seconds: u64,
+}
+
+#[cfg(feature = "documents")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ExtractKind {
+    Html,
+    Pdf,
 }

@@ -3,6 +3,8 @@
 
 mod arguments;
 mod eval;
+#[cfg(feature = "documents")]
+mod extract;
 mod moving;
 mod progress;
 mod show;
@@ -38,6 +40,8 @@ pub(super) fn run(arguments: &KbArguments) -> Result<(), Failure> {
             ModelCommand::Add(arguments) => add(arguments),
         },
         KbCommand::Eval(arguments) => eval::run(arguments),
+        #[cfg(feature = "documents")]
+        KbCommand::Extract(arguments) => extract::run(arguments),
     }
 }
 
@@ -212,7 +216,7 @@ fn search(arguments: &SearchArguments) -> Result<(), Failure> {
         Format::Text => {
             let usual = base.default_namespace();
             let searched = arguments.namespace.as_deref().unwrap_or(&usual);
-            show::answer(&answer, searched, &base.facets().namespaces);
+            show::answer(&answer, searched);
         }
         Format::Json => Printer.result(&show::answer_json(&answer).to_string()),
     }

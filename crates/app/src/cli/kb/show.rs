@@ -49,16 +49,16 @@ pub(super) fn index(base: &KnowledgeBase, report: &IngestReport) {
     });
 }
 
-/// `namespace` is the one that was searched, `namespaces` are all.
-pub(super) fn answer(answer: &SearchAnswer, namespace: &str, namespaces: &[String]) {
+/// `namespace` is the one that was searched.
+pub(super) fn answer(answer: &SearchAnswer, namespace: &str) {
     if answer.hits.is_empty() {
-        let others = namespaces.iter().map(String::as_str);
-        let others: Vec<&str> = others.filter(|other| *other != namespace).collect();
-        Printer.result(&match others.is_empty() {
-            true => "nothing found".to_owned(),
-            false => format!(
-                "nothing found in the namespace {namespace}; there are also {}",
-                others.join(", ")
+        let nothing = format!("nothing found in the namespace {namespace}");
+        Printer.result(&match answer.other_namespaces.as_slice() {
+            [] => nothing,
+            [only] => format!("{nothing}; {only} has something: add --namespace {only}"),
+            [first, ..] => format!(
+                "{nothing}; {} have something: add --namespace {first}",
+                answer.other_namespaces.join(", ")
             ),
         });
     }
@@ -101,6 +101,7 @@ pub(super) fn answer_json(answer: &SearchAnswer) -> Value {
         "retrieval": answer.retrieval,
         "model": answer.model,
         "degraded": answer.degraded,
+        "other_namespaces": answer.other_namespaces,
     })
 }
 
