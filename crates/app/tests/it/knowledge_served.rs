@@ -85,7 +85,11 @@ async fn new_conversations_are_told_of_types_and_namespaces_that_are_new() {
     let folder = place(None);
     let records = folder.path().join("kb");
     let path = records.display().to_string();
-    let chat = chat(echo, &[("folders.knowledge", &path)]).await;
+    let settings = [
+        ("folders.knowledge", path.as_str()),
+        ("knowledge.namespaces.crew.readers", "everybody"),
+    ];
+    let chat = chat(echo, &settings).await;
     let declared = || {
         chat.ask(&json!({"message": "Who?"}));
         let tools = chat.model.seen().pop().unwrap()["tools"].clone();
