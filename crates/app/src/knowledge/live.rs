@@ -93,7 +93,7 @@ pub(crate) fn vocabularies_of_folder(config: &Config) -> Vocabularies {
         documents: documents().unwrap_or_default(),
         ..Options::default()
     };
-    KnowledgeBase::open(&config.folders.knowledge, &options)
+    KnowledgeBase::open(&*config.folders.knowledge, &options)
         .map(|(base, _)| vocabularies(base.facets(), base.default_namespace().to_owned()))
         .unwrap_or_default()
 }
