@@ -211,11 +211,16 @@ impl Engine {
             let ranked = self
                 .rank(lexicon, &question, Retrieval::Lexical, CANDIDATES_MIN)
                 .await?;
-            self.contents(&ranked).await
+            let contents = self.contents(&ranked).await?;
+            Ok((ranked, contents))
         };
-        let contents = found.await.map_err(unavailable)?;
-        let records = contents.iter().map(|(_, record)| record.namespace.as_str());
-        Ok(catalogue::named_namespaces(records))
+        let (ranked, contents) = found.await.map_err(unavailable)?;
+        let records = ranked
+            .iter()
+            .filter_map(|(found, _)| contents.get(&found.number));
+        Ok(catalogue::named_namespaces(
+            records.map(|record| record.namespace.as_str()),
+        ))
     }
 
     /// Reads a question as a base would that had the words alone of the records that may be found.
@@ -304,8 +309,7 @@ impl Engine {
         if ranked.is_empty() {
             return Ok(Vec::new());
         }
-        let contents = self.contents(&ranked).await?;
-        let mut contents: HashMap<i64, Record> = contents.into_iter().collect();
+        let mut contents = self.contents(&ranked).await?;
         let mut analyser = lexicon.analyser().clone();
         Ok(ranked
             .into_iter()
@@ -328,14 +332,17 @@ impl Engine {
             .collect())
     }
 
-    /// The records that were found, by their numbers and in no order.
-    async fn contents(&self, ranked: &[(Found, f64)]) -> Result<Vec<(i64, Record)>, PostgresError> {
+    /// The records that were found, by their numbers.
+    async fn contents(
+        &self,
+        ranked: &[(Found, f64)],
+    ) -> Result<HashMap<i64, Record>, PostgresError> {
         let found: Vec<Found> = ranked.iter().map(|(found, _)| found.clone()).collect();
         let mut attempts = self.pool.attempts().await?;
         loop {
             let contents = statement::fetch(attempts.link(), &found).await;
             match attempts.settle(contents).await? {
-                Ok(contents) => return Ok(contents),
+                Ok(contents) => return Ok(contents.into_iter().collect()),
                 Err(again) => attempts = again,
             }
         }
