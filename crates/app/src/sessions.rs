@@ -7,7 +7,7 @@ use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::SessionEvent;
 use windlass_tool::id::{ConversationId, SessionId};
 
-/// Those by voice, of which a conversation has one at a time.
+/// Voice sessions. A conversation has one at a time.
 #[derive(Default)]
 pub(crate) struct VoiceSessions(Mutex<HashMap<ConversationId, Talk>>);
 

@@ -40,8 +40,8 @@ pub trait Handler: Send + Sync {
         Placement::Inline
     }
 
-    /// What the handler reads of its arguments, as a JSON Schema of which `type`, `enum`, `required`, `properties` and `items`
-    /// count. The compiler refuses a tool's schema that lets through what this does not. `None` takes every schema.
+    /// What the handler reads of its arguments, as a JSON Schema. Only `type`, `enum`, `required`, `properties` and `items` of
+    /// it count. The compiler refuses a tool's schema that allows more. `None` takes every schema.
     fn reads(&self) -> Option<Value> {
         None
     }

@@ -3,7 +3,7 @@
 
 use super::answers::approval_of;
 use super::conversation::{Delivery, Message};
-use super::request::{Answer, Wish};
+use super::request::{Answer, RequestKind};
 use super::whose::Whose;
 use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
@@ -71,10 +71,10 @@ fn client_of(entry: &Entry) -> Option<ClientId> {
     Some(ClientId::new(said.get("client")?.as_str()?))
 }
 
-/// What a wish is to the conversation, and to its session. `answers` are those to questions that are the caller's to answer; of
+/// What a request is to the conversation, and to its session. `answers` are those to questions that are the caller's to answer; of
 /// others nothing is known that comes again.
 pub(super) fn wanted(
-    wish: Wish,
+    kind: RequestKind,
     answers: Vec<(Question, Answer)>,
     key: Option<Message>,
 ) -> (Delivery, TurnInput) {
@@ -86,8 +86,8 @@ pub(super) fn wanted(
             approved: answer.approved,
         })
         .collect();
-    match wish {
-        Wish::Say {
+    match kind {
+        RequestKind::Say {
             message,
             content,
             input,
@@ -112,7 +112,7 @@ pub(super) fn wanted(
             };
             (delivery, input)
         }
-        Wish::Answer => {
+        RequestKind::Answer => {
             let delivery = Delivery {
                 message: Some(approval_of(&numbers)),
                 key,

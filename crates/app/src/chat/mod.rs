@@ -28,7 +28,7 @@ use conversations::{Conversations, NoEntry};
 use delivery::{question_of, wanted};
 use held::{HeldSession, SessionMaker, SessionRequest};
 use record::{TurnReader, TurnRecord};
-use request::{ChatRequest, Wish};
+use request::{ChatRequest, RequestKind};
 use single::Completing;
 use sink::ChatSink;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl ChatHost {
         let conversation = match opened {
             Ok(conversation) => conversation,
             // To whoever names another user, a token is as good as one that nobody was given.
-            Err(NoEntry::Foreign(Foreign::User)) if matches!(request.wish, Wish::Answer) => {
+            Err(NoEntry::Foreign(Foreign::User)) if matches!(request.kind, RequestKind::Answer) => {
                 return self.nothing_answered(id);
             }
             Err(NoEntry::Foreign(_)) => return Err(ChatRefusal::Foreign),
@@ -148,10 +148,10 @@ impl ChatHost {
             let asked = asked.map_err(unavailable)?;
             answers.extend(asked.map(|question| (question, answer)));
         }
-        if answers.is_empty() && matches!(request.wish, Wish::Answer) {
+        if answers.is_empty() && matches!(request.kind, RequestKind::Answer) {
             return self.nothing_answered(id);
         }
-        let (delivery, input) = wanted(request.wish, answers, key);
+        let (delivery, input) = wanted(request.kind, answers, key);
         if let Some(key) = &delivery.key {
             let known = recall_key(&conversation, store, key).map_err(unavailable)?;
             if known == KnownKey::Conflict || !conversation.note_key(key) {

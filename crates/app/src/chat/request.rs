@@ -30,13 +30,13 @@ pub(crate) struct ChatRequest {
     pub(crate) user: Option<String>,
     /// The user's answers to requests for approval, in their order.
     pub(crate) answers: Vec<Answer>,
-    pub(crate) wish: Wish,
-    /// What was said before the wish, as the client has it.
+    pub(crate) kind: RequestKind,
+    /// What was said before the request, as the client has it.
     pub(crate) earlier: Vec<HistoryEntry>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum RequestKind {
     Say {
         /// The client's id of the message, by which a repeat is known.
         message: Option<String>,
@@ -104,13 +104,13 @@ pub(crate) fn parse(body: &[u8], limits: PictureLimits) -> Result<ChatRequest, B
             ));
         }
     }
-    let (wish, last) = wish(&body, limits)?;
+    let (kind, last) = kind(&body, limits)?;
     Ok(ChatRequest {
         answers: answers(&body.messages[..last]),
         earlier: earlier(&body.messages[..last]),
         conversation: body.id,
         user: body.user_id,
-        wish,
+        kind,
     })
 }
 
@@ -125,19 +125,19 @@ pub(crate) fn check_id(id: &str) -> Result<(), BadRequest> {
 }
 
 /// What is wanted, and at which message what was said before it ends.
-fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest> {
+fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadRequest> {
     if let Some(text) = &body.message {
         let input = UserInput {
             text: Sensitive(checked(text)?.to_owned()),
             ..UserInput::default()
         };
-        let wish = Wish::Say {
+        let kind = RequestKind::Say {
             message: None,
             content: json::hash(&json!(text)),
             input,
             again: false,
         };
-        return Ok((wish, body.messages.len()));
+        return Ok((kind, body.messages.len()));
     }
     let again = match body.trigger.as_deref() {
         None | Some("submit-message") => false,
@@ -158,7 +158,7 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
                     .to_owned(),
             ));
         }
-        return Ok((Wish::Answer, body.messages.len()));
+        return Ok((RequestKind::Answer, body.messages.len()));
     }
     let at = body
         .messages
@@ -171,19 +171,19 @@ fn wish(body: &Body, limits: PictureLimits) -> Result<(Wish, usize), BadRequest>
         .clone()
         .filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
     let content = content_of(message);
-    // An edited message is a wish of its own.
+    // An edited message is a request of its own.
     let key = |id: &str| MessageKey::of(&format!("{id} {}", json::hex(&content)));
     let input = UserInput {
         message: id.as_deref().map(key),
         ..input_of(message, limits)?
     };
-    let wish = Wish::Say {
+    let kind = RequestKind::Say {
         message: id,
         content,
         input,
         again,
     };
-    Ok((wish, at))
+    Ok((kind, at))
 }
 
 /// What the user answered since they last said something. Older answers came with what was said after them.

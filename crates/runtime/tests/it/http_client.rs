@@ -78,7 +78,7 @@ async fn check(scheme: &str, answer: &'static [u8]) -> (String, Option<HttpError
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_answer_properly_is_waited_for_no_longer_than_agreed() {
+async fn a_server_that_does_not_answer_properly_is_given_up_in_time() {
     let host = || "127.0.0.1".to_owned();
     let silent = |seconds| HttpError::Silent {
         host: host(),

@@ -8,7 +8,7 @@ mod words;
 
 use crate::declaration::Declaration;
 use results::{Found, Outcome, Record};
-use rules::Wish;
+use rules::Request;
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 use words::Question;
@@ -84,19 +84,19 @@ impl Model {
     /// The user typed something.
     pub fn hear(&mut self, text: &str, tools: &[Declaration]) -> Vec<Reply> {
         self.stage = Stage::Idle;
-        match rules::wish(text) {
-            Wish::Greeting => say(format!(
+        match rules::request(text) {
+            Request::Greeting => say(format!(
                 "Hello! I am the demo model, rules without any AI. You can ask me: {}",
                 SUGGESTIONS[0]
             )),
-            Wish::Thanks => say("You are welcome."),
-            Wish::Guidance | Wish::Unclear => say(guidance()),
-            Wish::Farewell => self.part(tools),
-            Wish::Rudeness => self.answer_rudeness(tools),
-            Wish::Tool { name, args } => self.use_tool(name, args, tools),
-            Wish::Question(question) => self.search(question, tools),
+            Request::Thanks => say("You are welcome."),
+            Request::Guidance | Request::Unclear => say(guidance()),
+            Request::Farewell => self.part(tools),
+            Request::Rudeness => self.answer_rudeness(tools),
+            Request::Tool { name, args } => self.use_tool(name, args, tools),
+            Request::Question(question) => self.search(question, tools),
             // It speaks of the user, and ends with what the model shall not do.
-            Wish::Notice(text) => say(words::shortened(
+            Request::Notice(text) => say(words::shortened(
                 text.replace("The user was", "You were")
                     .replace("The user", "You")
                     .split(" Do not call it again")

@@ -4,7 +4,7 @@ use super::words::Question;
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wish {
+pub(super) enum Request {
     Greeting,
     Thanks,
     Guidance,
@@ -83,18 +83,18 @@ const OPENINGS: &[&str] = &[
 /// A name typed without a verb is a question too, unless it is long.
 const BARE_WORDS_MAX: usize = 5;
 
-pub(super) fn wish(text: &str) -> Wish {
-    if let Some(wish) = tool_wish(text) {
-        return wish;
+pub(super) fn request(text: &str) -> Request {
+    if let Some(request) = tool_request(text) {
+        return request;
     }
     if let Some(notice) = text.strip_prefix(NOTICE) {
-        return Wish::Notice(notice.trim().to_owned());
+        return Request::Notice(notice.trim().to_owned());
     }
     let plain = normalised(text);
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| contains_words(&plain, phrase));
     let is = |phrases: &[&str]| phrases.contains(&plain.as_str());
     if says(RUDE) {
-        return Wish::Rudeness;
+        return Request::Rudeness;
     }
     let question = Question::new(text);
     let asks = text.contains('?')
@@ -103,32 +103,32 @@ pub(super) fn wish(text: &str) -> Wish {
             .next()
             .is_some_and(|first| OPENINGS.contains(&first));
     if is(GUIDANCE) {
-        return Wish::Guidance;
+        return Request::Guidance;
     }
     if says(FAREWELLS) && !text.contains('?') {
-        return Wish::Farewell;
+        return Request::Farewell;
     }
     if asks && !question.is_empty() {
-        return Wish::Question(question);
+        return Request::Question(question);
     }
     if is(THANKS) || plain.starts_with("thank") {
-        return Wish::Thanks;
+        return Request::Thanks;
     }
     if GREETINGS
         .iter()
         .any(|greeting| plain == *greeting || plain.starts_with(&format!("{greeting} ")))
     {
-        return Wish::Greeting;
+        return Request::Greeting;
     }
     let words = plain.split(' ').count();
     if words <= BARE_WORDS_MAX && question.has_name() {
-        return Wish::Question(question);
+        return Request::Question(question);
     }
-    Wish::Unclear
+    Request::Unclear
 }
 
 /// `call NAME {"argument": …}`: a way to try any tool.
-fn tool_wish(text: &str) -> Option<Wish> {
+fn tool_request(text: &str) -> Option<Request> {
     let text = text.trim();
     let rest = text
         .strip_prefix("call ")
@@ -144,7 +144,7 @@ fn tool_wish(text: &str) -> Option<Wish> {
     } else {
         serde_json::from_str(arguments).ok()?
     };
-    (!name.is_empty() && (name.contains('_') || !arguments.is_empty())).then(|| Wish::Tool {
+    (!name.is_empty() && (name.contains('_') || !arguments.is_empty())).then(|| Request::Tool {
         name: name.to_owned(),
         args,
     })

@@ -266,7 +266,10 @@ fn rudeness_is_warned_of_once_and_then_ignored() {
     );
     assert!(said(&model.hear("idiot", &[])).contains("insults"));
     // A word within another is no insult.
-    assert_ne!(rules::wish("Where is foolscap paper made?"), Wish::Rudeness);
+    assert_ne!(
+        rules::request("Where is foolscap paper made?"),
+        Request::Rudeness
+    );
 }
 
 #[test]
@@ -395,7 +398,7 @@ fn odd_results_are_no_trouble() {
 fn every_suggestion_is_understood_as_a_question() {
     for suggestion in SUGGESTIONS {
         assert!(
-            matches!(rules::wish(suggestion), Wish::Question(_)),
+            matches!(rules::request(suggestion), Request::Question(_)),
             "{suggestion}"
         );
     }

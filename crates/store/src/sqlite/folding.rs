@@ -3,7 +3,7 @@
 
 use super::connect;
 use rusqlite::Connection;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -21,7 +21,7 @@ pub(super) struct Folding {
     path: PathBuf,
     /// In the log after the newest commit.
     pages: Arc<AtomicI32>,
-    /// From the first log on that has grown long: most processes end without one.
+    /// Started by the first log that has grown long. Most processes end without one.
     thread: Option<FoldingThread>,
 }
 
@@ -61,14 +61,14 @@ impl Folding {
         if thread.has_folded.swap(false, Ordering::Acquire) || pages >= LOG_PAGES_MAX {
             fold(writer);
         } else if let Some(wake) = &thread.wake {
-            // One that is at it already has been woken.
+            // A busy thread does not take it. A later commit wakes the thread again.
             let _ = wake.try_send(());
         }
     }
 }
 
 impl FoldingThread {
-    fn start(path: &std::path::Path) -> Self {
+    fn start(path: &Path) -> Self {
         let (wake, woken) = sync_channel(0);
         let has_folded = Arc::new(AtomicBool::new(false));
         let (path, folded) = (path.to_owned(), has_folded.clone());

@@ -1,5 +1,5 @@
-//! Formats as the quick judge knows them: each function says yes only to texts in the plain form that everybody writes.
-//! A no means that the validator crate has to look.
+//! Formats as the quick judge knows them: each function accepts only texts in the plain form that everybody writes.
+//! Any other text is left to the validator crate.
 
 pub(super) type Check = fn(&str) -> bool;
 

@@ -1,5 +1,5 @@
-//! Patterns as the quick judge knows them: those that ECMAScript and our engine read alike. A no means that the validator
-//! crate has to look.
+//! Patterns as the quick judge knows them: those that ECMAScript and our engine read alike. Any other text or
+//! pattern is left to the validator crate.
 
 use regex::Regex;
 use std::sync::OnceLock;

@@ -264,6 +264,15 @@ struct Order {
     is_far: bool,
 }
 
+/// Whether an order was ever begun. It may have ended since.
+pub(super) fn has_begun(folder: &Path) -> bool {
+    let mut notes = fs::read_dir(folder).unwrap();
+    notes.any(|note| {
+        let name = note.unwrap().file_name();
+        name.to_str().unwrap().starts_with("began-")
+    })
+}
+
 /// Orders that a process has begun and not ended.
 pub(super) fn under_way(folder: &Path) -> usize {
     let names = fs::read_dir(folder).unwrap();

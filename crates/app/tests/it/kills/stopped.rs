@@ -63,7 +63,7 @@ async fn stop_one(round: u32) -> (bool, bool) {
     first_model.call("call-0001", tool, item.clone()).await;
     let mut seeded = Seeded(u64::from(round));
     if !round.is_multiple_of(4) {
-        until(|| process::under_way(folder) == 1).await;
+        until(|| process::has_begun(folder)).await;
     }
     let lock = folder.join("data").join("windlass.lock");
     let mut process = loop {
