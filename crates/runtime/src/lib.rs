@@ -26,5 +26,6 @@ pub mod sweeper;
 pub mod text;
 pub mod transport;
 pub mod voice;
+pub mod worker;
 
 mod redaction;

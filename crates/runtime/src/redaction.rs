@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use windlass_tool::arguments::Arguments;
+use windlass_tool::sensitive::Sensitive;
 
 /// What stands in the place of a text that is not shown.
 const LEFT_OUT: &str = "(left out)";
@@ -95,6 +96,15 @@ impl Secrets {
         self.texts.is_empty() && !self.is_full
     }
 
+    /// These texts.
+    pub(crate) fn of(texts: Vec<Sensitive<String>>) -> Self {
+        let mut secrets = Self::default();
+        for text in texts {
+            secrets.add_value(&text.into_inner().into());
+        }
+        secrets
+    }
+
     /// Those of one call.
     pub(crate) fn add(&mut self, arguments: &Arguments, sensitive: &[String]) {
         for value in parted(arguments, sensitive).1 {
@@ -139,15 +149,35 @@ impl Secrets {
         true
     }
 
+    /// A text with [`LEFT_OUT`] in the place of every part that is one.
+    pub(crate) fn without(&self, text: &str) -> String {
+        if self.is_full {
+            return LEFT_OUT.to_owned();
+        }
+        let mut shown = text.to_owned();
+        // The longest first: one may be a part of another.
+        let mut texts: Vec<&String> = self.texts.iter().filter(|text| is_long(text)).collect();
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        for secret in texts {
+            if shown.contains(secret.as_str()) {
+                shown = shown.replace(secret.as_str(), LEFT_OUT);
+            }
+        }
+        shown
+    }
+
     /// A short one would be found in many a text that has nothing to do with it.
     fn is_in(&self, text: &str) -> bool {
-        let is_long = |secret: &str| secret.chars().nth(SECRET_CHARACTERS_MIN - 1).is_some();
         self.is_full
             || self
                 .texts
                 .iter()
                 .any(|secret| text == secret || (is_long(secret) && text.contains(secret.as_str())))
     }
+}
+
+fn is_long(secret: &str) -> bool {
+    secret.chars().nth(SECRET_CHARACTERS_MIN - 1).is_some()
 }
 
 #[cfg(test)]
@@ -213,5 +243,9 @@ mod tests {
         let left = json!({ "note": "(left out)", "pins": [null, 1], "of": "(left out)", "half": "tea of Ada" });
         assert_eq!(shown, left);
         assert!(!secrets.hide(&mut json!({ "text": "tea" })));
+        assert_eq!(
+            secrets.without("Ada Byron has 98765, f"),
+            "(left out) has (left out), f"
+        );
     }
 }

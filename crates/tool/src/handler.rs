@@ -1,21 +1,29 @@
 //! The contract between a tool's code and the runtime: what a handler is given, what it may do with the outside world,
 //! and what it may answer. A handler never sees a socket, a provider, a confirmation token or another session.
 
+mod cancellation;
 mod failure;
+mod form;
+mod http;
 mod knowledge;
 mod message;
+mod response;
 
 use crate::arguments::Arguments;
 use crate::data::Data;
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
+pub use cancellation::Cancellation;
 pub use failure::{Cause, Failure, Report};
+pub use form::{ContextForm, downstream_key};
+pub use http::{FetchError, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY, Redirects};
 pub use knowledge::{
     Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
     Snippet,
 };
 pub use message::HandlerMessage;
+pub use response::read_response;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +31,6 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A tool's code.
 pub trait Handler: Send + Sync {
@@ -166,27 +173,6 @@ pub struct SessionFacts {
     pub pending_end_voice_session: bool,
 }
 
-/// Tells a running attempt that nobody waits for it any more.
-#[derive(Clone, Debug, Default)]
-pub struct Cancellation(Arc<AtomicBool>);
-
-impl Cancellation {
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-
-    /// Makes another of it for the next attempt, unless nobody else has this one and nothing was cancelled by it.
-    pub fn renew(&mut self) {
-        if Arc::strong_count(&self.0) > 1 || self.is_cancelled() {
-            *self = Self::default();
-        }
-    }
-}
-
 /// What a call may say while it runs. Everything goes through the session core, in the order it was said.
 pub trait Outbox: Send + Sync {
     /// `Err` where the session is over, its queue is full, or the message too long for it.
@@ -279,12 +265,17 @@ impl Context {
     }
 }
 
-/// The capabilities that are the same for every session: clock, knowledge base, blocks.
+/// The capabilities that are the same for every session: clock, knowledge base, blocks, other hosts.
 pub trait World: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_unix_ms(&self) -> u64;
     fn knowledge(&self) -> Arc<dyn Knowledge>;
     fn blocks(&self) -> Arc<dyn Blocks>;
+
+    /// The way out to other hosts, of which there is none by default.
+    fn http(&self) -> Arc<dyn Http> {
+        Arc::new(http::NoHttp)
+    }
 
     /// The bytes of a picture that lies on this server, of a content part whose address begins with [`ASSETS`], for models
     /// that see. `None` where the user may not read it, it is not there, or it is longer than `bytes_max`.
@@ -390,21 +381,4 @@ impl Success {
 )]
 pub enum ContentPart {
     Image { mime_type: String, url: String },
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Cancellation;
-
-    #[test]
-    fn an_attempt_is_cancelled_by_nothing_that_came_before_it() {
-        let mut cancellation = Cancellation::default();
-        let of_first = cancellation.clone();
-        cancellation.renew();
-        of_first.cancel();
-        assert!(!cancellation.is_cancelled());
-        cancellation.cancel();
-        cancellation.renew();
-        assert!(!cancellation.is_cancelled());
-    }
 }

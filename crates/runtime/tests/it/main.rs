@@ -39,3 +39,4 @@ mod voice_flow;
 mod voice_input;
 mod voice_limits;
 mod websocket;
+mod worker;

@@ -1,0 +1,309 @@
+//! What a worker may ask for within a call, by the names of its protocol: the capabilities of the call's context, and nothing
+//! else. Knows no process.
+
+use super::wire::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
+use base64_simd::STANDARD;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use windlass_tool::handler::{
+    Block, Context, FetchError, GetRequest, Hit, HttpRequest, KnowledgeError, Record, Redirects,
+    SearchRequest,
+};
+
+type Answer = Result<Value, RpcError>;
+
+/// Results of a search, where the handler does not say how many it wants.
+const TOP_K: usize = 5;
+/// The most that it may want.
+const TOP_K_MAX: usize = 50;
+
+#[derive(Deserialize)]
+struct Progress {
+    message: String,
+    fraction: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    message: Value,
+}
+
+#[derive(Deserialize)]
+struct Audit {
+    event: String,
+    #[serde(default)]
+    data: Value,
+}
+
+#[derive(Deserialize)]
+struct Emit {
+    name: String,
+    #[serde(default)]
+    payload: Value,
+}
+
+fn read<T: DeserializeOwned>(params: &RawValue) -> Result<T, RpcError> {
+    serde_json::from_str(params.get()).map_err(|error| {
+        RpcError::new(
+            INVALID_PARAMS,
+            format!("the parameters do not fit: {error}"),
+        )
+    })
+}
+
+/// What a call only says.
+pub(super) fn tell(context: &Context, method: &str, params: &RawValue) -> Result<(), RpcError> {
+    let said = match method {
+        "progress" => {
+            let Progress { message, fraction } = read(params)?;
+            context.progress(message, fraction)
+        }
+        "messaging.send" => {
+            let Message { message } = read(params)?;
+            context.send_message(message)
+        }
+        "audit.log" => {
+            let Audit { event, data } = read(params)?;
+            context.audit(event, data)
+        }
+        "events.emit" => {
+            let Emit { name, payload } = read(params)?;
+            context.emit(name, payload)
+        }
+        _ => return Err(unknown(method)),
+    };
+    said.map_err(|closed| RpcError::named("CLOSED", closed.to_string()))
+}
+
+/// The same as requests, whose answer says whether it was taken. `None` for every other method.
+pub(super) fn answer_at_once(context: &Context, method: &str, params: &RawValue) -> Option<Answer> {
+    let is_said = matches!(
+        method,
+        "progress" | "messaging.send" | "audit.log" | "events.emit"
+    );
+    is_said.then(|| tell(context, method, params).map(|()| Value::Null))
+}
+
+/// What a call asks for and waits for, until its time is up.
+pub(super) async fn perform(context: Context, method: &str, params: &RawValue) -> Answer {
+    let left = context.left_ms();
+    let late = || RpcError::named("TIMEOUT", "the call's time is up");
+    if left == 0 {
+        return Err(late());
+    }
+    let asked = ask(&context, method, params);
+    let answered = tokio::time::timeout(Duration::from_millis(left), asked).await;
+    answered.unwrap_or_else(|_| Err(late()))
+}
+
+async fn ask(context: &Context, method: &str, params: &RawValue) -> Answer {
+    match method {
+        "kb.search" => search(context, read(params)?).await,
+        "kb.get" => get(context, read(params)?).await,
+        "blocks.add" => block(context, read(params)?).await,
+        "http.fetch" => fetch(context, read(params)?).await,
+        _ => Err(unknown(method)),
+    }
+}
+
+fn unknown(method: &str) -> RpcError {
+    let shown: String = method.chars().take(60).collect();
+    RpcError::new(
+        METHOD_NOT_FOUND,
+        format!("there is no capability {shown:?} in this program"),
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Search {
+    query: String,
+    namespace: Option<String>,
+    filters: Option<Filters>,
+    top_k: Option<usize>,
+    include_snippets: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+struct Filters {
+    #[serde(rename = "type")]
+    record_type: Option<String>,
+    tags: Option<Vec<String>>,
+    #[serde(alias = "dateRange")]
+    date_range: Option<DateRange>,
+}
+
+#[derive(Default, Deserialize)]
+struct DateRange {
+    start: Option<String>,
+    end: Option<String>,
+}
+
+async fn search(context: &Context, asked: Search) -> Answer {
+    let filters = asked.filters.unwrap_or_default();
+    let dates = filters.date_range.unwrap_or_default();
+    let request = SearchRequest {
+        query: asked.query,
+        namespace: asked.namespace,
+        record_type: filters.record_type,
+        tags: filters.tags.unwrap_or_default(),
+        updated_from: dates.start,
+        updated_to: dates.end,
+        top_k: asked.top_k.unwrap_or(TOP_K).clamp(1, TOP_K_MAX),
+        snippets: asked.include_snippets.unwrap_or(true),
+        user_id: context.caller.user_id.clone(),
+        mode: context.mode,
+    };
+    let found = context.world.knowledge().search(request).await;
+    let hits = found.map_err(knowledge_error)?.hits;
+    Ok(hits.iter().map(hit_form).collect())
+}
+
+#[derive(Deserialize)]
+struct Get {
+    id: String,
+    namespace: Option<String>,
+}
+
+async fn get(context: &Context, asked: Get) -> Answer {
+    let request = GetRequest {
+        id: asked.id,
+        namespace: asked.namespace,
+        user_id: context.caller.user_id.clone(),
+    };
+    let found = context.world.knowledge().get(request).await;
+    Ok(match found.map_err(knowledge_error)? {
+        Ok(record) => record_form(&record),
+        Err(_) => Value::Null,
+    })
+}
+
+fn hit_form(hit: &Hit) -> Value {
+    let mut form = record_form(&hit.record);
+    if let Value::Object(object) = &mut form {
+        object.remove("body");
+        object.insert("score".to_owned(), hit.score.into());
+        let snippet = hit.snippet.as_ref().map(|snippet| snippet.text.as_str());
+        object.insert("snippet".to_owned(), snippet.into());
+    }
+    form
+}
+
+fn record_form(record: &Record) -> Value {
+    json!({
+        "id": record.id,
+        "namespace": record.namespace,
+        "type": record.record_type,
+        "title": record.title,
+        "aliases": record.aliases,
+        "body": record.body,
+        "tags": record.tags,
+        "url": record.url,
+        "sourceType": record.source_type,
+        "sourcePath": record.source_path,
+        "lastUpdated": record.last_updated,
+        "metadata": record.metadata,
+    })
+}
+
+fn knowledge_error(error: KnowledgeError) -> RpcError {
+    let name = match &error {
+        KnowledgeError::UnknownNamespace { .. } => "INVALID_NAMESPACE",
+        KnowledgeError::InvalidFilter(_) => "INVALID_FILTER",
+        KnowledgeError::Unavailable(_) => "TIMEOUT",
+    };
+    RpcError::named(name, error.to_string())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AddBlock {
+    /// Milliseconds since the Unix epoch.
+    until: u64,
+    #[serde(default)]
+    farewell_message: String,
+}
+
+/// The call's own user, and nobody else.
+async fn block(context: &Context, asked: AddBlock) -> Answer {
+    let blocks = context.world.blocks();
+    let block = Block {
+        user_id: context.caller.user_id.clone(),
+        until_unix_ms: asked.until,
+        farewell_message: asked.farewell_message,
+    };
+    let stored = tokio::task::spawn_blocking(move || blocks.block(block)).await;
+    match stored {
+        Ok(Ok(())) => Ok(Value::Null),
+        Ok(Err(error)) => Err(RpcError::named("UNAVAILABLE", error.to_string())),
+        Err(_) => Err(RpcError::named(
+            "UNAVAILABLE",
+            "storing the block broke off",
+        )),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Fetch {
+    url: String,
+    method: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    body: Option<String>,
+    /// The body's bytes in base64, in place of a text.
+    body_base64: Option<String>,
+    timeout_ms: Option<u64>,
+    redirect: Option<Redirect>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Redirect {
+    Follow,
+    Manual,
+}
+
+async fn fetch(context: &Context, asked: Fetch) -> Answer {
+    let body = match (asked.body, asked.body_base64) {
+        (Some(text), _) => text.into_bytes(),
+        (None, Some(encoded)) => STANDARD
+            .decode_to_vec(encoded.as_bytes())
+            .map_err(|_| RpcError::new(INVALID_PARAMS, "`bodyBase64` is no base64"))?,
+        (None, None) => Vec::new(),
+    };
+    let request = HttpRequest {
+        method: asked.method.unwrap_or_else(|| "GET".to_owned()),
+        url: asked.url,
+        headers: asked.headers.into_iter().collect(),
+        body,
+        timeout_ms: asked.timeout_ms.unwrap_or(u64::MAX),
+        redirects: match asked.redirect {
+            Some(Redirect::Manual) => Redirects::Keep,
+            Some(Redirect::Follow) | None => Redirects::Follow,
+        },
+    };
+    let answer = context.fetch(request).await.map_err(|error| {
+        let name = match &error {
+            FetchError::Refused(_) => "NOT_ALLOWED",
+            FetchError::Unreachable(_) => "UNREACHABLE",
+            FetchError::Unanswered(_) => "UNANSWERED",
+        };
+        RpcError::named(name, error.to_string())
+    })?;
+    let (body, encoded) = match String::from_utf8(answer.body) {
+        Ok(text) => (Some(text), None),
+        Err(bytes) => (None, Some(STANDARD.encode_to_string(bytes.as_bytes()))),
+    };
+    Ok(json!({
+        "status": answer.status,
+        "url": answer.url,
+        "headers": answer.headers,
+        "body": body,
+        "bodyBase64": encoded,
+    }))
+}

@@ -1,0 +1,367 @@
+//! The task of one child: starts its process, asks what comes before its first call, reads its lines, and ends it. Knows which
+//! call a line is of; what is asked within a call, the capabilities answer.
+
+use super::log::{self, LineLimit};
+use super::pool::{Seed, Signals, broken};
+use super::process::Process;
+use super::wire::{self, Incoming, REFUSED, RpcError};
+use super::{Shared, capabilities};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use windlass_tool::handler::{HandlerResult, read_response};
+
+/// How long what belongs to a process's end may take: its status, and the rest of its output.
+const END_GRACE: Duration = Duration::from_millis(500);
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// One child, from its start to its end.
+pub(super) struct Serving {
+    shared: Arc<Shared>,
+    number: u64,
+    input: mpsc::Receiver<Vec<u8>>,
+    signals: Arc<Signals>,
+}
+
+/// Tells the pool that the child is gone, however its task ends.
+struct Presence {
+    shared: Arc<Shared>,
+    number: u64,
+    end: End,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        self.shared.pool().gone(self.number, &self.end, now);
+    }
+}
+
+impl Serving {
+    pub(super) fn new(shared: Arc<Shared>, seed: Seed) -> Self {
+        let Seed {
+            number,
+            input,
+            signals,
+        } = seed;
+        Self {
+            shared,
+            number,
+            input,
+            signals,
+        }
+    }
+
+    pub(super) async fn run(self) {
+        let shared = self.shared.clone();
+        let number = self.number;
+        let mut presence = Presence {
+            shared: shared.clone(),
+            number,
+            end: End::Stopped,
+        };
+        presence.end = self.serve().await;
+        match &presence.end {
+            End::Stopped => tracing::debug!(worker = %shared.name, process = number, "ended"),
+            End::NotStarted(problem) | End::Failed(problem) => {
+                tracing::warn!(worker = %shared.name, process = number, problem, "a worker broke off");
+            }
+        }
+        drop(presence);
+        shared.assign();
+    }
+
+    async fn serve(self) -> End {
+        let Self {
+            shared,
+            number,
+            input,
+            signals,
+        } = self;
+        let mut process = match Process::start(shared.program.clone()).await {
+            Ok(process) => process,
+            Err(error) => {
+                let program = shared.program.program.display();
+                return End::NotStarted(format!(
+                    "{program} cannot be started: {error}; install it, or name another program in `command`"
+                ));
+            }
+        };
+        let (Some(pipe), Some(output), Some(errors)) = (
+            process.input.take(),
+            process.output.take(),
+            process.errors.take(),
+        ) else {
+            return End::Failed("the process has no pipes".to_owned());
+        };
+        let writer = tokio::spawn(write(pipe, input));
+        tokio::spawn(log::read(shared.clone(), number, errors));
+        let mut reader = Reader {
+            shared: shared.clone(),
+            number,
+            lines: Lines {
+                output: BufReader::with_capacity(READ_BYTES, output),
+                line: Vec::new(),
+                bytes_max: shared.limits.line_bytes_max,
+            },
+            limit: LineLimit::new(),
+        };
+        let asking = prepare(shared.clone(), number);
+        tokio::pin!(asking);
+        let mut is_prepared = false;
+        let mut looks_at: Option<Instant> = None;
+        let end = loop {
+            tokio::select! {
+                ended = reader.read() => match ended {
+                    // Its end says more than that of its output.
+                    None => match timeout(END_GRACE, &mut process.ended).await {
+                        Ok(status) => break End::Failed(ended_with(status.as_deref())),
+                        Err(_) => break End::Failed("the worker closed its output".to_owned()),
+                    },
+                    Some(problem) => break End::Failed(problem),
+                },
+                status = &mut process.ended => {
+                    // What it wrote before may still be read.
+                    let _ = timeout(END_GRACE, reader.read()).await;
+                    break End::Failed(ended_with(status.as_deref()));
+                }
+                prepared = &mut asking, if !is_prepared => match prepared {
+                    Ok(()) => {
+                        is_prepared = true;
+                        shared.pool().ready(number);
+                        shared.assign();
+                    }
+                    Err(problem) => break End::Failed(problem),
+                },
+                () = signals.stop.notified() => break End::Stopped,
+                () = signals.alarm.notified() => looks_at = shared.pool().give_up(number, Instant::now()),
+                () = sleep_until(looks_at.unwrap_or_else(Instant::now)), if looks_at.is_some() => {
+                    looks_at = shared.pool().give_up(number, Instant::now());
+                    shared.assign();
+                }
+            }
+        };
+        writer.abort();
+        end
+    }
+}
+
+/// How a child ended.
+pub(super) enum End {
+    /// We ended it.
+    Stopped,
+    /// There never was a process.
+    NotStarted(String),
+    Failed(String),
+}
+
+fn ended_with(status: Result<&str, &tokio::sync::oneshot::error::RecvError>) -> String {
+    format!(
+        "the worker ended ({})",
+        status.unwrap_or("nobody knows how")
+    )
+}
+
+/// Asks what is to be asked before the first call.
+async fn prepare(shared: Arc<Shared>, number: u64) -> Result<(), String> {
+    let requests = (shared.first_requests)();
+    let mut answers = Vec::with_capacity(requests.len());
+    for request in &requests {
+        let tail = wire::tail(&request.method, &request.params)
+            .map_err(|error| format!("{} cannot be written: {error}", request.method))?;
+        let answer = shared.pool().request(number, &tail);
+        answers.push(answer.ok_or("the worker reads nothing")?);
+    }
+    for (answer, request) in answers.into_iter().zip(&requests) {
+        let method = &request.method;
+        match timeout(shared.limits.start_timeout, answer).await {
+            Ok(Ok(Ok(_))) => {}
+            Ok(Ok(Err(error))) => return Err(format!("{method} failed: {error}")),
+            Ok(Err(_)) => return Err(format!("the worker ended before it had answered {method}")),
+            Err(_) => return Err(format!("the worker does not answer {method}")),
+        }
+    }
+    Ok(())
+}
+
+async fn write(mut pipe: pipe::Sender, mut input: mpsc::Receiver<Vec<u8>>) {
+    while let Some(line) = input.recv().await {
+        // A process that takes no more has ended, or will have its calls given up.
+        if pipe.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The lines of a child's output.
+struct Lines<R> {
+    output: BufReader<R>,
+    /// The beginning of a line whose end has not come.
+    line: Vec<u8>,
+    bytes_max: usize,
+}
+
+enum Line {
+    /// It is in `line`.
+    Whole,
+    TooLong,
+    End,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    /// May be dropped while it waits, and asked again.
+    async fn next(&mut self) -> Line {
+        loop {
+            let Ok(piece) = self.output.fill_buf().await else {
+                return Line::End;
+            };
+            if piece.is_empty() {
+                return Line::End;
+            }
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let part = &piece[..end.unwrap_or(piece.len())];
+            if self.line.len() + part.len() > self.bytes_max {
+                return Line::TooLong;
+            }
+            self.line.extend_from_slice(part);
+            let used = end.map_or(piece.len(), |end| end + 1);
+            self.output.consume(used);
+            if end.is_some() {
+                return Line::Whole;
+            }
+        }
+    }
+}
+
+struct Reader<R> {
+    shared: Arc<Shared>,
+    number: u64,
+    lines: Lines<R>,
+    limit: LineLimit,
+}
+
+/// Which call something is asked within.
+#[derive(Deserialize)]
+struct OfCall {
+    call: u64,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    /// Reads and serves lines until there are no more, or one that is no message.
+    async fn read(&mut self) -> Option<String> {
+        loop {
+            match self.lines.next().await {
+                Line::End => return None,
+                Line::TooLong => {
+                    return Some(format!(
+                        "the worker wrote more than {} bytes without an end of line",
+                        self.lines.bytes_max
+                    ));
+                }
+                Line::Whole => {}
+            }
+            let mut line = std::mem::take(&mut self.lines.line);
+            let problem = match line.trim_ascii().is_empty() {
+                true => None,
+                false => self.serve(&line).err(),
+            };
+            if problem.is_some() {
+                return problem.map(|problem| {
+                    format!("{problem}; only messages belong on standard output, and everything else on standard error")
+                });
+            }
+            line.clear();
+            if line.capacity() > READ_BYTES {
+                line.shrink_to(READ_BYTES);
+            }
+            self.lines.line = line;
+        }
+    }
+
+    fn serve(&mut self, line: &[u8]) -> Result<(), String> {
+        match wire::read(line)? {
+            Incoming::Answer(id, answer) => {
+                let is_known = id.is_some_and(|id| {
+                    let mut pool = self.shared.pool();
+                    pool.answered(self.number, id, answer, response)
+                });
+                match is_known {
+                    true => self.shared.assign(),
+                    false => {
+                        self.warn("the worker answers what it was not asked, or answers again")
+                    }
+                }
+            }
+            Incoming::Request(id, method, params) => self.ask(id, &method, params),
+            Incoming::Notification(method, params) => {
+                let context = self.context(params);
+                let said =
+                    context.map(|(_, context)| capabilities::tell(&context, &method, params));
+                if said.is_none_or(|said| said.is_err()) {
+                    self.warn("a notification of the worker is of no open call, or was not taken");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn context(&self, params: &RawValue) -> Option<(u64, windlass_tool::handler::Context)> {
+        let OfCall { call } = serde_json::from_str(params.get()).ok()?;
+        let context = self.shared.pool().context(self.number, call)?;
+        Some((call, context))
+    }
+
+    /// Serves a request that the worker makes within a call.
+    fn ask(&self, id: &RawValue, method: &str, params: &RawValue) {
+        let refuse = |why: &str| {
+            let refusal = Err(RpcError::new(REFUSED, why));
+            self.shared
+                .pool()
+                .send(self.number, wire::answer(id, &refusal));
+        };
+        let Some((call, context)) = self.context(params) else {
+            return refuse("`call` names no open call; it is the `id` of `execute`");
+        };
+        if self.shared.pool().requests_of(self.number, call) >= self.shared.limits.requests_max {
+            return refuse("the call asks for too much at a time");
+        }
+        if let Some(answer) = capabilities::answer_at_once(&context, method, params) {
+            let line = wire::answer(id, &answer);
+            return self.shared.pool().send(self.number, line);
+        }
+        let (shared, number) = (self.shared.clone(), self.number);
+        let (id, method, params) = (id.to_owned(), method.to_owned(), params.to_owned());
+        let request = tokio::spawn(async move {
+            let answer = capabilities::perform(context, &method, &params).await;
+            shared.pool().send(number, wire::answer(&id, &answer));
+        });
+        let abort = request.abort_handle();
+        if !self.shared.pool().add_request(self.number, call, abort) {
+            request.abort();
+        }
+    }
+
+    fn warn(&mut self, problem: &str) {
+        if let Some(left_out) = self.limit.take() {
+            tracing::warn!(worker = %self.shared.name, process = self.number, left_out, "{problem}");
+        }
+    }
+}
+
+/// What a worker's answer to `execute` says.
+fn response(answer: Result<&RawValue, RpcError>) -> HandlerResult {
+    match answer {
+        Ok(result) => read_response(result.get().as_bytes()),
+        // Its text may quote a user.
+        Err(error) => Err(broken(&format!(
+            "the worker answered with error {}",
+            error.code
+        ))),
+    }
+}

@@ -1,0 +1,90 @@
+//! What a worker writes on its standard error, line by line into the log: cut, bounded in number, and without arguments of calls
+//! and secrets. Knows no message.
+
+use super::Shared;
+use crate::redaction::Secrets;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::time::Instant;
+
+/// Bytes of a line that are kept.
+const LINE_BYTES_MAX: usize = 4_096;
+/// Lines at once, and how long one of them takes to be free again.
+const LINES_MAX: u32 = 100;
+const LINE_EVERY: Duration = Duration::from_millis(100);
+
+/// How many lines may still be written.
+pub(super) struct LineLimit {
+    free: u32,
+    since: Instant,
+    dropped: u64,
+}
+
+impl LineLimit {
+    pub(super) fn new() -> Self {
+        Self {
+            free: LINES_MAX,
+            since: Instant::now(),
+            dropped: 0,
+        }
+    }
+
+    /// The number of lines that were left out before this one; `None` where this one is, too.
+    pub(super) fn take(&mut self) -> Option<u64> {
+        let freed = self.since.elapsed().as_millis() / LINE_EVERY.as_millis();
+        let freed = u32::try_from(freed).unwrap_or(LINES_MAX);
+        if freed > 0 {
+            self.free = self.free.saturating_add(freed).min(LINES_MAX);
+            self.since = Instant::now();
+        }
+        if self.free == 0 {
+            self.dropped += 1;
+            return None;
+        }
+        self.free -= 1;
+        Some(std::mem::take(&mut self.dropped))
+    }
+}
+
+/// Reads a child's standard error to its end.
+pub(super) async fn read(shared: Arc<Shared>, number: u64, errors: impl AsyncRead + Unpin) {
+    let mut errors = BufReader::new(errors);
+    let mut limit = LineLimit::new();
+    let mut line = Vec::new();
+    while let Ok(piece) = errors.fill_buf().await {
+        if piece.is_empty() {
+            break;
+        }
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let part = &piece[..end.unwrap_or(piece.len())];
+        let room = LINE_BYTES_MAX.saturating_sub(line.len());
+        line.extend_from_slice(&part[..part.len().min(room)]);
+        let used = end.map_or(piece.len(), |end| end + 1);
+        errors.consume(used);
+        if end.is_some() {
+            write(&shared, number, &mut limit, &line);
+            line.clear();
+        }
+    }
+    write(&shared, number, &mut limit, &line);
+}
+
+fn write(shared: &Shared, number: u64, limit: &mut LineLimit, line: &[u8]) {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_end();
+    if text.is_empty() {
+        return;
+    }
+    let Some(left_out) = limit.take() else {
+        return;
+    };
+    let mut of_calls = Secrets::default();
+    let everything = [String::new()];
+    for arguments in shared.pool().arguments(number) {
+        of_calls.add(&arguments, &everything);
+    }
+    let text = of_calls.without(&shared.secrets.without(text));
+    let text = text.escape_debug();
+    tracing::info!(worker = %shared.name, process = number, left_out, "{text}");
+}

@@ -1,0 +1,308 @@
+//! Workers: long-living child processes that run handlers and speak JSON-RPC 2.0, a message a line, on their standard input and
+//! output. One host serves an author's own program and the program's own script engine alike. Owns the processes; knows no
+//! tool's work, and nothing above a [`Handler`] knows that there is a process.
+
+mod capabilities;
+mod child;
+mod log;
+mod pool;
+mod process;
+mod wire;
+
+use crate::redaction::Secrets;
+use child::Serving;
+use pool::{Call, Pool};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{ContextForm, Execution, Handler, HandlerResult, Invocation};
+use windlass_tool::id::ToolId;
+use windlass_tool::sensitive::Sensitive;
+pub use wire::RpcError;
+
+/// What a worker's children run.
+#[derive(Clone, Debug)]
+pub struct WorkerProgram {
+    pub program: OsString,
+    pub arguments: Vec<OsString>,
+    /// Where they run; not set, where the server does.
+    pub folder: Option<PathBuf>,
+    pub environment: WorkerEnvironment,
+}
+
+/// The variables that a worker's children see.
+#[derive(Clone, Debug)]
+pub enum WorkerEnvironment {
+    Inherited,
+    Only(Vec<(OsString, OsString)>),
+}
+
+/// How many processes and calls, and how patient the host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerLimits {
+    /// Processes that serve. Calls go to the first that has room; the others are ready for when it has a call that does not end.
+    pub children: usize,
+    /// Calls in one process at a time.
+    pub concurrency: usize,
+    /// Calls that wait for room.
+    pub waiting_max: usize,
+    /// What a call may ask for at a time, while it runs.
+    pub requests_max: usize,
+    /// Bytes of one line. A process that writes more without an end is ended.
+    pub line_bytes_max: usize,
+    /// How long a process may take until it has answered what it is asked before its first call.
+    pub start_timeout: Duration,
+    /// How long a call may go on in its process after its time, or after nobody waits for it. Then it is given up: its process
+    /// gets no further calls, and is ended when the others have.
+    pub stuck_after: Duration,
+    /// The pause before the next process after one that ended. It doubles while they end without having answered.
+    pub pause_min: Duration,
+    pub pause_max: Duration,
+}
+
+impl Default for WorkerLimits {
+    fn default() -> Self {
+        Self {
+            children: 1,
+            concurrency: 4,
+            waiting_max: 1_000,
+            requests_max: 32,
+            line_bytes_max: 8 << 20,
+            start_timeout: Duration::from_secs(30),
+            stuck_after: Duration::from_secs(5),
+            pause_min: Duration::from_millis(100),
+            pause_max: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A request that each process answers before its first call, such as `load`.
+#[derive(Clone, Debug)]
+pub struct WorkerRequest {
+    pub method: String,
+    pub params: Arc<serde_json::value::RawValue>,
+}
+
+/// Everything that a worker is made of.
+pub struct WorkerOptions {
+    /// For the log.
+    pub name: Arc<str>,
+    pub program: WorkerProgram,
+    pub limits: WorkerLimits,
+    /// Asked whenever a process is started.
+    pub first_requests: Box<dyn Fn() -> Vec<WorkerRequest> + Send + Sync>,
+    /// Texts that never reach the log, besides arguments of calls.
+    pub secrets: Vec<Sensitive<String>>,
+}
+
+/// Processes that serve calls. They end with the last handle to it.
+pub struct Worker {
+    shared: Arc<Shared>,
+}
+
+/// Why a call never reached a process. Nothing was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotStarted {
+    #[error("too many calls of this tool wait already")]
+    Busy,
+    #[error("the tool's program does not run at the moment")]
+    Broken(Duration),
+    #[error("the call's time was over before it began")]
+    Late,
+    #[error("the tools were exchanged, and this one has ended")]
+    Closed,
+}
+
+impl NotStarted {
+    fn facts(self) -> (FailureKind, Option<Duration>) {
+        match self {
+            Self::Busy | Self::Late | Self::Closed => (FailureKind::Transient, None),
+            Self::Broken(pause) => (FailureKind::Transient, Some(pause)),
+        }
+    }
+}
+
+struct Shared {
+    name: Arc<str>,
+    program: WorkerProgram,
+    limits: WorkerLimits,
+    first_requests: Box<dyn Fn() -> Vec<WorkerRequest> + Send + Sync>,
+    secrets: Secrets,
+    pool: Mutex<Pool>,
+}
+
+impl Worker {
+    /// No process is started before the first call, or [`Self::start`].
+    pub fn new(options: WorkerOptions) -> Arc<Self> {
+        let WorkerOptions {
+            name,
+            program,
+            limits,
+            first_requests,
+            secrets,
+        } = options;
+        Arc::new(Self {
+            shared: Arc::new(Shared {
+                name,
+                program,
+                limits,
+                first_requests,
+                secrets: Secrets::of(secrets),
+                pool: Mutex::new(Pool::new(limits)),
+            }),
+        })
+    }
+
+    /// The handler of one tool that these processes serve.
+    pub fn handler(self: &Arc<Self>, tool: ToolId) -> Arc<dyn Handler> {
+        self.handler_within(tool, None)
+    }
+
+    /// The same with less time for a call than its tool has.
+    pub fn handler_within(
+        self: &Arc<Self>,
+        tool: ToolId,
+        timeout: Option<Duration>,
+    ) -> Arc<dyn Handler> {
+        Arc::new(WorkerHandler {
+            worker: self.clone(),
+            tool,
+            timeout,
+        })
+    }
+
+    /// Starts the processes, so that the first call finds them ready. Needs a tokio runtime.
+    pub fn start(&self) {
+        self.shared.assign();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.pool().close();
+    }
+}
+
+impl Shared {
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        // A panic leaves at most one call without its answer, and that one has its own deadline.
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives waiting calls to children, and starts those that are missing.
+    fn assign(self: &Arc<Self>) {
+        let now = Instant::now();
+        let (seeds, pause) = {
+            let mut pool = self.pool();
+            let seeds = pool.assign(now);
+            (seeds, pool.has_waiting().then(|| pool.pause(now)))
+        };
+        for seed in seeds {
+            tokio::spawn(Serving::new(self.clone(), seed).run());
+        }
+        if let Some(pause) = pause.filter(|pause| !pause.is_zero()) {
+            let shared = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(pause).await;
+                shared.assign();
+            });
+        }
+    }
+}
+
+/// One tool of a worker.
+struct WorkerHandler {
+    worker: Arc<Worker>,
+    tool: ToolId,
+    timeout: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Execute<'a> {
+    tool: &'a ToolId,
+    args: &'a windlass_tool::arguments::Arguments,
+    context: ContextForm<'a>,
+}
+
+impl Handler for WorkerHandler {
+    fn execute(&self, mut invocation: Invocation) -> Execution {
+        if let Some(timeout) = self.timeout {
+            let context = &mut invocation.context;
+            let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            let latest = context.world.now_unix_ms().saturating_add(timeout_ms);
+            context.deadline_unix_ms = context.deadline_unix_ms.min(latest);
+        }
+        let params = Execute {
+            tool: &self.tool,
+            args: &invocation.arguments,
+            context: ContextForm::of(&invocation.context),
+        };
+        match wire::tail("execute", &params) {
+            Ok(tail) => {
+                let worker = self.worker.clone();
+                Execution::Pending(Box::pin(run(worker, tail, invocation)))
+            }
+            Err(error) => Execution::Ready(Err(pool::broken(&format!(
+                "the arguments are no JSON: {error}"
+            )))),
+        }
+    }
+}
+
+/// A call that somebody waits for.
+struct Waited<'a> {
+    shared: &'a Arc<Shared>,
+    id: u64,
+    is_over: bool,
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.pool().abandon(self.id, Instant::now());
+        }
+    }
+}
+
+async fn run(worker: Arc<Worker>, tail: Vec<u8>, invocation: Invocation) -> HandlerResult {
+    let Invocation { arguments, context } = invocation;
+    let cancellation = context.cancellation.clone();
+    let now = Instant::now();
+    let deadline = now + Duration::from_millis(context.left_ms());
+    let (sender, mut answer) = oneshot::channel();
+    let call = Call {
+        context,
+        arguments,
+        answer: sender,
+        deadline,
+    };
+    let id = worker.shared.pool().submit(tail, call, now);
+    let mut waited = Waited {
+        shared: &worker.shared,
+        id,
+        is_over: false,
+    };
+    worker.shared.assign();
+    let time_is_up = tokio::time::sleep_until(deadline);
+    tokio::pin!(time_is_up);
+    let mut is_taken_back = false;
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut answer => {
+                waited.is_over = true;
+                return result.unwrap_or_else(|_| Err(pool::broken("the worker has ended")));
+            }
+            () = cancellation.cancelled(), if !is_taken_back => {}
+            () = &mut time_is_up, if !is_taken_back => {}
+        }
+        // It may still end in its own way, and a change that it has begun is recorded then.
+        is_taken_back = true;
+        worker.shared.pool().take_back(id);
+    }
+}

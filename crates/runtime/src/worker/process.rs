@@ -1,0 +1,127 @@
+//! One process: its pipes, its process group and its end. Nothing that it has forked within its group survives it. Knows no
+//! message.
+
+use super::{WorkerEnvironment, WorkerProgram};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::unix::pipe;
+use tokio::sync::oneshot;
+
+/// A process that runs. It is killed, with its group, when this is dropped.
+pub(super) struct Process {
+    pub(super) input: Option<pipe::Sender>,
+    pub(super) output: Option<pipe::Receiver>,
+    pub(super) errors: Option<pipe::Receiver>,
+    /// How it ended, in words.
+    pub(super) ended: oneshot::Receiver<String>,
+    group: Arc<Group>,
+}
+
+/// The process and everything that it has forked. Its id is good until the process was waited for.
+struct Group(Mutex<Option<Pid>>);
+
+impl Group {
+    fn kill(&self) {
+        let leader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(leader) = *leader {
+            // Gone already is as good.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.group.kill();
+    }
+}
+
+type Pipes = (OwnedFd, OwnedFd, OwnedFd, Arc<Group>);
+
+impl Process {
+    /// Starts a program on a thread of its own, which waits for its end.
+    pub(super) async fn start(program: WorkerProgram) -> io::Result<Self> {
+        let (started, start) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        std::thread::Builder::new()
+            .name("worker".to_owned())
+            .spawn(move || match spawn(&program) {
+                Err(error) => drop(started.send(Err(error))),
+                Ok((child, pipes)) => {
+                    let group = pipes.3.clone();
+                    if started.send(Ok(pipes)).is_err() {
+                        group.kill();
+                    }
+                    let _ = end.send(wait(child, &group));
+                }
+            })?;
+        let lost = || io::Error::other("the thread that starts it has ended");
+        let (input, output, errors, group) = start.await.map_err(|_| lost())??;
+        // Made first, so that whatever fails from here on ends the process.
+        let mut process = Self {
+            input: None,
+            output: None,
+            errors: None,
+            ended,
+            group,
+        };
+        process.input = Some(pipe::Sender::from_owned_fd(input)?);
+        process.output = Some(pipe::Receiver::from_owned_fd(output)?);
+        process.errors = Some(pipe::Receiver::from_owned_fd(errors)?);
+        Ok(process)
+    }
+}
+
+fn spawn(program: &WorkerProgram) -> io::Result<(Child, Pipes)> {
+    let mut command = Command::new(&program.program);
+    command
+        .args(&program.arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    if let Some(folder) = &program.folder {
+        command.current_dir(folder);
+    }
+    match &program.environment {
+        WorkerEnvironment::Inherited => {}
+        WorkerEnvironment::Only(variables) => {
+            command.env_clear().envs(variables.iter().cloned());
+        }
+    }
+    let mut child = command.spawn()?;
+    let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let group = Arc::new(Group(Mutex::new(leader)));
+    match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+        (Some(input), Some(output), Some(errors)) => {
+            Ok((child, (input.into(), output.into(), errors.into(), group)))
+        }
+        _ => {
+            group.kill();
+            Err(io::Error::other("it has no pipes"))
+        }
+    }
+}
+
+/// Waits for the process, and ends its group before its id may be another's.
+fn wait(mut child: Child, group: &Group) -> String {
+    let leader = *group.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(leader) = leader {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(
+            waitid(WaitId::Pid(leader), options),
+            Err(rustix::io::Errno::INTR)
+        ) {}
+    }
+    group.kill();
+    let mut leader = group.0.lock().unwrap_or_else(PoisonError::into_inner);
+    *leader = None;
+    match child.wait() {
+        Ok(status) => status.to_string(),
+        Err(error) => format!("it cannot be waited for: {error}"),
+    }
+}

@@ -1,0 +1,533 @@
+//! Workers as handlers: what a child process may do wrong costs its own calls one clean answer each, and nothing else. The
+//! children here are shell scripts, so that nothing but a shell is needed.
+
+use crate::support::{NOW_UNIX_MS, StillWorld};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use windlass_runtime::worker::{
+    Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
+};
+use windlass_tool::arguments::Arguments;
+use windlass_tool::handler::{
+    Caller, Cancellation, Cause, Context, Execution, Handler, HandlerMessage, HandlerResult,
+    Invocation, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
+};
+use windlass_tool::id::{
+    CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
+};
+use windlass_tool::kind::Mode;
+
+/// Reads a request's id from its line; `answer ID TEXT` succeeds with that text.
+const SHELL: &str = r#"
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":{"ok":true,"data":"%s"}}\n' "$1" "$2"; }
+id_of() { id=${1#*\"id\":}; id=${id%%,*}; id=${id%%\}*}; }
+"#;
+
+/// Answers every call with its process's id.
+const SOUND: &str = "while read -r line; do id_of \"$line\"; answer $id $$; done";
+
+fn worker(script: &str, limits: WorkerLimits) -> Arc<Worker> {
+    worker_of(program("sh", script), limits, Vec::new())
+}
+
+fn program(program: &str, script: &str) -> WorkerProgram {
+    WorkerProgram {
+        program: program.into(),
+        arguments: vec!["-c".into(), OsString::from(format!("{SHELL}{script}"))],
+        folder: None,
+        environment: WorkerEnvironment::Inherited,
+    }
+}
+
+fn worker_of(
+    program: WorkerProgram,
+    limits: WorkerLimits,
+    first_requests: Vec<WorkerRequest>,
+) -> Arc<Worker> {
+    Worker::new(WorkerOptions {
+        name: "shell".into(),
+        program,
+        limits,
+        first_requests: Box::new(move || first_requests.clone()),
+        secrets: vec!["hidden-key".to_owned().into()],
+    })
+}
+
+fn limits() -> WorkerLimits {
+    WorkerLimits {
+        stuck_after: Duration::from_millis(100),
+        pause_min: Duration::from_millis(1),
+        ..WorkerLimits::default()
+    }
+}
+
+#[derive(Default)]
+struct Said(Mutex<Vec<HandlerMessage>>);
+
+impl Outbox for Said {
+    fn send(&self, _: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
+        self.0.lock().unwrap().push(message);
+        Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
+    let of_session = SessionContext {
+        caller: Caller {
+            client_id: ClientId::new("client"),
+            session_id: SessionId::new("s-1"),
+            user_id: UserId::new("ada"),
+            conversation_id: ConversationId::new("c-1"),
+        },
+        mode: Mode::Text,
+        registry_version: "1.0.00000000".into(),
+        world: Arc::new(StillWorld),
+        outbox,
+    };
+    let arguments: Arguments = serde_json::from_value(arguments).unwrap();
+    Invocation {
+        arguments: Arc::new(arguments),
+        context: Context {
+            of_session: Arc::new(of_session),
+            call: CallRef {
+                call: CallNumber(1),
+                attempt: 1,
+            },
+            turn: 1,
+            tool: ToolFacts {
+                id: ToolId::parse("order").unwrap(),
+                version: "1.0.0".into(),
+                idempotent: false,
+            },
+            session: SessionFacts {
+                is_active: true,
+                is_model_generating: true,
+                pending_end_voice_session: false,
+            },
+            effect_id: Some(EffectId::new("e-1")),
+            deadline_unix_ms: NOW_UNIX_MS + time_ms,
+            cancellation: Cancellation::default(),
+        },
+    }
+}
+
+fn handler(worker: &Arc<Worker>) -> Arc<dyn Handler> {
+    worker.handler(ToolId::parse("order").unwrap())
+}
+
+async fn run(handler: &Arc<dyn Handler>, invocation: Invocation) -> HandlerResult {
+    match handler.execute(invocation) {
+        Execution::Ready(result) => result,
+        Execution::Pending(future) => future.await,
+    }
+}
+
+/// One call with time enough.
+async fn call(worker: &Arc<Worker>) -> String {
+    call_within(worker, 10_000).await
+}
+
+async fn call_within(worker: &Arc<Worker>, time_ms: u64) -> String {
+    let given = invocation(json!({"text": "tea"}), time_ms, Arc::default());
+    shown(run(&handler(worker), given).await)
+}
+
+/// A result in words: its data, that it broke, or its type of error and whether something may have been done.
+fn shown(result: HandlerResult) -> String {
+    match result {
+        Ok(success) => match success.data.as_deref() {
+            Some(Value::String(text)) => text.clone(),
+            other => format!("{other:?}"),
+        },
+        Err(failure) => match failure.cause {
+            Cause::Broken(problem) => format!("broken: {problem}"),
+            Cause::Reported(report) => format!(
+                "{:?} (partial: {:?}): {}",
+                report.kind, report.partial_side_effects, report.message
+            ),
+        },
+    }
+}
+
+#[tokio::test]
+async fn one_process_serves_one_call_after_another() {
+    let worker = worker(SOUND, limits());
+    let first = call(&worker).await;
+    assert!(first.parse::<u32>().is_ok(), "{first}");
+    for _ in 0..5 {
+        assert_eq!(call(&worker).await, first);
+    }
+}
+
+#[tokio::test]
+async fn a_call_carries_its_tool_arguments_and_context() {
+    let script = r#"while read -r line; do id_of "$line"
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"ok":true,"data":%s}}\n' "$id" "$line"; done"#;
+    let worker = worker(script, limits());
+    let given = invocation(json!({"text": "tea"}), 10_000, Arc::default());
+    let data = run(&handler(&worker), given).await.unwrap().data.unwrap();
+    assert_eq!(
+        *data,
+        json!({
+            "jsonrpc": "2.0", "id": 1, "method": "execute", "params": {
+                "tool": "order",
+                "args": {"text": "tea"},
+                "context": {
+                    "clientId": "client", "sessionId": "s-1", "userId": "ada", "conversationId": "c-1",
+                    "mode": "text", "turn": 1,
+                    "tool": {"id": "order", "version": "1.0.0", "idempotent": false},
+                    "session": {
+                        "isActive": true, "toolsVersion": "1.0.00000000",
+                        "state": {"isActive": true, "mode": "text", "isModelGenerating": true, "pendingEndVoiceSession": false}
+                    },
+                    "capabilities": {"voice": false, "messaging": true},
+                    "voice": {"isActive": false},
+                    "effectId": "e-1",
+                    "idempotencyKey": windlass_tool::handler::downstream_key(&EffectId::new("e-1")),
+                    "deadline": NOW_UNIX_MS + 10_000
+                }
+            }
+        })
+    );
+}
+
+/// What one bad process costs its call, and that the next call is served by another one.
+async fn check_once_bad(bad: &str, time_ms: u64, expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    let script = format!(
+        "if mkdir '{}' 2>/dev/null; then {bad}\nelse {SOUND}; fi",
+        mark.display()
+    );
+    let worker = worker(&script, limits());
+    let first = call_within(&worker, time_ms).await;
+    assert!(first.contains(expected), "{bad}: {first}");
+    let second = call(&worker).await;
+    assert!(second.parse::<u32>().is_ok(), "{bad}: {second}");
+}
+
+#[tokio::test]
+async fn a_bad_process_costs_its_own_call_one_answer_and_is_replaced() {
+    for (bad, time_ms, expected) in [
+        (
+            "exit 3",
+            10_000,
+            "broken: the worker ended (exit status: 3)",
+        ),
+        (
+            "read -r line; exit 4",
+            10_000,
+            "broken: the worker ended (exit status: 4)",
+        ),
+        (
+            "read -r line; kill -9 $$",
+            10_000,
+            "broken: the worker ended (signal: 9",
+        ),
+        (
+            "read -r line; exec 1>&-; sleep 60",
+            10_000,
+            "broken: the worker closed its output",
+        ),
+        (
+            "cat >/dev/null",
+            50,
+            "broken: the worker did not answer in time",
+        ),
+        (
+            "read -r line; sleep 60",
+            50,
+            "broken: the worker did not answer in time",
+        ),
+        (
+            "read -r line; echo hello; sleep 60",
+            10_000,
+            "broken: a line is no JSON",
+        ),
+        (
+            "read -r line; echo '[1]'; sleep 60",
+            10_000,
+            "broken: a line ",
+        ),
+        (
+            "read -r line; head -c 52428800 /dev/zero; sleep 60",
+            10_000,
+            "broken: the worker wrote more than 8388608 bytes without an end of line",
+        ),
+    ] {
+        check_once_bad(bad, time_ms, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_asked_for_is_of_no_account() {
+    for script in [
+        // Twice.
+        "while read -r line; do id_of \"$line\"; answer $id 1; answer $id 2; done",
+        // For another id, before its own.
+        "while read -r line; do id_of \"$line\"; answer 77 other; answer '\"x\"' other; answer $id 1; done",
+    ] {
+        let worker = worker(script, limits());
+        for _ in 0..3 {
+            assert_eq!(call(&worker).await, "1", "{script}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_response_breaks_its_call_alone() {
+    let script = r#"while read -r line; do id_of "$line"; n=$((n + 1)); case $n in
+        1) printf '{"id":%s,"result":{"fine":true}}\n' $id;;
+        2) printf '{"id":%s,"error":{"code":-1,"message":"secret of ada"}}\n' $id;;
+        3) printf '{"id":%s,"result":{"ok":false,"error":{"type":"CONFLICT","message":"taken"}}}\n' $id;;
+        *) answer $id $n;; esac; done"#;
+    let worker = worker(script, limits());
+    for expected in [
+        "broken: the answer has no `ok`; a ToolResponse is { \"ok\": true, \"data\": … } or { \"ok\": false, \"error\": … }",
+        "broken: the worker answered with error -1",
+        "Conflict (partial: None): taken",
+        "4",
+    ] {
+        assert_eq!(call(&worker).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_is_missing_fails_each_call_at_once_and_nothing_was_done() {
+    let missing = WorkerProgram {
+        program: "/nowhere/node".into(),
+        ..program("sh", SOUND)
+    };
+    let worker = worker_of(missing, limits(), Vec::new());
+    for _ in 0..2 {
+        assert_eq!(
+            call(&worker).await,
+            "Transient (partial: Some(false)): the tool's program does not run at the moment"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_ends_at_its_start_is_started_with_growing_pauses() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let limits = WorkerLimits {
+        pause_min: Duration::from_millis(600),
+        ..limits()
+    };
+    let script = format!("echo x >> '{}'; exit 1", count.display());
+    let load = WorkerRequest {
+        method: "load".to_owned(),
+        params: serde_json::value::RawValue::from_string("{}".to_owned())
+            .unwrap()
+            .into(),
+    };
+    let worker = worker_of(program("sh", &script), limits, vec![load]);
+    let answer = call(&worker).await;
+    assert!(answer.contains("does not run at the moment"), "{answer}");
+    assert!(call(&worker).await.contains("does not run at the moment"));
+    assert_eq!(std::fs::read_to_string(count).unwrap().lines().count(), 2);
+}
+
+#[tokio::test]
+async fn what_a_process_has_forked_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let children = folder.path().join("children");
+    let script = format!(
+        "sleep 600 & sleep 600 & echo $! > '{0}.new'; mv '{0}.new' '{0}'; read -r line; id_of \"$line\"; answer $id 1; read -r line; exit 1",
+        children.display()
+    );
+    let worker = worker(&script, limits());
+    assert_eq!(call(&worker).await, "1");
+    let pid = std::fs::read_to_string(&children).unwrap();
+    let pid = pid_of(pid.trim());
+    assert!(is_alive(pid));
+    assert!(call(&worker).await.starts_with("broken: the worker ended"));
+    until_gone(pid).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_is_dropped_leaves_no_process() {
+    let worker = worker(SOUND, limits());
+    let pid = pid_of(&call(&worker).await);
+    assert!(is_alive(pid));
+    drop(worker);
+    until_gone(pid).await;
+}
+
+fn pid_of(text: &str) -> u32 {
+    text.parse().unwrap()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    status.is_ok_and(|status| !status.contains(") Z "))
+}
+
+/// The test's own time limit ends it where that never comes.
+async fn until_gone(pid: u32) {
+    while is_alive(pid) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stuck_call_drains_its_process_while_others_end_there() {
+    // The call that says `stuck` is never answered, one that says `slow` when the test opens the gate, others at once.
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let made = std::process::Command::new("mkfifo").arg(&gate).status();
+    assert!(made.unwrap().success());
+    let script = format!(
+        r#"while read -r line; do id_of "$line"; case $line in
+            *stuck* | *cancel*) ;;
+            *slow*) (id=$id; read -r x < '{}'; answer $id $$) & ;;
+            *) answer $id $$;; esac; done"#,
+        gate.display()
+    );
+    let worker = worker(&script, limits());
+    let handler = handler(&worker);
+    let first = call(&worker).await;
+    let start = |text: &str, time_ms| {
+        let handler = handler.clone();
+        let given = invocation(json!({ "text": text }), time_ms, Arc::default());
+        tokio::spawn(async move { shown(run(&handler, given).await) })
+    };
+    let slow = start("slow", 10_000);
+    let stuck = start("stuck", 50);
+    assert_eq!(
+        stuck.await.unwrap(),
+        "broken: the worker did not answer in time"
+    );
+    let second = call(&worker).await;
+    assert_ne!(first, second);
+    assert!(is_alive(pid_of(&first)));
+    std::fs::write(&gate, "go\n").unwrap();
+    assert_eq!(slow.await.unwrap(), first);
+    until_gone(pid_of(&first)).await;
+    assert_eq!(call(&worker).await, second);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_is_told_so_and_may_still_end_in_its_own_way() {
+    let script = r#"while read -r line; do case $line in
+        *cancel*) answer $id "was told";; *) id_of "$line"; printf '{"method":"progress","params":{"call":%s,"message":"begun"}}\n' $id;; esac; done"#;
+    let worker = worker(script, limits());
+    let said = Arc::new(Said::default());
+    let given = invocation(json!({}), 10_000, said.clone());
+    let cancellation = given.context.cancellation.clone();
+    let handler = handler(&worker);
+    let running = tokio::spawn(async move { shown(run(&handler, given).await) });
+    while said.0.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    cancellation.cancel();
+    assert_eq!(running.await.unwrap(), "was told");
+}
+
+#[tokio::test]
+async fn a_call_asks_for_its_capabilities_and_says_things_on_its_way() {
+    let script = r#"
+        ask() { printf '{"id":"%s","method":"%s","params":{"call":%s%s}}\n' "$1" "$1" $id "$2"; read -r back; case $back in
+            *"$3"*) ;; *) answer $id "asked $1, was answered ${back#*,}"; exit;; esac; }
+        read -r line; id_of "$line"
+        printf '{"method":"progress","params":{"call":%s,"message":"half","fraction":0.5}}\n' $id
+        printf '{"method":"audit.log","params":{"call":%s,"event":"seen","data":{"n":1}}}\n' $id
+        printf '{"method":"events.emit","params":{"call":%s,"name":"mine","payload":2}}\n' $id
+        printf '{"method":"messaging.send","params":{"call":99,"message":{"type":"lost"}}}\n'
+        ask messaging.send ',"message":{"type":"hello"}' '"result":null'
+        ask kb.search ',"query":"tea"' '"code":"TIMEOUT"'
+        ask kb.get ',"id":"tea"' '"result":null'
+        ask kb.get '' '"code":-32602'
+        ask blocks.add ',"until":1' '"result":null'
+        ask calendar.getEvents '' '"code":-32601'
+        call=$id; id=99; ask kb.get ',"id":"x"' 'names no open call'; id=$call
+        answer $id fine"#;
+    let worker = worker(script, limits());
+    let said = Arc::new(Said::default());
+    let given = invocation(json!({}), 10_000, said.clone());
+    assert_eq!(shown(run(&handler(&worker), given).await), "fine");
+    assert_eq!(
+        *said.0.lock().unwrap(),
+        [
+            HandlerMessage::Progress {
+                message: "half".to_owned(),
+                fraction: Some(0.5)
+            },
+            HandlerMessage::Audit {
+                event: "seen".to_owned(),
+                data: json!({"n": 1})
+            },
+            HandlerMessage::Emit {
+                name: "mine".to_owned(),
+                payload: json!(2)
+            },
+            HandlerMessage::Client(json!({"type": "hello"})),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn calls_beyond_the_room_wait_and_beyond_the_queue_are_refused() {
+    let script = r#"n=0; while read -r line; do id_of "$line"; n=$((n + 1)); ids="$ids $id"
+        if [ $n = 2 ]; then for id in $ids; do answer $id done; done; n=0; ids=; fi; done"#;
+    let limits = WorkerLimits {
+        concurrency: 2,
+        waiting_max: 2,
+        ..limits()
+    };
+    let worker = worker(script, limits);
+    let handler = handler(&worker);
+    let calls: Vec<_> = (0..5)
+        .map(|_| {
+            let given = invocation(json!({}), 10_000, Arc::default());
+            match handler.execute(given) {
+                Execution::Pending(future) => future,
+                Execution::Ready(_) => panic!("it waits"),
+            }
+        })
+        .collect();
+    let results = futures_util::future::join_all(calls).await;
+    let mut shown: Vec<String> = results.into_iter().map(shown).collect();
+    shown.sort();
+    // All are submitted before the process is there.
+    assert_eq!(
+        shown,
+        [
+            "Transient (partial: Some(false)): too many calls of this tool wait already",
+            "Transient (partial: Some(false)): too many calls of this tool wait already",
+            "Transient (partial: Some(false)): too many calls of this tool wait already",
+            "done",
+            "done",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_process_gets_calls_once_it_has_answered_what_comes_first() {
+    let load = |tool: &str| WorkerRequest {
+        method: "load".to_owned(),
+        params: serde_json::value::RawValue::from_string(json!({ "tool": tool }).to_string())
+            .unwrap()
+            .into(),
+    };
+    let script = r#"while read -r line; do id_of "$line"; case $line in
+        *load*wrong*) printf '{"id":%s,"error":{"code":1,"message":"line 3: no"}}\n' $id;;
+        *load*) loaded="$loaded+"; answer $id ok;; *) answer $id "$loaded";; esac; done"#;
+    let both = vec![load("a"), load("b")];
+    let worker = worker_of(program("sh", script), limits(), both);
+    assert_eq!(call(&worker).await, "++");
+    let limits = WorkerLimits {
+        pause_min: Duration::from_secs(2),
+        ..limits()
+    };
+    let worker = worker_of(program("sh", script), limits, vec![load("wrong")]);
+    let answer = call(&worker).await;
+    assert!(answer.contains("does not run at the moment"), "{answer}");
+}

@@ -1,0 +1,124 @@
+//! A context as JSON, for handlers that are no Rust: scripts, workers and web services read the same one. Knows no way to
+//! send it.
+
+use super::{Caller, Context, SessionFacts};
+use crate::id::EffectId;
+use crate::json;
+use crate::kind::Mode;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// The key by which an outside API recognises an effect, whichever attempt asks for it.
+pub fn downstream_key(effect_id: &EffectId) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update("windlass downstream key\n");
+    hasher.update(effect_id.as_str());
+    json::hex(&hasher.finalize()[..16])
+}
+
+/// The JSON form of a context.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextForm<'a> {
+    client_id: &'a str,
+    session_id: &'a str,
+    user_id: &'a str,
+    conversation_id: &'a str,
+    mode: Mode,
+    turn: u64,
+    tool: ToolForm<'a>,
+    session: SessionForm<'a>,
+    capabilities: Capabilities,
+    voice: Voice,
+    effect_id: Option<&'a str>,
+    idempotency_key: Option<String>,
+    deadline: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ToolForm<'a> {
+    id: &'a str,
+    version: &'a str,
+    idempotent: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionForm<'a> {
+    is_active: bool,
+    tools_version: &'a str,
+    state: State,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    is_active: bool,
+    mode: Mode,
+    is_model_generating: bool,
+    pending_end_voice_session: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Capabilities {
+    voice: bool,
+    messaging: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Voice {
+    is_active: bool,
+}
+
+impl<'a> ContextForm<'a> {
+    pub fn of(context: &'a Context) -> Self {
+        let Caller {
+            client_id,
+            session_id,
+            user_id,
+            conversation_id,
+        } = &context.caller;
+        let SessionFacts {
+            is_active,
+            is_model_generating,
+            pending_end_voice_session,
+        } = context.session;
+        let mode = context.mode;
+        let is_in_voice = mode == Mode::Voice || context.world.is_in_voice(conversation_id);
+        let effect_id = context.effect_id.as_ref();
+        Self {
+            client_id: client_id.as_str(),
+            session_id: session_id.as_str(),
+            user_id: user_id.as_str(),
+            conversation_id: conversation_id.as_str(),
+            mode,
+            turn: context.turn,
+            tool: ToolForm {
+                id: context.tool.id.as_str(),
+                version: &context.tool.version,
+                idempotent: context.tool.idempotent,
+            },
+            session: SessionForm {
+                is_active,
+                tools_version: &context.registry_version,
+                state: State {
+                    is_active,
+                    mode,
+                    is_model_generating,
+                    pending_end_voice_session,
+                },
+            },
+            capabilities: Capabilities {
+                voice: mode == Mode::Voice,
+                messaging: context.can_send(),
+            },
+            voice: Voice {
+                is_active: is_in_voice,
+            },
+            effect_id: effect_id.map(EffectId::as_str),
+            idempotency_key: effect_id.map(downstream_key),
+            deadline: context.deadline_unix_ms,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Outbound HTTP as tools see it: one request, one answer, and why there is none. Knows no socket, and not where a tool may go.
+
+use super::{CapabilityFuture, Context, downstream_key};
+use std::fmt;
+
+/// The header that names an effect to an outside API.
+pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
+/// Requests to hosts that the configuration allows.
+pub trait Http: Send + Sync {
+    /// One request, with all of its answer.
+    fn fetch(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>>;
+}
+
+/// What is asked of a web service. `Debug` shows neither its path nor its headers and body: keys and content travel there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpRequest {
+    pub method: String,
+    /// `http://` or `https://`.
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// From now to the end of the answer.
+    pub timeout_ms: u64,
+    pub redirects: Redirects,
+}
+
+/// What becomes of an answer that names another place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirects {
+    /// Asked there, where that is allowed, too.
+    Follow,
+    /// Given as it is.
+    Keep,
+}
+
+impl fmt::Debug for HttpRequest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.url.splitn(4, '/').take(3).collect::<Vec<_>>();
+        write!(
+            formatter,
+            "HttpRequest({} {})",
+            self.method,
+            place.join("/")
+        )
+    }
+}
+
+impl HttpRequest {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpAnswer {
+    pub status: u16,
+    /// Where it came from in the end.
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl HttpAnswer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+}
+
+impl fmt::Debug for HttpAnswer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "HttpAnswer({})", self.status)
+    }
+}
+
+fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let mut headers = headers.iter();
+    let found = headers.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some(&found.1)
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// Not allowed, or no request at all. Nothing was sent.
+    #[error("{0}")]
+    Refused(String),
+    /// Nothing was sent.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It may have arrived, and nobody knows what became of it.
+    #[error("{0}")]
+    Unanswered(String),
+}
+
+/// What a world offers in which nobody may go out.
+pub(super) struct NoHttp;
+
+impl Http for NoHttp {
+    fn fetch(&self, _: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+        let refusal = FetchError::Refused("there is no way out of this program".to_owned());
+        Box::pin(std::future::ready(Err(refusal)))
+    }
+}
+
+impl Context {
+    /// Milliseconds until nobody waits for the attempt any more. No request begins after that.
+    pub fn left_ms(&self) -> u64 {
+        self.deadline_unix_ms
+            .saturating_sub(self.world.now_unix_ms())
+    }
+
+    /// One request on behalf of this attempt: within its time, and with its effect's key in the header `Idempotency-Key`, where
+    /// it has an effect and the request says no other.
+    pub fn fetch(
+        &self,
+        mut request: HttpRequest,
+    ) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+        request.timeout_ms = request.timeout_ms.min(self.left_ms());
+        if request.timeout_ms == 0 {
+            let late = FetchError::Refused("the call's time is up".to_owned());
+            return Box::pin(std::future::ready(Err(late)));
+        }
+        if let Some(effect_id) = &self.effect_id
+            && request.header(IDEMPOTENCY_KEY).is_none()
+        {
+            let key = downstream_key(effect_id);
+            request.headers.push((IDEMPOTENCY_KEY.to_owned(), key));
+        }
+        self.world.http().fetch(request)
+    }
+}
