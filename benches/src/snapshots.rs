@@ -10,7 +10,6 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
-use windlass_session::saved::is_worth_saving;
 use windlass_session::session::Session;
 use windlass_session::time::Timestamp;
 use windlass_tool::handler::Success;
@@ -96,7 +95,7 @@ fn talk(kit: &Kit, minutes: u32) -> Result<(Session, u32), String> {
     let mut take = |at: Timestamp, input: Input| {
         outputs.clear();
         session.handle(at, input, &mut outputs);
-        saves += u32::from(outputs.iter().any(is_worth_saving));
+        saves += u32::from(outputs.iter().any(Output::is_worth_saving));
         started(&outputs)
     };
     let connected = ConnectionEvent::Connected {

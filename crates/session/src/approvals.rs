@@ -1,51 +1,98 @@
-//! The questions that this session has put to its client, and answers that need no run. Everything else of a question is the
-//! ledger's. Knows no token.
+//! The approval requests that this session has put to its client, and answers that need no run: what client and model are told of
+//! them. Everything else of a request is the ledger's. Knows no token and no call.
 
+use crate::answers::Notice;
+use crate::client::{ClientUpdate, ConfirmationQuestion, warning};
+use crate::deadlines::Deadline;
+use crate::event::{CallRecord, Resolution, SessionEvent};
 use crate::facts::Slot;
-use windlass_store::{Nonce, Question, QuestionNumber};
-use windlass_tool::error::ErrorType;
+use crate::io::{AnswerRequest, Output};
+use crate::ledger;
+use crate::policy::{Settled, confirm};
+use crate::projection::result_text;
+use crate::talk::Talk;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_store::command::{AnswerVerdict, Refusal, Reply};
+use windlass_store::{Effect, Nonce, Question, QuestionNumber, QuestionState};
+use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
+use windlass_tool::sensitive::Sensitive;
 
 /// An approval request whose end the client has not heard.
 #[derive(Clone, Debug)]
-pub(crate) struct AskedQuestion {
-    pub(crate) number: QuestionNumber,
-    /// The call's number, as the client knows it.
-    pub(crate) call: CallNumber,
-    pub(crate) tool: ToolId,
-    pub(crate) turn: u64,
+struct AskedQuestion {
+    number: QuestionNumber,
+    tool: ToolId,
+    /// Its call, under the number that the client knows it by. It is recorded where nothing comes of it.
+    slot: Slot,
     /// The effect that its approval began, once that is known.
-    pub(crate) effect_id: Option<EffectId>,
-    /// What is recorded of its call where nothing comes of it.
-    pub(crate) slot: Slot,
+    effect_id: Option<EffectId>,
     /// Why an approval of it did not count yet.
-    pub(crate) refused: Option<ErrorType>,
+    refused: Option<ErrorType>,
 }
 
 /// An answer that the ledger is asked about, and for which nothing can run.
 #[derive(Debug)]
-pub(crate) struct PendingAnswer {
+struct PendingAnswer {
     /// Under which the ledger answers.
-    pub(crate) number: CallNumber,
-    pub(crate) question: Box<Question>,
-    pub(crate) nonce: Nonce,
-    pub(crate) effect_id: EffectId,
-    pub(crate) approved: bool,
+    number: CallNumber,
+    question: Box<Question>,
+    nonce: Nonce,
+    effect_id: EffectId,
+    is_approval: bool,
 }
 
-/// Questions of one session that its client is shown; of more the oldest is forgotten here, and stays in the ledger.
-const ASKED_MAX: usize = 64;
+/// Requests of one session that its client is shown; of more the oldest is forgotten here, and stays in the ledger.
+pub(crate) const ASKED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Approvals {
     asked: Vec<AskedQuestion>,
     pending: Vec<PendingAnswer>,
-    /// Further approvals of a request whose call is open. Each is told what comes of it.
-    clicks: Vec<(QuestionNumber, u32)>,
 }
 
+// Requests that the client is shown.
 impl Approvals {
-    pub(crate) fn ask(&mut self, asked: AskedQuestion) {
+    /// Puts a request before the client. What is recorded of its call has the number by which the client knows it.
+    pub(crate) fn ask(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
+        let call = slot.number;
+        self.keep(AskedQuestion {
+            number: question.number,
+            tool: question.tool.clone(),
+            slot,
+            effect_id: None,
+            refused: None,
+        });
+        let question_ms = ledger::question_ms(&talk.step);
+        let left_ms = question
+            .expires_at_unix_ms
+            .saturating_sub(talk.step.unix_ms());
+        let left = Duration::from_millis(left_ms.min(question_ms));
+        talk.step
+            .set_deadline(Deadline::Question(question.number), left);
+        talk.step.event(SessionEvent::ConfirmationRequested {
+            call,
+            tool: question.tool.clone(),
+            expires_at_unix_ms: question.expires_at_unix_ms,
+        });
+        let preview = question.preview.expose();
+        let arguments = ledger::arguments_of(question.arguments.expose());
+        let asked = ConfirmationQuestion {
+            call,
+            question: question.number,
+            tool: question.tool.clone(),
+            arguments: Sensitive(Arc::new(arguments)),
+            preview: (!preview.is_empty()).then(|| question.preview.clone()),
+            warning: warning(question),
+            expires_at_unix_ms: question.expires_at_unix_ms,
+        };
+        talk.step
+            .tell_client(ClientUpdate::ConfirmationRequest(Box::new(asked)));
+    }
+
+    fn keep(&mut self, asked: AskedQuestion) {
         self.asked.retain(|known| known.number != asked.number);
         if self.asked.len() >= ASKED_MAX {
             self.asked.remove(0);
@@ -53,133 +100,642 @@ impl Approvals {
         self.asked.push(asked);
     }
 
-    pub(crate) fn get(&self, number: QuestionNumber) -> Option<&AskedQuestion> {
+    fn get(&self, number: QuestionNumber) -> Option<&AskedQuestion> {
         self.asked.iter().find(|asked| asked.number == number)
     }
 
-    pub(crate) fn approved(&mut self, number: QuestionNumber, effect_id: Option<EffectId>) {
-        let mut asked = self.asked.iter_mut();
-        if let Some(asked) = asked.find(|asked| asked.number == number) {
-            asked.effect_id = effect_id;
-        }
+    fn get_mut(&mut self, number: QuestionNumber) -> Option<&mut AskedQuestion> {
+        self.asked.iter_mut().find(|asked| asked.number == number)
     }
 
-    pub(crate) fn take(&mut self, number: QuestionNumber) -> Option<AskedQuestion> {
+    fn take(&mut self, number: QuestionNumber) -> Option<AskedQuestion> {
         let index = self.asked.iter().position(|asked| asked.number == number)?;
         Some(self.asked.remove(index))
     }
 
-    /// The question whose approval, given anywhere, began this effect.
-    pub(crate) fn of_effect(&self, effect_id: &EffectId) -> Option<&AskedQuestion> {
-        let mut asked = self.asked.iter();
-        asked.find(|asked| asked.effect_id.as_ref() == Some(effect_id))
+    fn forget(&mut self, number: QuestionNumber, talk: &mut Talk) -> Option<AskedQuestion> {
+        talk.step.clear(Deadline::Question(number));
+        self.take(number)
     }
 
-    /// Those that nobody has answered, as far as this session knows.
-    pub(crate) fn open(&self) -> impl Iterator<Item = &AskedQuestion> {
-        self.asked.iter().filter(|asked| asked.effect_id.is_none())
+    pub(crate) fn is_asked(&self, number: QuestionNumber) -> bool {
+        self.get(number).is_some()
+    }
+
+    /// The number of a request's call, where the client was shown it.
+    pub(crate) fn call_asked(&self, number: QuestionNumber) -> Option<CallNumber> {
+        self.get(number).map(|asked| asked.slot.number)
+    }
+
+    /// The number of a request's call, as this session's client knows it.
+    fn call_of(&self, question: &Question) -> CallNumber {
+        let asked = self.call_asked(question.number);
+        asked.unwrap_or(CallNumber(question.call))
+    }
+
+    /// The request was approved, and began this effect if it is known yet.
+    pub(crate) fn approved(&mut self, number: QuestionNumber, effect_id: Option<EffectId>) {
+        if let Some(asked) = self.get_mut(number) {
+            asked.effect_id = effect_id;
+        }
+    }
+
+    /// The calls of those that nobody has answered, as far as this session knows.
+    pub(crate) fn open(&self) -> impl Iterator<Item = CallNumber> {
+        let open = self.asked.iter().filter(|asked| asked.effect_id.is_none());
+        open.map(|asked| asked.slot.number)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.asked.len() + self.pending.len()
     }
 
-    pub(crate) fn wait(&mut self, pending: PendingAnswer) {
-        self.pending.push(pending);
-    }
-
-    pub(crate) fn take_pending(&mut self, number: CallNumber) -> Option<PendingAnswer> {
-        let index = self.pending.iter().position(|one| one.number == number)?;
-        Some(self.pending.remove(index))
-    }
-
-    pub(crate) fn click(&mut self, number: QuestionNumber) {
-        match self.clicks.iter_mut().find(|(known, _)| *known == number) {
-            Some((_, clicks)) => *clicks = clicks.saturating_add(1),
-            None => self.clicks.push((number, 1)),
-        }
-    }
-
-    pub(crate) fn take_clicks(&mut self, number: QuestionNumber) -> u32 {
-        let found = self.clicks.iter().position(|(known, _)| *known == number);
-        found.map_or(0, |index| self.clicks.swap_remove(index).1)
-    }
-
+    /// Answers that the ledger has not taken yet.
     pub(crate) fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether an approval is refused for a reason that it was not refused for before.
-    pub(crate) fn is_refused_anew(&mut self, number: QuestionNumber, reason: ErrorType) -> bool {
-        let mut asked = self.asked.iter_mut();
-        asked
-            .find(|asked| asked.number == number)
-            .is_none_or(|asked| asked.refused.replace(reason) != Some(reason))
+    /// The user has not answered in time.
+    pub(crate) fn expired(&mut self, number: QuestionNumber, talk: &mut Talk) {
+        let is_open = |asked: &AskedQuestion| asked.effect_id.is_none();
+        // Of one that was approved, the end is still to be told.
+        if !self.get(number).is_some_and(is_open) {
+            return;
+        }
+        let Some(asked) = self.take(number) else {
+            return;
+        };
+        let message = "the user did not answer in time";
+        let error = CallError::new(ErrorType::ConfirmationExpired, message);
+        resolved(asked.slot.number, Resolution::Expired, talk);
+        let response = talk.step.failed_by_name(asked.tool.as_str(), error);
+        let call = asked.slot.number;
+        talk.step
+            .event(SessionEvent::CallRejected(record(asked.slot, &response)));
+        tell(Some(call), &response, talk);
     }
 
-    pub(crate) fn is_pending(&self) -> bool {
-        !self.pending.is_empty()
+    /// The session ends for good: nobody asks its questions any more. What was approved, and changes nothing, runs to its end.
+    pub(crate) fn withdraw_all(
+        &mut self,
+        is_running: impl Fn(QuestionNumber) -> bool,
+        talk: &mut Talk,
+    ) {
+        let open = self.asked.iter().filter(|asked| asked.effect_id.is_none());
+        let open: Vec<QuestionNumber> = open
+            .map(|asked| asked.number)
+            .filter(|number| !is_running(*number))
+            .collect();
+        for number in &open {
+            let Some(asked) = self.forget(*number, talk) else {
+                continue;
+            };
+            resolved(asked.slot.number, Resolution::Withdrawn, talk);
+            let message = "the session ended before the user answered";
+            let error = CallError::new(ErrorType::Cancelled, message);
+            let response = talk.step.failed_by_name(asked.tool.as_str(), error);
+            talk.step
+                .event(SessionEvent::CallCancelled(record(asked.slot, &response)));
+        }
+        if !open.is_empty() {
+            talk.step.push(Output::Withdraw(open));
+        }
     }
+}
+
+// Answers, and what becomes of them.
+impl Approvals {
+    /// Tells the ledger an answer for which nothing can run: a denial, or an approval of a tool that is gone.
+    pub(crate) fn answer(
+        &mut self,
+        question: Box<Question>,
+        is_approval: bool,
+        turn: u64,
+        talk: &mut Talk,
+    ) {
+        let (nonce, effect_id) = talk.step.mint();
+        let number = talk.step.next_call();
+        let verdict = match is_approval {
+            false => AnswerVerdict::Denied,
+            true => {
+                let approval = ledger::approval(None, (number, turn), false, &talk.step);
+                AnswerVerdict::Approved(Box::new(approval))
+            }
+        };
+        let patience = Duration::from_millis(talk.step.limits().reserve_timeout_ms);
+        talk.step.set_deadline(Deadline::Store(number), patience);
+        talk.step.push(Output::Answer {
+            call: number,
+            question: question.number,
+            answer: Box::new(AnswerRequest {
+                nonce,
+                effect_id: effect_id.clone(),
+                verdict,
+            }),
+        });
+        self.pending.push(PendingAnswer {
+            number,
+            question,
+            nonce,
+            effect_id,
+            is_approval,
+        });
+    }
+
+    /// Whether the ledger answers under this number about an answer for which nothing can run.
+    pub(crate) fn awaits(&self, number: CallNumber) -> bool {
+        self.pending.iter().any(|pending| pending.number == number)
+    }
+
+    /// The ledger has taken an answer for which nothing runs; `None` where it could not be stored, or was not in time.
+    pub(crate) fn on_taken(&mut self, number: CallNumber, reply: Option<Reply>, talk: &mut Talk) {
+        let index = self.pending.iter().position(|one| one.number == number);
+        let Some(pending) = index.map(|index| self.pending.remove(index)) else {
+            return;
+        };
+        let question = pending.question;
+        match reply {
+            Some(Reply::Denied(denied)) if !pending.is_approval => {
+                resolved(self.call_of(&question), Resolution::Declined, talk);
+                let error = confirm::denied(question.tool.as_str(), &denied);
+                let response = talk.step.failed_by_name(question.tool.as_str(), error);
+                self.record_denial(&question, (pending.number, &response), talk);
+                tell(Some(self.call_of(&question)), &response, talk);
+                self.tell_of_denial(&denied, talk);
+            }
+            Some(reply) => self.tell_reply(&question, 0, reply, talk),
+            None => {
+                let what = match pending.is_approval {
+                    true => "your approval",
+                    false => "your denial",
+                };
+                let message = format!("{what} could not be stored; send it again");
+                let error = CallError::new(ErrorType::Transient, message);
+                self.refuse(&question, error, talk);
+            }
+        }
+    }
+
+    /// The ledger has not answered in time: what it may have begun has not begun.
+    pub(crate) fn give_up(&mut self, number: CallNumber, talk: &mut Talk) {
+        if let Some(pending) = self.pending.iter().find(|one| one.number == number) {
+            talk.step.push(Output::Abandon {
+                nonce: pending.nonce,
+                effect_id: pending.effect_id.clone(),
+            });
+            self.on_taken(number, None, talk);
+        }
+    }
+
+    /// An approval does not count now. However often it comes too soon, that is told of once.
+    pub(crate) fn not_now(
+        &mut self,
+        question: &Question,
+        clicks: u32,
+        (slot, error): (Slot, CallError),
+        talk: &mut Talk,
+    ) {
+        let reason = error.error_type;
+        let is_news = self
+            .get_mut(question.number)
+            .is_none_or(|asked| asked.refused.replace(reason) != Some(reason));
+        if is_news {
+            let response = talk
+                .step
+                .failed_by_name(question.tool.as_str(), error.clone());
+            talk.step
+                .event(SessionEvent::CallRejected(record(slot, &response)));
+        }
+        self.tell_result(question, clicks, (error, Resolution::Refused), talk);
+    }
+
+    /// Tells the client what the ledger says to an answer, so often as it was given beyond the first time.
+    pub(crate) fn tell_reply(
+        &mut self,
+        question: &Question,
+        clicks: u32,
+        reply: Reply,
+        talk: &mut Talk,
+    ) {
+        let tool = question.tool.as_str();
+        let turn = talk.turns.last_number();
+        let (error_type, message) = match reply {
+            Reply::Replay(effect) | Reply::Unknown(effect) => {
+                let settled = ledger::settled_of(&effect, turn, &talk.step);
+                self.tell_clicks(question, clicks, &settled.response, talk);
+                return self.end(question, &settled, talk);
+            }
+            Reply::Denied(denied) => {
+                let error = confirm::denied(tool, &denied);
+                return self.tell_result(question, clicks, (error, Resolution::Refused), talk);
+            }
+            Reply::Ask(asked) => {
+                self.forget(question.number, talk);
+                let asked = asked.question;
+                // Another session's number may be that of a call of this one.
+                let call = match asked.leg == talk.step.config.session_id {
+                    true => CallNumber(asked.call),
+                    false => talk.step.next_call(),
+                };
+                self.ask(
+                    &asked,
+                    ledger::slot_of(&asked, call, turn, &talk.step),
+                    talk,
+                );
+                (
+                    ErrorType::ConfirmationRequired,
+                    format!(
+                        "something has changed since you were asked about {tool}: see the new question"
+                    ),
+                )
+            }
+            Reply::Changed(_) => {
+                self.forget(question.number, talk);
+                (
+                    ErrorType::ConfirmationExpired,
+                    format!(
+                        "{tool} has changed since you were asked, so that this approval does not count; ask for it again"
+                    ),
+                )
+            }
+            Reply::Attach(_) => (
+                ErrorType::Conflict,
+                format!("{tool} was approved before, and is running"),
+            ),
+            Reply::Answered => (
+                ErrorType::ConfirmationExpired,
+                format!("this approval of {tool} was used before"),
+            ),
+            Reply::Refused(Refusal::Full) => (
+                ErrorType::BudgetExceeded,
+                format!("{tool} was not started: this conversation has changed too much today"),
+            ),
+            Reply::Refused(Refusal::TooManyQuestions) => (
+                ErrorType::ConfirmationRequired,
+                "too many questions wait for you already; answer those first".to_owned(),
+            ),
+            Reply::Refused(_) => (
+                ErrorType::Transient,
+                "the store answered too late; send the answer again".to_owned(),
+            ),
+            _ => (ErrorType::ConfirmationExpired, NOT_VALID.to_owned()),
+        };
+        let error = CallError::new(error_type, message);
+        self.tell_result(question, clicks, (error, Resolution::Refused), talk);
+    }
+
+    /// The model of this session hears what came of a request of its own, unless it has.
+    pub(crate) fn end(&mut self, question: &Question, settled: &Settled, talk: &mut Talk) {
+        let asked = self.forget(question.number, talk);
+        let is_told = asked.is_none() && question.leg == talk.step.config.session_id;
+        if is_told || !talk.step.config.asks(question) || !talk.ending.is_running() {
+            return;
+        }
+        let turn = asked.map_or_else(|| talk.turns.last_number(), |asked| asked.slot.turn);
+        notify_of_approved(question.number, &question.tool, turn, settled, talk);
+    }
+
+    /// Tells the client an outcome, so often as it approved the request beyond the first time.
+    pub(crate) fn tell_clicks(
+        &self,
+        question: &Question,
+        clicks: u32,
+        response: &Arc<ToolResponse>,
+        talk: &mut Talk,
+    ) {
+        let call = self.call_of(question);
+        for _ in 0..=clicks {
+            tell(Some(call), response, talk);
+        }
+    }
+
+    fn tell_result(
+        &self,
+        question: &Question,
+        clicks: u32,
+        (error, resolution): (CallError, Resolution),
+        talk: &mut Talk,
+    ) {
+        resolved(self.call_of(question), resolution, talk);
+        let response = talk.step.failed_by_name(question.tool.as_str(), error);
+        self.tell_clicks(question, clicks, &response, talk);
+    }
+
+    /// An answer does not count, and nothing was asked of the ledger.
+    pub(crate) fn refuse(&self, question: &Question, error: CallError, talk: &mut Talk) {
+        self.tell_result(question, 0, (error, Resolution::Refused), talk);
+    }
+
+    /// The call about which the user was asked has ended with a denial; one that was given before has its record.
+    fn record_denial(
+        &self,
+        question: &Question,
+        (number, response): (CallNumber, &Arc<ToolResponse>),
+        talk: &mut Talk,
+    ) {
+        let is_others = question.leg != talk.step.config.session_id;
+        let slot = match self.get(question.number) {
+            Some(asked) => asked.slot.clone(),
+            None if is_others && question.state == QuestionState::Open => {
+                ledger::slot_of(question, number, talk.turns.last_number(), &talk.step)
+            }
+            None => return,
+        };
+        talk.step
+            .event(SessionEvent::CallRejected(record(slot, response)));
+    }
+}
+
+// What the log says of requests.
+impl Approvals {
+    /// An effect has ended: where a request of this session was approved another way, this is what came of it.
+    pub(crate) fn on_effect(&mut self, effect: &Effect, talk: &mut Talk) {
+        let is_of = |asked: &&AskedQuestion| asked.effect_id.as_ref() == Some(&effect.effect_id);
+        let asked = self.asked.iter().find(is_of).map(|asked| asked.number);
+        let Some(number) = asked.or(effect.newest_attempt().question) else {
+            return;
+        };
+        let Some(asked) = self.forget(number, talk) else {
+            return;
+        };
+        let settled = ledger::settled_of(effect, talk.turns.last_number(), &talk.step);
+        tell(Some(asked.slot.number), &settled.response, talk);
+        notify_of_approved(number, &asked.tool, asked.slot.turn, &settled, talk);
+    }
+
+    /// A request was answered or closed; `is_running` where a call of this session runs by its approval.
+    pub(crate) fn on_question(&mut self, question: &Question, is_running: bool, talk: &mut Talk) {
+        if !self.is_asked(question.number) {
+            return;
+        }
+        match question.state {
+            QuestionState::Open => {}
+            QuestionState::Approved => {
+                talk.step.clear(Deadline::Question(question.number));
+                self.approved(question.number, question.effect_id.clone());
+                if question.effect_id.is_none() && !is_running {
+                    self.tell_of_approved_read(question, talk);
+                }
+            }
+            QuestionState::Denied => {
+                resolved(self.call_of(question), Resolution::Declined, talk);
+                self.on_denied(question, talk);
+            }
+            QuestionState::Closed => {
+                let (error_type, message) = match question.effect_id {
+                    Some(_) => (
+                        ErrorType::Conflict,
+                        "this was done meanwhile, and nothing more is asked",
+                    ),
+                    None => (
+                        ErrorType::ConfirmationExpired,
+                        "the question is not open any more",
+                    ),
+                };
+                let error = CallError::new(error_type, message);
+                self.tell_result(question, 0, (error, Resolution::Withdrawn), talk);
+                self.forget(question.number, talk);
+            }
+        }
+    }
+
+    /// A request about a tool that changes nothing was approved elsewhere: what it found was told there, and is kept nowhere.
+    fn tell_of_approved_read(&mut self, question: &Question, talk: &mut Talk) {
+        let Some(asked) = self.forget(question.number, talk) else {
+            return;
+        };
+        let tool = asked.tool.as_str();
+        let response = ToolResponse {
+            outcome: Outcome::Success {
+                data: None,
+                content: Vec::new(),
+            },
+            intents: Vec::new(),
+            meta: talk.step.meta_by_name(tool),
+        };
+        tell(Some(asked.slot.number), &Arc::new(response), talk);
+        let text = format!(
+            "The user approved the call of {tool} elsewhere, and its result was shown there. Nobody has it any more."
+        );
+        let notice = Notice {
+            turn: asked.slot.turn,
+            effect_id: None,
+            question: Some(question.number),
+            text,
+        };
+        talk.notify(notice);
+    }
+
+    /// A request of this session was approved, and nobody here has heard what came of it.
+    pub(crate) fn on_earlier_approval(
+        &self,
+        question: &Question,
+        effect: &Effect,
+        talk: &mut Talk,
+    ) {
+        let turn = talk.turns.last_number();
+        let settled = ledger::settled_of(effect, turn, &talk.step);
+        tell(Some(self.call_of(question)), &settled.response, talk);
+        notify_of_approved(question.number, &question.tool, turn, &settled, talk);
+    }
+
+    /// The user denied a request of this session, wherever that was.
+    pub(crate) fn on_denied(&mut self, question: &Question, talk: &mut Talk) {
+        if question.state != QuestionState::Denied {
+            return;
+        }
+        let error = confirm::denied(question.tool.as_str(), question);
+        let response = talk.step.failed_by_name(question.tool.as_str(), error);
+        tell(Some(self.call_of(question)), &response, talk);
+        self.tell_of_denial(question, talk);
+    }
+
+    /// The model of the session that asked is told that the user said no.
+    fn tell_of_denial(&mut self, question: &Question, talk: &mut Talk) {
+        let asked = self.forget(question.number, talk);
+        if !talk.step.config.asks(question) {
+            return;
+        }
+        let text = format!(
+            "The user was asked whether {} may run with {} and said no. It has not run. Do not call it again unless the user asks for it.",
+            question.tool,
+            confirm::shown(&question.arguments)
+        );
+        let notice = Notice {
+            turn: asked.map_or_else(|| talk.turns.last_number(), |asked| asked.slot.turn),
+            effect_id: None,
+            question: Some(question.number),
+            text,
+        };
+        talk.notify(notice);
+    }
+}
+
+const NOT_VALID: &str = "this approval is not valid, or not valid any more";
+
+/// A token that nobody knows: nothing runs, and a stranger learns nothing.
+pub(crate) fn refuse_token(talk: &mut Talk) {
+    let error = CallError::new(ErrorType::ConfirmationExpired, NOT_VALID);
+    talk.step.event(SessionEvent::ConfirmationResolved {
+        call: None,
+        resolution: Resolution::Refused,
+    });
+    let response = talk.step.failed_by_name("confirm", error);
+    tell(None, &response, talk);
+}
+
+fn tell(call: Option<CallNumber>, response: &Arc<ToolResponse>, talk: &mut Talk) {
+    talk.step.tell_client(ClientUpdate::ConfirmationResult {
+        call,
+        response: Sensitive(response.clone()),
+    });
+}
+
+/// The request is answered, as far as this session's client is concerned.
+fn resolved(call: CallNumber, resolution: Resolution, talk: &mut Talk) {
+    talk.step.event(SessionEvent::ConfirmationResolved {
+        call: Some(call),
+        resolution,
+    });
+}
+
+fn record(slot: Slot, response: &Arc<ToolResponse>) -> CallRecord {
+    CallRecord::new(slot, response, None)
+}
+
+/// The model is told what came of an approval.
+fn notify_of_approved(
+    question: QuestionNumber,
+    tool: &ToolId,
+    turn: u64,
+    settled: &Settled,
+    talk: &mut Talk,
+) {
+    let result = result_text(settled, talk.step.limits().projection_characters_max);
+    let text = match settled.response.error_type() {
+        None => {
+            format!("The user approved the call of {tool}, and it has run. Its result: {result}")
+        }
+        Some(ErrorType::OutcomeUnknown) => format!(
+            "The user approved the call of {tool}, and nobody knows whether it has happened: {result}"
+        ),
+        Some(_) => format!("The user approved the call of {tool}. It did not work: {result}"),
+    };
+    talk.note_external(settled);
+    let notice = Notice {
+        turn,
+        effect_id: settled.effect_id.clone(),
+        question: Some(question),
+        text,
+    };
+    talk.notify(notice);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Delivered, DeliveryKey};
+    use crate::step::Step;
+    use windlass_store::{EffectKey, EntryNumber, Hazards};
+    use windlass_tool::id::{SessionId, UserId};
+    use windlass_tool::kind::Mode;
 
-    fn asked(number: u32) -> AskedQuestion {
-        AskedQuestion {
+    fn question(number: u32) -> Question {
+        Question {
             number: QuestionNumber(number),
-            call: CallNumber(u64::from(number)),
             tool: ToolId::parse("order").unwrap(),
-            turn: 1,
+            tool_version: "1.0.0".into(),
+            handler_hash: None,
+            key: EffectKey([0; 32]),
+            arguments: Sensitive("{}".to_owned()),
+            preview: Sensitive(String::new()),
+            hazards: Hazards::default(),
+            mode: Mode::Voice,
+            user_id: UserId::new("u-1"),
+            leg: SessionId::new("s-1"),
+            call: u64::from(number),
+            generation: 1,
+            onset: None,
+            nonce: Nonce([0; 16]),
+            state: QuestionState::Open,
             effect_id: None,
-            slot: Slot::unreadable(Delivered {
-                number: CallNumber(u64::from(number)),
-                batch: 0,
-                key: DeliveryKey::Question(CallNumber(u64::from(number))).into(),
-                unstable_id: None,
-                name: "order".into(),
-                turn: 1,
-                generation: 0,
-            }),
-            refused: None,
+            last_entry: EntryNumber(1),
+            is_heard: false,
+            asked_at_unix_ms: 1_000,
+            expires_at_unix_ms: 61_000,
         }
+    }
+
+    fn asked(numbers: std::ops::RangeInclusive<u32>) -> (Approvals, Talk) {
+        let mut talk = Talk::new(Step::for_tests());
+        let mut approvals = Approvals::default();
+        for number in numbers {
+            let question = question(number);
+            let call = CallNumber(u64::from(number));
+            let slot = ledger::slot_of(&question, call, 1, &talk.step);
+            approvals.ask(&question, slot, &mut talk);
+        }
+        (approvals, talk)
+    }
+
+    #[test]
+    fn a_request_is_shown_until_its_time_is_over_and_the_oldest_make_room() {
+        let (mut approvals, mut talk) = asked(1..=1);
+        let shown = ["ConfirmationRequested", "ConfirmationRequest"];
+        assert_eq!(talk.step.take_names(), shown);
+        approvals.expired(QuestionNumber(1), &mut talk);
+        assert_eq!(
+            talk.step.take_names(),
+            ["ConfirmationResolved", "CallRejected", "ConfirmationResult"]
+        );
+        approvals.expired(QuestionNumber(1), &mut talk);
+        assert!(talk.step.take_names().is_empty(), "it has ended");
+        let (approvals, _) = asked(1..=100);
+        assert_eq!(approvals.open().count(), ASKED_MAX);
+        assert!(!approvals.is_asked(QuestionNumber(1)));
     }
 
     #[test]
     fn an_approval_is_refused_anew_for_another_reason_alone() {
-        let mut approvals = Approvals::default();
-        approvals.ask(asked(1));
-        let mut is_new = |reason| approvals.is_refused_anew(QuestionNumber(1), reason);
-        assert!(is_new(ErrorType::RateLimit));
-        assert!(!is_new(ErrorType::RateLimit));
-        assert!(is_new(ErrorType::BudgetExceeded));
+        let (mut approvals, mut talk) = asked(1..=1);
+        let mut is_recorded = |reason| {
+            let (question, error) = (question(1), CallError::new(reason, "not now"));
+            let slot = ledger::slot_of(&question, CallNumber(1), 1, &talk.step);
+            talk.step.take_names();
+            approvals.not_now(&question, 0, (slot, error), &mut talk);
+            talk.step.take_names().contains(&"CallRejected".to_owned())
+        };
+        assert!(is_recorded(ErrorType::RateLimit));
+        assert!(!is_recorded(ErrorType::RateLimit));
+        assert!(is_recorded(ErrorType::BudgetExceeded));
     }
 
     #[test]
-    fn a_question_is_taken_once_and_the_oldest_make_room() {
-        let mut approvals = Approvals::default();
-        approvals.ask(asked(1));
-        assert!(approvals.take(QuestionNumber(1)).is_some());
-        assert!(approvals.take(QuestionNumber(1)).is_none());
-        for number in 1..=100 {
-            approvals.ask(asked(number));
-        }
-        assert_eq!(approvals.open().count(), ASKED_MAX);
-        assert!(approvals.get(QuestionNumber(1)).is_none());
-    }
-
-    #[test]
-    fn an_approved_question_is_found_by_its_effect() {
-        let mut approvals = Approvals::default();
-        approvals.ask(asked(7));
-        let effect = EffectId::new("e-1");
-        approvals.approved(QuestionNumber(7), Some(effect.clone()));
+    fn a_request_that_was_approved_is_not_withdrawn() {
+        let (mut approvals, mut talk) = asked(1..=3);
+        talk.step.take_names();
+        approvals.approved(QuestionNumber(1), Some(EffectId::new("e-1")));
+        approvals.withdraw_all(|number| number == QuestionNumber(2), &mut talk);
         assert_eq!(
-            approvals.of_effect(&effect).unwrap().number,
-            QuestionNumber(7)
+            talk.step.take_names(),
+            ["ConfirmationResolved", "CallCancelled", "Withdraw"]
         );
-        assert_eq!(approvals.open().count(), 0);
+        assert!(!approvals.is_asked(QuestionNumber(3)) && approvals.is_asked(QuestionNumber(1)));
+    }
+
+    #[test]
+    fn a_denial_that_is_not_stored_in_time_is_asked_for_again() {
+        let mut talk = Talk::new(Step::for_tests());
+        let mut approvals = Approvals::default();
+        approvals.answer(Box::new(question(1)), false, 1, &mut talk);
+        assert_eq!(talk.step.take_names(), ["Answer"]);
+        let number = CallNumber(1);
+        assert!(approvals.awaits(number));
+        assert!(talk.step.deadlines.is_set(Deadline::Store(number)));
+        approvals.give_up(number, &mut talk);
+        assert_eq!(
+            talk.step.take_names(),
+            ["Abandon", "ConfirmationResolved", "ConfirmationResult"]
+        );
+        assert_eq!(approvals.pending(), 0);
     }
 }

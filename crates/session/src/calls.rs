@@ -1,520 +1,728 @@
-//! The open calls of a session, the provider messages that they came in, and what became of earlier deliveries. Knows which
-//! answers travel together, and nothing of why a call was admitted.
+//! Calls, from a provider message or a user's approval to the one answer of each. This file has the way in: what was delivered
+//! before, the gates, and how deliveries are answered that no run brings an answer for. `calls/decisions.rs` has the ledger's part,
+//! `calls/attempts.rs` the runs.
 
-use crate::event::DuplicateRule;
-use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
+mod attempts;
+mod decisions;
+mod messages;
+mod open;
+
+use crate::answers::{CallAnswer, Produced};
+use crate::approvals::Approvals;
+use crate::deadlines::Deadline;
+use crate::event::{CallRecord, DuplicateRule, EndReason, SessionEvent};
+use crate::facts::{Delivered, HashedKey, Slot};
+use crate::io::{Output, RateCharge, RateDecision};
+use crate::ledger;
 use crate::limits::Limits;
-use crate::model::ModelToolResponse;
-use crate::policy::{Deliveries, EffectRun};
-use crate::time::Timestamp;
-use std::collections::VecDeque;
+use crate::model::{IncomingCall, UNNAMED};
+use crate::policy::{Deliveries, Delivery, DeliveryState, Gates, Settled, delivery_key, examine};
+use crate::talk::Talk;
+use crate::turn::Charge;
+use open::{Call, OpenCalls, Origin, Phase};
 use std::sync::Arc;
-use windlass_store::{LegNumber, Nonce, Question, QuestionNumber};
+use windlass_store::QuestionNumber;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::CallError;
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
-use windlass_tool::kind::Scheduling;
-use windlass_tool::registry::Tool;
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::CallNumber;
+use windlass_tool::kind::{Mode, OnInterrupt, Scheduling};
 
-/// A call that waits or runs.
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) facts: Arc<CallFacts>,
-    pub(crate) origin: Origin,
-    pub(crate) phase: Phase,
-    /// Attempts of this session's, from 1.
-    pub(crate) attempt: u32,
-    /// Why budgets or loop guard do not let it run; the ledger may still answer it from what was done.
-    pub(crate) refusal: Option<CallError>,
-    /// Its turn has been charged for it.
-    pub(crate) is_charged: bool,
-    /// It has waited for another attempt at its effect, and counts as a repeat already.
-    pub(crate) has_waited: bool,
-    /// The onset of the user turn that it belongs to.
-    pub(crate) onset: Option<LegNumber>,
-    /// When its first attempt began.
-    pub(crate) started: Option<Timestamp>,
-    /// Whether the model waits for it.
-    pub(crate) blocks: bool,
-    /// False once the call was taken back: its result is recorded, and not spoken of.
-    pub(crate) spoken: bool,
-    /// It does not start any more, whatever the ledger says.
-    pub(crate) is_taken_back: bool,
-    /// Deliveries that share its answer.
-    pub(crate) attached: Vec<(Slot, DuplicateRule)>,
+pub(crate) struct Calls {
+    open: OpenCalls,
+    deliveries: Deliveries,
+    approvals: Approvals,
+    /// The driver was told to hold the microphone back.
+    is_microphone_held: bool,
 }
 
-/// Whose call it is.
-#[derive(Debug)]
-pub(crate) enum Origin {
-    Model,
-    /// The user approved a question. No provider message waits for it.
-    Approval(Box<Question>),
-}
-
-/// Where a call stands.
-#[derive(Debug)]
-pub(crate) enum Phase {
-    /// No gate has let it wait for anything yet.
-    Admission,
-    /// The shared limits are asked.
-    CheckingRate,
-    /// An earlier `writes` call of the same message is not done.
-    Waiting,
-    /// The ledger is asked.
-    Deciding {
-        nonce: Nonce,
-        effect_id: EffectId,
-    },
-    /// Another attempt at its effect is running.
-    Attached(EffectId),
-    Running(Option<EffectRun>),
-    /// An attempt has failed, and the next one is due later.
-    BackingOff(Option<EffectRun>),
-    /// The ledger is asked for the next attempt.
-    Retrying(Box<Retrying>),
-    /// The ledger is told how it ended.
-    Recording(Box<Concluded>),
-}
-
-/// An attempt that has failed, with what is told where there is no other.
-#[derive(Debug)]
-pub(crate) struct Retrying {
-    pub(crate) run: EffectRun,
-    pub(crate) nonce: Nonce,
-}
-
-/// How a call ended, before anybody is told.
-#[derive(Debug)]
-pub(crate) struct Concluded {
-    pub(crate) response: Arc<ToolResponse>,
-    pub(crate) run: Option<EffectRun>,
-    pub(crate) scheduling: Option<Scheduling>,
-    /// For the log: what a client or a model must not read.
-    pub(crate) problem: Option<String>,
-}
-
-/// An attempt whose call has ended without it; its result is recorded when it comes.
-#[derive(Debug)]
-pub(crate) struct LateAttempt {
-    pub(crate) attempt: CallRef,
-    pub(crate) facts: Arc<CallFacts>,
-    pub(crate) run: EffectRun,
-}
-
-/// Attempts whose results may come late; of more, the oldest is forgotten, and its lease settles it.
-pub(crate) const LATE_MAX: usize = 64;
-
-impl Call {
-    /// A call that has passed no gate that needs more than itself.
-    pub(crate) fn new(facts: Arc<CallFacts>, origin: Origin, blocks: bool) -> Self {
+// From a provider message to the ledger or the handler.
+impl Calls {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            facts,
-            origin,
-            phase: Phase::Admission,
-            attempt: 1,
-            refusal: None,
-            is_charged: false,
-            has_waited: false,
-            onset: None,
-            started: None,
-            blocks,
-            spoken: true,
-            is_taken_back: false,
-            attached: Vec::new(),
+            open: OpenCalls::default(),
+            deliveries: Deliveries::new(limits),
+            approvals: Approvals::default(),
+            is_microphone_held: false,
         }
     }
 
-    pub(crate) fn question(&self) -> Option<&Question> {
-        match &self.origin {
-            Origin::Approval(question) => Some(question),
-            Origin::Model => None,
+    pub(crate) fn on_calls(&mut self, calls: Vec<IncomingCall>, talk: &mut Talk) {
+        if calls.is_empty() {
+            return;
+        }
+        let is_void = talk.speech.is_discarding();
+        if !is_void {
+            talk.model_output(Produced::Calls);
+        }
+        let turn = talk.turns.current_number().filter(|_| !is_void);
+        let batch = talk.answers.open_batch(calls.len());
+        let calls_max = talk.step.limits().calls_per_message_max;
+        for (index, call) in calls.into_iter().enumerate() {
+            match turn {
+                Some(turn) => {
+                    self.on_call(call, (batch, turn), index < calls_max, talk);
+                }
+                None => self.refuse_void(call, batch, talk),
+            }
         }
     }
 
-    pub(crate) fn is_approved(&self) -> bool {
-        self.question().is_some()
+    /// Step 1: what cannot be read is refused; nothing is guessed, repaired or dropped.
+    fn on_call(
+        &mut self,
+        call: IncomingCall,
+        (batch, turn): (u64, u64),
+        is_within_limit: bool,
+        talk: &mut Talk,
+    ) {
+        let IncomingCall {
+            id,
+            name,
+            arguments,
+        } = call;
+        let (name, error) = match (name, arguments) {
+            (Some(name), Ok(arguments)) if is_within_limit => {
+                let key = delivery_key(id, &name, Some(&arguments), turn);
+                let delivered = delivered(key, name, (batch, turn), talk);
+                return self.admit(delivered, arguments, talk);
+            }
+            (Some(name), Ok(_)) => {
+                let error =
+                    CallError::new(ErrorType::BudgetExceeded, "too many calls in one message");
+                (name, error)
+            }
+            (Some(name), Err(problem)) => {
+                let message = format!("the arguments are no JSON object: {problem}");
+                (name, CallError::new(ErrorType::Validation, message))
+            }
+            (None, _) => {
+                let error = CallError::new(ErrorType::Validation, "the call names no tool");
+                (UNNAMED.into(), error)
+            }
+        };
+        let key = delivery_key(id, &name, None, turn);
+        let slot = Slot::unreadable(delivered(key, name, (batch, turn), talk));
+        self.refuse(slot, error, Charge::Nothing, talk);
     }
 
-    pub(crate) fn delivered(&self) -> &Delivered {
-        &self.facts.delivered
+    /// Calls of an answer that the user interrupted are not run.
+    fn refuse_void(&mut self, call: IncomingCall, batch: u64, talk: &mut Talk) {
+        let name = call.name.unwrap_or_else(|| UNNAMED.into());
+        let key = delivery_key(call.id, &name, None, 0);
+        let slot = Slot::unreadable(delivered(key, name, (batch, 0), talk));
+        let message = "the user interrupted before the call began";
+        let error = CallError::new(ErrorType::Cancelled, message);
+        self.refuse(slot, error, Charge::Nothing, talk);
     }
 
-    pub(crate) fn number(&self) -> CallNumber {
-        self.facts.delivered.number
+    /// Steps 2 to 9, in their order.
+    fn admit(&mut self, delivered: Delivered, arguments: Arguments, talk: &mut Talk) {
+        // Step 2: the same delivery.
+        let Some(delivered) = self.recognise(delivered, &arguments, talk) else {
+            return;
+        };
+        talk.step.event(SessionEvent::CallRequested {
+            call: delivered.number,
+            tool: delivered.name.clone(),
+            turn: delivered.turn,
+        });
+        // Steps 3 to 6: the tool, the mode, the arguments.
+        let gates = Gates {
+            registry: &talk.step.config.registry,
+            mode: talk.step.config.mode,
+            top_k_max: talk.step.limits().turn.top_k_max,
+            open: self.open.len(),
+            open_max: talk.step.limits().open_calls_max,
+        };
+        let facts = match examine(&gates, delivered, arguments) {
+            Ok(facts) => facts,
+            Err(refused) => {
+                let (slot, error) = *refused;
+                return self.refuse(slot, error, Charge::Now, talk);
+            }
+        };
+        let blocks = talk.step.config.blocks(&facts.tool);
+        let mut call = Box::new(Call::new(facts, Origin::Model, blocks));
+        call.onset = talk.speech.onset();
+        // Step 7: budgets, which the ledger's answers from the record do not need.
+        if let Err(error) = spend(&mut call, talk) {
+            if !ledger::decides_about(call.tool()) {
+                return self.refuse_call(call, error, Charge::Now, talk);
+            }
+            call.refusal = Some(error);
+        }
+        let open = DeliveryState::Open(call.number());
+        self.deliveries.remember(call.slot(), open);
+        // Step 8: loops.
+        if call.refusal.is_none()
+            && let Err(error) = talk.turns.check_loops(&call.facts)
+        {
+            if !ledger::decides_about(call.tool()) {
+                return self.refuse_call(call, error, Charge::Already, talk);
+            }
+            call.refusal = Some(error);
+        }
+        self.check_rate(call, talk);
     }
 
-    pub(crate) fn turn(&self) -> u64 {
-        self.facts.delivered.turn
+    /// Asks the limits that sessions share, where the tool has one.
+    fn check_rate(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+        let limit = call.tool().rate_limit.filter(|_| call.refusal.is_none());
+        let Some(limit) = limit else {
+            return self.pass_rate(call, talk);
+        };
+        call.phase = Phase::CheckingRate;
+        // What the ledger may answer from the record is charged once it runs.
+        let charge = match ledger::decides_about(call.tool()) {
+            true => RateCharge::Peek,
+            false => RateCharge::Charge,
+        };
+        talk.step.push(Output::CheckRate {
+            call: call.number(),
+            tool: call.tool().id.clone(),
+            limit,
+            charge,
+        });
+        self.open.open(call);
     }
 
-    pub(crate) fn tool(&self) -> &Arc<Tool> {
-        &self.facts.tool
+    pub(crate) fn on_rate_checked(
+        &mut self,
+        number: CallNumber,
+        decision: RateDecision,
+        talk: &mut Talk,
+    ) {
+        let waits = |phase: &Phase| matches!(phase, Phase::CheckingRate);
+        let Some(mut call) = self.open.take_in(number, waits) else {
+            return;
+        };
+        if let RateDecision::Refused { retry_after } = decision {
+            let mut error = CallError::new(
+                ErrorType::RateLimit,
+                format!("{} was called too often by this user", call.tool().id),
+            );
+            error.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
+            if !ledger::decides_about(call.tool()) {
+                return self.refuse_call(call, error, Charge::Already, talk);
+            }
+            call.refusal = Some(error);
+        }
+        self.pass_rate(call, talk);
     }
 
-    pub(crate) fn arguments(&self) -> &Arc<Arguments> {
-        self.facts.completed.arguments.expose()
+    /// Step 9: what changes something or needs consent is the ledger's to decide; the rest runs.
+    fn pass_rate(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+        call.phase = Phase::Admission;
+        if call.is_approved() {
+            return self.send_approval(call, talk);
+        }
+        if call.tool().writes() && self.open.write_before(call.delivered()) {
+            call.phase = Phase::Waiting;
+            return self.open.open(call);
+        }
+        self.decide(call, talk);
     }
 
-    /// Where its answer goes.
-    pub(crate) fn slot(&self) -> Slot {
-        Slot::Valid(self.facts.clone())
-    }
-
-    pub(crate) fn call_ref(&self) -> CallRef {
-        CallRef {
-            call: self.number(),
-            attempt: self.attempt,
+    fn decide(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+        if ledger::decides_about(call.tool()) {
+            // What was before it in its message has run meanwhile.
+            if call.refusal.is_none() {
+                let capped = talk.turns.check_cap(call.turn(), call.tool());
+                call.refusal = capped.err();
+            }
+            self.request(call, talk);
+        } else {
+            talk.turns.runs(&call.facts, &talk.step.limits().turn);
+            self.start(call, None, talk);
         }
     }
 
-    /// The effect that it waits for, runs or has run.
-    pub(crate) fn effect_id(&self) -> Option<&EffectId> {
-        match &self.phase {
-            Phase::Running(Some(run)) | Phase::BackingOff(Some(run)) => Some(&run.effect_id),
-            Phase::Retrying(retrying) => Some(&retrying.run.effect_id),
-            Phase::Recording(concluded) => concluded.run.as_ref().map(|run| &run.effect_id),
-            Phase::Attached(effect_id) => Some(effect_id),
+    /// The next `writes` call of a message that waited for its turn, unless one before it is not done.
+    fn decide_next(&mut self, batch: u64, talk: &mut Talk) {
+        let next = self.open.next_waiting(batch);
+        if let Some(call) = next.and_then(|next| self.open.take(next)) {
+            if self.open.write_before(call.delivered()) {
+                self.open.open(call);
+            } else {
+                self.decide(call, talk);
+            }
+        }
+    }
+}
+
+// The same message again, which charges nothing, and answers that no run brings.
+impl Calls {
+    /// Gives the delivery back where it is not dealt with.
+    fn recognise(
+        &mut self,
+        delivered: Delivered,
+        arguments: &Arguments,
+        talk: &mut Talk,
+    ) -> Option<Delivered> {
+        talk.answers.open(&delivered);
+        let Some(delivery) = self.deliveries.find(&delivered.key) else {
+            return Some(delivered);
+        };
+        // By text each turn is an exchange of its own, and some servers begin their ids anew in each.
+        if talk.step.config.mode == Mode::Text && delivery.slot.turn != delivered.turn {
+            return Some(delivered);
+        }
+        let same_connection = delivery.slot.generation == delivered.generation;
+        let tool = talk
+            .step
+            .config
+            .registry
+            .get(&delivered.name)
+            .map(Arc::as_ref);
+        let top_k_max = talk.step.limits().turn.top_k_max;
+        if !delivery.is_repeated_by(&delivered.name, tool, arguments, top_k_max) {
+            if !same_connection {
+                return Some(delivered);
+            }
+            self.record_conflict(Slot::unreadable(delivered), talk);
+            return None;
+        }
+        // The provider gave this id its place on this connection already: a second answer under it would be one too many.
+        // An id that names no delivery of its own may be new although the call is not.
+        let is_stable = delivered.key.is_stable();
+        let has_place = same_connection && is_stable;
+        let in_ledger = tool.is_some_and(ledger::decides_about);
+        let Delivery { slot, state } = delivery.clone();
+        match state {
+            DeliveryState::Open(number) => {
+                let slot = slot.again(delivered);
+                let rule = DuplicateRule::SameDelivery;
+                if has_place {
+                    deduplicated(&slot, rule, talk);
+                    self.leave_unanswered(&slot, true, talk);
+                } else {
+                    self.join(number, slot, rule, talk);
+                }
+                None
+            }
+            // What became of an effect meanwhile, the ledger knows.
+            DeliveryState::Settled(_) if in_ledger && !has_place => Some(delivered),
+            DeliveryState::Settled(settled) if settled.is_outcome || has_place => {
+                let slot = slot.again(delivered);
+                let owed = !is_stable || settled.answered_on != Some(slot.generation);
+                let rule = DuplicateRule::SameDelivery;
+                self.replay(&slot, &settled, owed, rule, talk);
+                None
+            }
+            DeliveryState::Settled(_) => Some(delivered),
+        }
+    }
+
+    /// The id has its place on this connection already, so the conflict is recorded and nothing is sent.
+    fn record_conflict(&mut self, slot: Slot, talk: &mut Talk) {
+        let message = "one call id came with two sets of arguments";
+        let error = CallError::new(ErrorType::Conflict, message);
+        let response = talk.step.failed_by_name(&slot.name, error);
+        let record = CallRecord::new(slot.clone(), &response, None);
+        talk.step.event(SessionEvent::CallRejected(record));
+        talk.turns.refused(&slot, Charge::Nothing);
+        self.leave_unanswered(&slot, true, talk);
+        talk.wind_up(slot.turn);
+    }
+
+    /// A delivery that shares the answer of an open call.
+    fn join(&mut self, number: CallNumber, slot: Slot, rule: DuplicateRule, talk: &mut Talk) {
+        let turn = slot.turn;
+        talk.turns.repeated(turn);
+        match self.open.get_mut(number) {
+            Some(call) if call.attached.len() >= talk.step.limits().open_calls_max => {
+                let name = &slot.name;
+                let message = format!("{name} is running, and was asked for too often since");
+                let error = CallError::new(ErrorType::BudgetExceeded, message);
+                return self.refuse(slot, error, Charge::Nothing, talk);
+            }
+            Some(call) => {
+                call.attached.push((slot, rule));
+                // The model may wait again for what blocked it on an earlier connection.
+                call.blocks = talk.step.config.blocks(call.tool());
+            }
+            // Open calls and their records change together; without the call there is nothing to wait for.
+            None => self.leave_unanswered(&slot, true, talk),
+        }
+        talk.wind_up(turn);
+    }
+
+    /// A delivery that is answered from the record; only where this connection has had no answer under its id.
+    fn replay(
+        &mut self,
+        slot: &Slot,
+        settled: &Settled,
+        is_owed: bool,
+        rule: DuplicateRule,
+        talk: &mut Talk,
+    ) {
+        talk.turns.repeated(slot.turn);
+        deduplicated(slot, rule, talk);
+        self.answer_again(slot, settled, is_owed, talk);
+    }
+
+    fn answer_again(&mut self, slot: &Slot, settled: &Settled, is_owed: bool, talk: &mut Talk) {
+        let mut response = (*settled.response).clone();
+        response.meta.idempotent_cache_hit = true;
+        response.meta.original_turn = Some(settled.turn);
+        let recorded = Settled {
+            answered_on: Some(slot.generation),
+            ..settled.clone()
+        };
+        let replayed = Settled {
+            response: Arc::new(response),
+            repeats: Some(settled.response.clone()),
+            ..recorded.clone()
+        };
+        self.deliveries
+            .remember(slot.clone(), DeliveryState::Settled(recorded));
+        let answer = CallAnswer {
+            slot: slot.clone(),
+            scheduling: scheduling_of_answer(slot, settled.response.is_ok(), talk),
+            settled: replayed,
+        };
+        self.answer(answer, is_owed, true, talk);
+        talk.wind_up(slot.turn);
+    }
+
+    /// Ends a delivery that no gate let through.
+    fn refuse(&mut self, slot: Slot, error: CallError, charge: Charge, talk: &mut Talk) {
+        self.refuse_delivery(slot, (error, charge), true, talk);
+    }
+
+    /// The same, and what was answered.
+    fn refuse_delivery(
+        &mut self,
+        slot: Slot,
+        (error, charge): (CallError, Charge),
+        is_spoken: bool,
+        talk: &mut Talk,
+    ) -> Settled {
+        let response = match slot.tool() {
+            Some(tool) => talk.step.failed(tool, error),
+            None => talk.step.failed_by_name(&slot.name, error),
+        };
+        talk.turns.refused(&slot, charge);
+        let settled = Settled {
+            answered_on: Some(slot.generation),
+            ..Settled::refusal(response, slot.turn)
+        };
+        let state = DeliveryState::Settled(settled.clone());
+        self.deliveries.remember(slot.clone(), state);
+        let record = CallRecord::new(slot.clone(), &settled.response, None);
+        talk.step.event(SessionEvent::CallRejected(record));
+        talk.log_call(&slot, &settled);
+        let turn = slot.turn;
+        let answer = CallAnswer {
+            scheduling: scheduling_of_answer(&slot, false, talk),
+            slot,
+            settled: settled.clone(),
+        };
+        self.answer(answer, is_spoken, true, talk);
+        talk.wind_up(turn);
+        settled
+    }
+
+    /// Ends a call whose tool and arguments were good, and that does not run; and what had joined it.
+    fn refuse_call(&mut self, call: Box<Call>, error: CallError, charge: Charge, talk: &mut Talk) {
+        let batch = call.delivered().batch;
+        let scheduling = scheduling_of_answer(&call.slot(), false, talk);
+        let refused = (error, charge);
+        let settled = self.refuse_delivery(call.slot(), refused, call.spoken, talk);
+        for (slot, rule) in call.attached {
+            deduplicated(&slot, rule, talk);
+            let answer = CallAnswer {
+                slot,
+                settled: settled.clone(),
+                scheduling,
+            };
+            self.answer(answer, true, true, talk);
+        }
+        self.call_ended(batch, talk);
+    }
+
+    /// Gives one delivery its answer, or nothing where nobody is to hear of it.
+    fn answer(&mut self, answer: CallAnswer, is_spoken: bool, blocks: bool, talk: &mut Talk) {
+        if !is_spoken {
+            return self.leave_unanswered(&answer.slot, blocks, talk);
+        }
+        for slot in talk.answer(answer, blocks) {
+            self.open.silence_like(&slot);
+        }
+    }
+
+    /// One delivery of a message gets no answer, which may release those of others.
+    fn leave_unanswered(&mut self, slot: &Slot, blocks: bool, talk: &mut Talk) {
+        for slot in talk.release(slot, None, blocks) {
+            self.open.silence_like(&slot);
+        }
+    }
+
+    /// A call of this message has had its answer.
+    fn call_ended(&mut self, batch: u64, talk: &mut Talk) {
+        self.hold_microphone(talk);
+        self.decide_next(batch, talk);
+    }
+
+    /// Tells the driver whether the microphone is to be held back.
+    fn hold_microphone(&mut self, talk: &mut Talk) {
+        let hold = talk.step.config.profile.hold_microphone && self.open.any_blocks();
+        if std::mem::replace(&mut self.is_microphone_held, hold) != hold {
+            talk.step.push(Output::HoldMicrophone(hold));
+        }
+    }
+}
+
+// What the session asks and tells: calls that are taken back, connections that are left, the end.
+impl Calls {
+    /// Whether the model waits for a call.
+    pub(crate) fn any_blocks(&self) -> bool {
+        self.open.any_blocks()
+    }
+
+    /// Whether the model waits for a call that it made on this connection.
+    pub(crate) fn is_any_open(&self, generation: u64) -> bool {
+        self.open.iter().any(|call| {
+            call.spoken && !call.is_approved() && call.delivered().generation == generation
+        })
+    }
+
+    /// Whether a call that changes something has been begun and has not ended.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.open.iter().any(|call| call.tool().writes())
+    }
+
+    /// Whether a call is open, or an answer of the user's is on its way to the ledger.
+    pub(crate) fn is_working(&self) -> bool {
+        self.open.len() > 0 || self.approvals.pending() > 0
+    }
+
+    /// Whether the user is asked about this call and has not answered, as far as this session knows.
+    pub(crate) fn is_asked(&self, call: CallNumber) -> bool {
+        self.approvals.open().any(|asked| asked == call)
+    }
+
+    /// How many calls, approval requests and recorded deliveries are held.
+    pub(crate) fn held(&self) -> [usize; 3] {
+        [
+            self.open.len(),
+            self.approvals.len(),
+            self.deliveries.recorded(),
+        ]
+    }
+
+    pub(crate) fn give_room_back(&mut self) {
+        self.open.give_room_back();
+    }
+
+    pub(crate) fn on_question_expired(&mut self, number: QuestionNumber, talk: &mut Talk) {
+        self.approvals.expired(number, talk);
+    }
+
+    pub(crate) fn leave_connection(&mut self, talk: &mut Talk) {
+        self.open.leave_connection();
+        self.hold_microphone(talk);
+    }
+
+    /// The connection is gone: calls that no gate had let through yet do not run. Where the question is not put to the next model, that
+    /// one is told so. The last comes first, since each lets the next of its message through.
+    pub(crate) fn drop_unadmitted(&mut self, talk: &mut Talk) {
+        let is_unadmitted =
+            |call: &Call| matches!(call.phase, Phase::CheckingRate | Phase::Waiting);
+        let dropped = self
+            .open
+            .numbers_of(|call| is_unadmitted(call) && !call.is_approved());
+        for number in dropped.into_iter().rev() {
+            self.take_back(number, talk.turns.is_idle(), talk);
+        }
+    }
+
+    /// The provider takes these ids back.
+    pub(crate) fn on_cancelled(&mut self, ids: &[Arc<str>], talk: &mut Talk) {
+        let generation = talk.link.generation();
+        for id in ids {
+            let keys: Vec<HashedKey> = self.open.keys_of(id, generation);
+            talk.answers.take_back(id, &keys);
+            for number in self.open.by_provider_id(id, generation) {
+                self.take_back(number, false, talk);
+            }
+        }
+    }
+
+    /// Interruption takes back what has not begun of a change, and what says that it may be taken back. In text it means that
+    /// nobody waits for the turn any more, so that everything is taken back that changes nothing.
+    pub(crate) fn on_interrupted(&mut self, talk: &mut Talk) {
+        let is_text = talk.step.config.mode == Mode::Text;
+        let cancelled = self.open.numbers_of(|call| {
+            !call.is_approved()
+                && match call.tool().writes() {
+                    true => !call.has_begun(),
+                    false => is_text || call.tool().on_interrupt == OnInterrupt::Cancel,
+                }
+        });
+        for number in cancelled {
+            self.take_back(number, true, talk);
+        }
+    }
+
+    /// The session ends: what has begun of a change runs to its end, and what the user approved. After a restart the conversation
+    /// goes on, and what the user was asked can be answered there.
+    pub(crate) fn end(&mut self, reason: &EndReason, talk: &mut Talk) {
+        if *reason != EndReason::Shutdown {
+            let open = &self.open;
+            self.approvals
+                .withdraw_all(|number| open.answers(number), talk);
+        }
+        for number in self.open.numbers_of(|call| !call.is_approved()) {
+            self.take_back(number, false, talk);
+        }
+    }
+
+    /// Takes one call back. A `writes` call that has started runs to its end and is recorded, but not spoken of.
+    fn take_back(&mut self, number: CallNumber, is_answer_owed: bool, talk: &mut Talk) {
+        let Some(call) = self.open.get_mut(number) else {
+            return;
+        };
+        call.is_taken_back = true;
+        call.spoken &= is_answer_owed;
+        let is_running = matches!(call.phase, Phase::Running(_));
+        let runs_on = match call.phase {
+            Phase::Running(_) => call.tool().writes(),
+            // The ledger's answer comes, and with it what is to be done about it.
+            Phase::Deciding { .. } | Phase::Retrying(_) | Phase::Recording(_) => true,
             Phase::Admission
             | Phase::CheckingRate
             | Phase::Waiting
-            | Phase::Deciding { .. }
-            | Phase::Running(None)
-            | Phase::BackingOff(None) => None,
-        }
-    }
-
-    /// Whether an attempt of it has begun.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.started.is_some()
-    }
-}
-
-#[derive(Debug)]
-struct Batch {
-    id: u64,
-    total: usize,
-    unsettled: usize,
-    ready: Vec<(CallNumber, ModelToolResponse)>,
-}
-
-/// What settling one delivery releases.
-#[derive(Debug, Default)]
-pub(crate) struct Released {
-    pub(crate) answers: Vec<ModelToolResponse>,
-    /// How many calls the message had, where this was its last.
-    pub(crate) complete: Option<usize>,
-}
-
-pub(crate) struct Calls {
-    #[expect(
-        clippy::vec_box,
-        reason = "a call is handed from gate to gate, and what is handed on is a pointer"
-    )]
-    open: Vec<Box<Call>>,
-    batches: Vec<Batch>,
-    pub(crate) deliveries: Deliveries,
-    late: VecDeque<LateAttempt>,
-    last_number: u64,
-    last_batch: u64,
-    /// Nonces that were made so far.
-    nonces: u64,
-}
-
-impl Calls {
-    pub(crate) fn new(limits: &Limits, last_call: CallNumber) -> Self {
-        Self {
-            open: Vec::new(),
-            batches: Vec::new(),
-            deliveries: Deliveries::new(limits),
-            late: VecDeque::new(),
-            last_number: last_call.0,
-            last_batch: 0,
-            nonces: 0,
-        }
-    }
-
-    /// Opens a provider message with this many calls.
-    pub(crate) fn open_batch(&mut self, total: usize) -> u64 {
-        self.last_batch += 1;
-        let batch = Batch {
-            id: self.last_batch,
-            total,
-            unsettled: total,
-            ready: Vec::new(),
+            | Phase::Attached(_)
+            | Phase::BackingOff(_) => false,
         };
-        self.batches.push(batch);
-        self.last_batch
-    }
-
-    pub(crate) fn next_number(&mut self) -> CallNumber {
-        self.last_number = self.last_number.saturating_add(1);
-        CallNumber(self.last_number)
-    }
-
-    /// Later calls get higher numbers than this one.
-    pub(crate) fn number_after(&mut self, number: CallNumber) {
-        self.last_number = self.last_number.max(number.0);
-    }
-
-    /// The highest number that a call had so far.
-    pub(crate) fn last_number(&self) -> CallNumber {
-        CallNumber(self.last_number)
-    }
-
-    /// How many commands the session has named so far.
-    pub(crate) fn next_nonce(&mut self) -> u64 {
-        self.nonces += 1;
-        self.nonces
-    }
-
-    pub(crate) fn open(&mut self, call: Box<Call>) {
-        self.open.push(call);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.open.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Call> {
-        self.open.iter().map(Box::as_ref)
-    }
-
-    pub(crate) fn get(&self, number: CallNumber) -> Option<&Call> {
-        self.iter().find(|call| call.number() == number)
-    }
-
-    pub(crate) fn get_mut(&mut self, number: CallNumber) -> Option<&mut Call> {
-        let mut open = self.open.iter_mut().map(Box::as_mut);
-        open.find(|call| call.number() == number)
-    }
-
-    pub(crate) fn take(&mut self, number: CallNumber) -> Option<Box<Call>> {
-        let index = self.open.iter().position(|call| call.number() == number)?;
-        Some(self.open.remove(index))
-    }
-
-    /// Takes a call out if its phase is one of these.
-    pub(crate) fn take_in(
-        &mut self,
-        number: CallNumber,
-        is_meant: impl Fn(&Phase) -> bool,
-    ) -> Option<Box<Call>> {
-        let is_in_phase = self.get(number).is_some_and(|call| is_meant(&call.phase));
-        is_in_phase.then(|| self.take(number)).flatten()
-    }
-
-    /// Those that wait for another attempt at this effect.
-    pub(crate) fn attached_to(&self, effect_id: &EffectId) -> Vec<CallNumber> {
-        let waits = |call: &&Call| matches!(&call.phase, Phase::Attached(of) if of == effect_id);
-        self.iter().filter(waits).map(Call::number).collect()
-    }
-
-    /// Whether a call of this session runs for an effect, or has it recorded.
-    pub(crate) fn runs(&self, effect_id: &EffectId) -> bool {
-        self.iter().any(|call| {
-            !matches!(call.phase, Phase::Attached(_)) && call.effect_id() == Some(effect_id)
-        })
-    }
-
-    /// Open calls that the user approved.
-    pub(crate) fn approved(&self) -> usize {
-        self.iter().filter(|call| call.is_approved()).count()
-    }
-
-    /// Whether a call of this session runs because this question was approved.
-    pub(crate) fn answers(&self, number: QuestionNumber) -> bool {
-        self.iter().any(|call| {
-            let question = call.question();
-            question.is_some_and(|question| question.number == number)
-        })
-    }
-
-    /// The open calls that a provider's id may mean on this connection: several where it names no delivery of its own.
-    pub(crate) fn by_provider_id(&self, id: &str, generation: u64) -> Vec<CallNumber> {
-        self.open
-            .iter()
-            .filter(|call| call.delivered().is_under(id, generation))
-            .map(|call| call.number())
-            .collect()
-    }
-
-    /// The deliveries that came under a provider's id and have no answer yet.
-    pub(crate) fn keys_of(&self, id: &str, generation: u64) -> Vec<HashedKey> {
-        let attached = self.open.iter().flat_map(|call| &call.attached);
-        let joined = attached.map(|(slot, _)| &**slot);
-        self.open
-            .iter()
-            .map(|call| call.delivered())
-            .chain(joined)
-            .filter(|delivered| delivered.is_under(id, generation))
-            .map(|delivered| delivered.key.clone())
-            .collect()
-    }
-
-    pub(crate) fn any_blocks(&self) -> bool {
-        self.open.iter().any(|call| call.blocks && call.spoken)
-    }
-
-    /// The connection is gone: no call blocks the next one, and answers that waited for others are not sent any more.
-    pub(crate) fn leave_connection(&mut self) {
-        for call in &mut self.open {
-            call.blocks = false;
+        if runs_on {
+            call.spoken &= !is_running;
+            self.hold_microphone(talk);
+            return;
         }
-        for batch in &mut self.batches {
-            batch.ready.clear();
-        }
-    }
-
-    /// Whether the answer to a delivery waits for others of its message.
-    pub(crate) fn holds(&self, batch: u64, number: CallNumber) -> bool {
-        let mut of_message = self.batches.iter().filter(|entry| entry.id == batch);
-        of_message.any(|entry| entry.ready.iter().any(|(ready, _)| *ready == number))
-    }
-
-    /// Calls of earlier connections that ask for the same thing, and change nothing, are not spoken of any more.
-    pub(crate) fn silence_like(&mut self, slot: &Slot) {
-        for call in &mut self.open {
-            let is_like =
-                call.delivered().generation != slot.generation && slot.is_like(&call.slot());
-            call.spoken &= !is_like || call.tool().writes();
-        }
-    }
-
-    /// Whether a `writes` call of this message has still to be done before the given one may start.
-    pub(crate) fn write_before(&self, delivered: &Delivered) -> bool {
-        self.open.iter().any(|call| {
-            call.tool().writes()
-                && !call.is_approved()
-                && call.delivered().batch == delivered.batch
-                && call.number() < delivered.number
-        })
-    }
-
-    /// The next `writes` call of a message that waited for its turn.
-    pub(crate) fn next_waiting(&self, batch: u64) -> Option<CallNumber> {
-        self.open
-            .iter()
-            .filter(|call| matches!(call.phase, Phase::Waiting) && call.delivered().batch == batch)
-            .map(|call| call.number())
-            .min()
-    }
-
-    /// The provider took a call back whose answer waits for those of its message: it is not sent any more. Whose answers
-    /// these were.
-    pub(crate) fn withdraw_answer(&mut self, id: &str) -> Vec<CallNumber> {
-        let mut withdrawn = Vec::new();
-        for batch in &mut self.batches {
-            let is_under =
-                |(_, answer): &(CallNumber, ModelToolResponse)| answer.id.as_deref() == Some(id);
-            let answers = batch.ready.iter().filter(|ready| is_under(ready));
-            withdrawn.extend(answers.map(|(call, _)| *call));
-            batch.ready.retain(|ready| !is_under(ready));
-        }
-        withdrawn
-    }
-
-    /// An attempt runs on without its call.
-    pub(crate) fn expect_late(&mut self, late: LateAttempt) {
-        if self.late.len() >= LATE_MAX {
-            self.late.pop_front();
-        }
-        self.late.push_back(late);
-    }
-
-    pub(crate) fn take_late(&mut self, attempt: CallRef) -> Option<LateAttempt> {
-        let index = self.late.iter().position(|late| late.attempt == attempt)?;
-        self.late.remove(index)
-    }
-
-    /// Keeps no room for calls to come.
-    pub(crate) fn give_room_back(&mut self) {
-        self.open.shrink_to_fit();
-        self.batches.shrink_to_fit();
-    }
-
-    /// Notes that one delivery of a message is settled, with its answer if it gets one. With `together`, answers are
-    /// held until the last of the message is ready, and come in the message's order.
-    pub(crate) fn settle(
-        &mut self,
-        batch: u64,
-        number: CallNumber,
-        answer: Option<ModelToolResponse>,
-        together: bool,
-    ) -> Released {
-        let Some(index) = self.batches.iter().position(|entry| entry.id == batch) else {
-            return Released {
-                answers: answer.into_iter().collect(),
-                complete: None,
-            };
+        let Some(mut call) = self.open.take(number) else {
+            return;
         };
-        let entry = &mut self.batches[index];
-        entry.unsettled = entry.unsettled.saturating_sub(1);
-        let is_last = entry.unsettled == 0;
-        let answers = if is_last && entry.ready.is_empty() {
-            // Most messages have one call, whose answer waits for no other.
-            answer.map(|answer| vec![answer]).unwrap_or_default()
-        } else {
-            entry.ready.extend(answer.map(|answer| (number, answer)));
-            if is_last || !together {
-                entry.ready.sort_by_key(|(number, _)| *number);
-                entry.ready.drain(..).map(|(_, answer)| answer).collect()
-            } else {
-                Vec::new()
-            }
-        };
-        let complete = is_last.then(|| self.batches.remove(index).total);
-        Released { answers, complete }
+        let attempt = call.call_ref();
+        if is_running {
+            talk.step.push(Output::AbortCall {
+                call: attempt,
+                drop: true,
+            });
+        }
+        for deadline in [
+            Deadline::Attempt(attempt),
+            Deadline::Lease(number),
+            Deadline::Store(number),
+            Deadline::Retry(number),
+        ] {
+            talk.step.clear(deadline);
+        }
+        let run = call.take_run();
+        self.cancel(call, run, talk);
     }
+}
+
+fn delivered(
+    (key, unstable_id): (HashedKey, Option<Arc<str>>),
+    name: Arc<str>,
+    (batch, turn): (u64, u64),
+    talk: &mut Talk,
+) -> Delivered {
+    Delivered {
+        number: talk.step.next_call(),
+        batch,
+        key,
+        unstable_id,
+        name,
+        turn,
+        generation: talk.link.generation(),
+    }
+}
+
+fn spend(call: &mut Call, talk: &mut Talk) -> Result<(), CallError> {
+    let turn = call.turn();
+    call.is_charged |= talk.turns.spend(turn, call.tool(), &talk.step.config)?;
+    Ok(())
+}
+
+/// What neither runs nor asks has cost nothing.
+fn give_back(call: &mut Call, talk: &mut Talk) {
+    if std::mem::take(&mut call.is_charged) {
+        talk.turns.give_back(call.turn(), call.tool());
+    }
+}
+
+fn deduplicated(slot: &Slot, rule: DuplicateRule, talk: &mut Talk) {
+    talk.step.event(SessionEvent::CallDeduplicated {
+        call: slot.number,
+        rule,
+        tool: slot.name.clone(),
+    });
+}
+
+/// When the model is to speak of an answer that no run of the call brought.
+fn scheduling_of_answer(slot: &Slot, is_ok: bool, talk: &Talk) -> Option<Scheduling> {
+    let config = &talk.step.config;
+    // One that was refused before it was looked up has a tool all the same.
+    let named = || config.registry.get(&slot.name);
+    let tool = slot.tool().or_else(named)?;
+    config.scheduling(tool, config.blocks(tool), None, is_ok)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::envelope::{Projection, ProjectionBody};
+    use crate::step::Step;
 
-    fn answer(id: &str) -> ModelToolResponse {
-        ModelToolResponse {
+    fn ready() -> (Calls, Talk) {
+        let mut talk = Talk::new(Step::for_tests());
+        let calls = Calls::new(talk.step.limits());
+        talk.on_connected(1, false);
+        talk.on_ready();
+        talk.step.take_names();
+        (calls, talk)
+    }
+
+    fn call(id: &str, name: Option<&str>) -> IncomingCall {
+        IncomingCall {
             id: Some(id.into()),
-            name: "look".into(),
-            projection: Projection {
-                duration_ms: 0,
-                body: ProjectionBody::Success {
-                    data: None,
-                    content: Vec::new(),
-                    cut: None,
-                    quoted: false,
-                },
-            },
-            scheduling: None,
+            name: name.map(Arc::from),
+            arguments: Ok(Arguments::default()),
         }
     }
 
-    fn ids(released: &Released) -> Vec<&str> {
-        let ids = released.answers.iter().map(|answer| answer.id.as_deref());
-        ids.flatten().collect()
+    #[test]
+    fn what_cannot_run_is_answered_at_once_and_in_the_order_of_its_message() {
+        let (mut calls, mut talk) = ready();
+        let message = vec![
+            call("function-call-1", None),
+            call("function-call-2", Some("nope")),
+        ];
+        calls.on_calls(message, &mut talk);
+        let began = ["TurnStarted", "ModelGenerating"];
+        let refused = [
+            "CallRejected",
+            "Append",
+            "CallRequested",
+            "CallRejected",
+            "Append",
+        ];
+        let answered = ["ToolResponses", "ToolsComplete"];
+        let expected: Vec<&str> = began.into_iter().chain(refused).chain(answered).collect();
+        assert_eq!(talk.step.take_names(), expected);
+        assert!(!calls.is_working());
     }
 
     #[test]
-    fn answers_of_one_message_travel_together_in_its_order() {
-        let mut calls = Calls::new(&Limits::default(), CallNumber(4));
-        assert_eq!(calls.next_number(), CallNumber(5));
-        calls.number_after(CallNumber(9));
-        assert_eq!(calls.next_number(), CallNumber(10));
-        let batch = calls.open_batch(3);
-        let second = calls.settle(batch, CallNumber(2), Some(answer("b")), true);
-        assert!(ids(&second).is_empty() && calls.holds(batch, CallNumber(2)));
-        assert_eq!(calls.withdraw_answer("b"), [CallNumber(2)]);
-        calls.settle(batch, CallNumber(3), Some(answer("c")), true);
-        let last = calls.settle(batch, CallNumber(1), Some(answer("a")), true);
-        assert_eq!((ids(&last), last.complete), (vec!["a", "c"], Some(3)));
-    }
-
-    #[test]
-    fn an_answer_whose_message_is_forgotten_goes_out_at_once() {
-        let mut calls = Calls::new(&Limits::default(), CallNumber(0));
-        let released = calls.settle(7, CallNumber(1), Some(answer("a")), true);
-        assert_eq!((ids(&released), released.complete), (vec!["a"], None));
+    fn an_id_has_one_answer_on_a_connection() {
+        let (mut calls, mut talk) = ready();
+        for (turn_begins, is_answered) in [(true, true), (false, false)] {
+            calls.on_calls(vec![call("function-call-1", Some("nope"))], &mut talk);
+            let names = talk.step.take_names();
+            assert_eq!(names.contains(&"TurnStarted".to_owned()), turn_begins);
+            assert_eq!(names.contains(&"ToolResponses".to_owned()), is_answered);
+        }
     }
 }

@@ -212,6 +212,18 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
+    pub(crate) fn new(
+        slot: Slot,
+        response: &Arc<ToolResponse>,
+        effect_id: Option<EffectId>,
+    ) -> Self {
+        Self {
+            slot,
+            effect_id,
+            response: Sensitive(response.clone()),
+        }
+    }
+
     /// Of a call that names no tool there is, for programs that test what they make of events.
     pub fn of_unknown_tool(
         call: CallNumber,
@@ -227,11 +239,7 @@ impl CallRecord {
             turn: 0,
             generation: 0,
         };
-        Self {
-            slot: Slot::unreadable(delivered),
-            effect_id: None,
-            response: Sensitive(response),
-        }
+        Self::new(Slot::unreadable(delivered), &response, None)
     }
 
     pub fn call(&self) -> CallNumber {

@@ -199,7 +199,7 @@ impl Slot {
         }))
     }
 
-    /// The same wish, delivered again.
+    /// The same request, delivered again.
     pub(crate) fn again(&self, delivered: Delivered) -> Self {
         let again = |facts: &CallFacts, delivered| {
             Arc::new(CallFacts {
@@ -251,7 +251,7 @@ impl Slot {
         }
     }
 
-    /// Whether two deliveries ask for the same. A repeat is told from another wish under the same id by the arguments
+    /// Whether two deliveries ask for the same. A repeat is told from another request under the same id by the arguments
     /// themselves: what a model sends may be made to have any hash.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let asks_the_same = match (self.completed(), other.completed()) {

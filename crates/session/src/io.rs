@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use windlass_store::command::{Answer, Record, Reply, Request};
 use windlass_store::log::LegRequest;
-use windlass_store::{AttemptNumber, Effect, LegNumber, NewEntry, Nonce, Question, QuestionNumber};
+use windlass_store::{AttemptNumber, Effect, NewEntry, Nonce, Question, QuestionNumber};
 use windlass_tool::handler::{HandlerMessage, HandlerResult};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::kind::RateLimit;
@@ -95,7 +95,7 @@ pub enum RateDecision {
 pub enum Output {
     /// Write entries into the log of the conversation.
     Append(Vec<NewEntry>),
-    /// The model is given what others wrote: store that of the conversation, before any later request. Said once.
+    /// The model is given external content: store that of the conversation, before any later request. Said once.
     Taint,
     /// Ask the ledger what becomes of a call, and answer with [`Input::Decided`].
     Request {
@@ -172,6 +172,32 @@ pub enum Output {
     Close(EndReason),
 }
 
+impl Input {
+    /// Whether a session is worth saving anew after this: what is typed may wait for the provider.
+    pub fn brings_words(&self) -> bool {
+        matches!(self, Self::Client(ClientEvent::Text { .. }))
+    }
+}
+
+impl Output {
+    /// Whether a session is worth saving anew after this: something was said or changed, a turn has ended, or the session's
+    /// state has changed. Several of them in one step are worth one save.
+    pub fn is_worth_saving(&self) -> bool {
+        let event = match self {
+            Self::Event(event) => event,
+            Self::SendClient(ClientUpdate::ConfirmationResult { .. }) => return true,
+            _ => return false,
+        };
+        matches!(
+            event,
+            SessionEvent::TurnEnded { .. }
+                | SessionEvent::Transcript { .. }
+                | SessionEvent::ConfirmationRequested { .. }
+                | SessionEvent::IntentApplied { .. }
+        ) || matches!(event, SessionEvent::CallFinished(record) if record.effect_id.is_some())
+    }
+}
+
 /// An answer without its token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerRequest {
@@ -202,9 +228,6 @@ pub enum RateCharge {
     /// The call has begun, after it was asked for: nobody waits for an answer.
     Note,
 }
-
-/// The number of the entry with which a user turn began, for callers that show it.
-pub type Onset = LegNumber;
 
 #[cfg(test)]
 mod tests {

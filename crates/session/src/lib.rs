@@ -1,23 +1,30 @@
 //! The pure core of a session: turns, the call pipeline, policies and state. One input goes in, outputs come out at
 //! once; time, randomness and ids are inputs. Knows no socket, no provider's wire format, no thread and no clock.
 
+mod answers;
 mod approvals;
 mod calls;
 pub mod client;
+mod config;
 mod deadlines;
+mod ending;
 pub mod event;
 pub mod facts;
 mod hash;
 pub mod io;
 pub mod journal;
+mod ledger;
 pub mod limits;
 mod link;
 pub mod model;
 mod policy;
+mod projection;
 pub mod said;
 pub mod saved;
 pub mod session;
 mod speech;
 mod state;
+mod step;
+mod talk;
 pub mod time;
 mod turn;

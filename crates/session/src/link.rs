@@ -1,452 +1,305 @@
-//! The link to the model: which connection it is, what it carries, what the model has heard of it, and what waits for the
-//! next. Knows no policy; when there is a next one is decided in `policy/reconnect.rs`.
+//! The link to the model: which connection it is, whether it takes input, and what waits for the next one. When there is a next
+//! one is decided in `policy/reconnect.rs`. Knows no call and no answer.
 
-use crate::facts::{DeliveryKey, HashedKey, Slot};
-use crate::hash::{BuildQuickHasher, bound};
-use crate::model::HistoryEntry;
-use crate::policy::{Reconnect, Settled};
+use crate::client::{ClientUpdate, ErrorCode, MessageKey};
+use crate::deadlines::Deadline;
+use crate::event::SessionEvent;
+use crate::facts::Delivered;
+use crate::io::Output;
+use crate::model::{HistoryEntry, HistoryInput, LostReason, ModelCommand};
+use crate::policy::{Reconnect, Verdict};
 use crate::saved::WaitingText;
-use lru::LruCache;
-use std::collections::VecDeque;
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
-use windlass_store::QuestionNumber;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, EffectId};
-use windlass_tool::kind::Scheduling;
+use crate::step::Step;
+use std::time::Duration;
+use windlass_tool::sensitive::Sensitive;
+
+/// Typed messages that wait for the provider; more are refused.
+const WAITING_TEXTS_MAX: usize = 8;
+/// What a model is told that has said nothing to a result.
+const NUDGE: &str = "The result of your tool call has arrived. Please go on.";
+
+/// Where the newest connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It does not take input yet.
+    Opening,
+    Ready,
+    /// It is gone, or given up, and no other has taken its place yet.
+    Lost,
+}
 
 /// The provider's connection, and what it carries.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Link {
     /// From 1; 0 before the first.
-    pub(crate) generation: u64,
-    pub(crate) ready: bool,
-    /// It is gone, or given up, and no other has taken its place yet.
-    pub(crate) is_lost: bool,
+    generation: u64,
+    phase: Phase,
+    plan: Reconnect,
+    /// What the user wants answered first.
+    pending_request: Option<String>,
     /// What the user typed while the provider was not ready.
-    pub(crate) waiting_texts: Vec<WaitingText>,
-    /// The answer under way was interrupted: until the provider ends it, what still comes of it is void.
-    pub(crate) discarding: bool,
-    /// The provider has said so, too: it answers what comes in from now on.
-    pub(crate) is_interruption_known: bool,
-    /// The provider still owes the end of an interrupted turn, which will end nothing.
-    pub(crate) owes_turn_end: bool,
-    pub(crate) closed_ids: ClosedIds,
-    pub(crate) plan: Reconnect,
+    waiting_texts: Vec<WaitingText>,
     /// What was said before, for a connection that begins afresh. Announced when it is opened, sent when it is ready.
-    pub(crate) seed: Vec<HistoryEntry>,
+    seed: Vec<HistoryEntry>,
     /// What the user asked and no connection has answered yet.
-    pub(crate) unanswered: Option<String>,
-    pub(crate) messages: Messages,
-    pub(crate) notices: Notices,
-    /// Answers that the model has not reacted to yet.
-    pub(crate) unconfirmed: Vec<Unconfirmed>,
-    /// Answers with an effect that the model has reacted to in the turn under way. If the connection is lost before the turn ends, the
-    /// next one is asked the same question, and its model knows of none of them.
-    pub(crate) confirmed: Vec<Late>,
-    /// Results whose connection is gone, for the next silence.
-    pub(crate) late: VecDeque<Late>,
+    unanswered: Option<String>,
     /// The last result that went out asks for words, and nobody was nudged for it yet.
-    pub(crate) nudges_left: u32,
+    nudges_left: u32,
     /// The client was told that the provider is gone.
-    pub(crate) is_told_lost: bool,
+    is_told_lost: bool,
 }
 
 impl Link {
-    /// Keeps a result whose connection is gone, for the next silence. Returns the call of one that is given up, because more wait
-    /// than may.
-    pub(crate) fn keep_late(&mut self, newest: Late, late_max: usize) -> Option<CallNumber> {
-        let late = &mut self.late;
-        if late
-            .iter()
-            .any(|late| late.settled.is_of_one_run(&newest.settled))
-        {
-            return None;
-        }
-        // Several calls may have been answered with one effect, which the model is told of once.
-        if let Some(known) = late
-            .iter_mut()
-            .find(|late| late.is_of_effect(&newest.settled))
-        {
-            *known = newest;
-            return None;
-        }
-        late.push_back(newest);
-        if late.len() <= late_max {
-            return None;
-        }
-        // Refusals make room for what was done.
-        let refusal = late.iter().position(|late| !late.settled.is_outcome);
-        let dropped = late.remove(refusal.unwrap_or(0));
-        dropped.map(|dropped| dropped.slot.number)
-    }
-
-    /// More is known of an effect than when the model was to be told of it.
-    pub(crate) fn correct(&mut self, settled: &Settled) {
-        let unconfirmed = self.unconfirmed.iter_mut().map(|answer| &mut answer.late);
-        for late in self.late.iter_mut().chain(unconfirmed) {
-            let is_in_doubt = late.settled.response.error_type() == Some(ErrorType::OutcomeUnknown);
-            if is_in_doubt && late.is_of_effect(settled) {
-                late.settled = settled.clone();
-            }
-        }
-    }
-
-    /// The model asked again and has its answer: results of earlier connections that say the same are not told any more.
-    pub(crate) fn supersede(&mut self, told: &Late) {
-        self.late.retain(|late| !told.stands_for(late));
-    }
-
-    /// Answers that waited for others of their message, and whose calls were taken back: nobody is to hear of them.
-    pub(crate) fn forget_withdrawn(&mut self, calls: &[CallNumber]) {
-        self.unconfirmed
-            .retain(|answer| !calls.contains(&answer.late.slot.number));
-    }
-
-    /// An answer went out, or waits for others of its message. Gives one that is forgotten for want of room.
-    pub(crate) fn await_reaction(
-        &mut self,
-        late: Late,
-        heard_from: Option<u64>,
-        unconfirmed_max: usize,
-    ) -> Option<Unconfirmed> {
-        let unconfirmed = &mut self.unconfirmed;
-        // A delivery that came again has been answered again; what it brought is not to be told twice.
-        unconfirmed.retain(|answer| answer.late.slot.key != late.slot.key);
-        if late.settled.effect_id.is_some() {
-            // What is known of an effect now stands for what was said of it before. Of answers that wait for others, one may go
-            // out and the other not.
-            unconfirmed
-                .retain(|answer| answer.heard_from.is_none() || !answer.late.is_like(&late.slot));
-        }
-        let mut forgotten = None;
-        if unconfirmed.len() >= unconfirmed_max.max(1) {
-            let mut known = unconfirmed.iter();
-            let refusal = known.position(|answer| !answer.late.settled.is_outcome);
-            forgotten = Some(unconfirmed.remove(refusal.unwrap_or(0)));
-        }
-        unconfirmed.push(Unconfirmed { late, heard_from });
-        forgotten
-    }
-
-    /// The model has produced something in this message: the answers that it can follow have arrived.
-    pub(crate) fn confirm(&mut self, message: u64) {
-        let heard =
-            |answer: &mut Unconfirmed| answer.heard_from.is_some_and(|from| from <= message);
-        let heard = self.unconfirmed.extract_if(.., heard);
-        let effects = heard.filter(|answer| answer.late.settled.effect_id.is_some());
-        self.confirmed.extend(effects.map(|answer| answer.late));
-    }
-
-    /// Effects that the model has heard of for good: the newest `kept_max` are kept back.
-    pub(crate) fn take_confirmed(&mut self, kept_max: usize) -> Vec<EffectId> {
-        let heard = self.confirmed.len().saturating_sub(kept_max);
-        let heard = self.confirmed.drain(..heard);
-        heard.filter_map(|late| late.settled.effect_id).collect()
-    }
-}
-
-/// Notices that wait for silence; the oldest make room.
-pub(crate) const NOTICES_MAX: usize = 32;
-
-/// What the model is still to be told of questions and of calls that it has had its answers to, and what it was told and has
-/// not reacted to.
-#[derive(Debug, Default)]
-pub(crate) struct Notices {
-    waiting: VecDeque<Notice>,
-    /// With the first message of the model's that can be a reaction.
-    sent: VecDeque<(Notice, u64)>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Notice {
-    /// The turn whose counters go on with what the model makes of it.
-    pub(crate) turn: u64,
-    pub(crate) effect_id: Option<EffectId>,
-    pub(crate) question: Option<QuestionNumber>,
-    pub(crate) text: String,
-}
-
-impl Notice {
-    /// Whether a newer one says what became of the same, so that this one is of no use any more.
-    fn is_replaced_by(&self, newer: &Self) -> bool {
-        let is_same = |own: bool, both: bool| own && both;
-        is_same(self.question.is_some(), self.question == newer.question)
-            || is_same(self.effect_id.is_some(), self.effect_id == newer.effect_id)
-    }
-}
-
-impl Notices {
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len() + self.sent.len()
-    }
-
-    pub(crate) fn is_any_sent(&self) -> bool {
-        !self.sent.is_empty()
-    }
-
-    /// False where the model was told exactly this.
-    pub(crate) fn add(&mut self, newest: Notice) -> bool {
-        if self.sent.iter().any(|(notice, _)| *notice == newest) {
-            return false;
-        }
-        self.waiting
-            .retain(|notice| !notice.is_replaced_by(&newest));
-        self.sent
-            .retain(|(notice, _)| !notice.is_replaced_by(&newest));
-        self.waiting.push_back(newest);
-        if self.waiting.len() > NOTICES_MAX {
-            self.waiting.pop_front();
-        }
-        true
-    }
-
-    /// The model asked again before it was told, and has its answer now.
-    pub(crate) fn forget(
-        &mut self,
-        effect_id: Option<&EffectId>,
-        question: Option<QuestionNumber>,
-    ) {
-        let is_meant = |notice: &Notice| {
-            (effect_id.is_some() && notice.effect_id.as_ref() == effect_id)
-                || (question.is_some() && notice.question == question)
-        };
-        self.waiting.retain(|notice| !is_meant(notice));
-        self.sent.retain(|(notice, _)| !is_meant(notice));
-    }
-
-    /// Those that wait, which go out now; the first message of the model's that can be a reaction is this one.
-    pub(crate) fn send(&mut self, heard_from: u64) -> Vec<Notice> {
-        let notices: Vec<Notice> = self.waiting.drain(..).collect();
-        let sent = notices.iter().map(|notice| (notice.clone(), heard_from));
-        self.sent.extend(sent);
-        while self.sent.len() > NOTICES_MAX {
-            self.sent.pop_front();
-        }
-        notices
-    }
-
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    /// The model has produced something in this message, so that it has read the notices that it can follow.
-    pub(crate) fn confirm(&mut self, message: u64) -> (Vec<EffectId>, Vec<QuestionNumber>) {
-        let (mut effects, mut questions) = (Vec::new(), Vec::new());
-        self.sent.retain(|(notice, heard_from)| {
-            let is_heard = *heard_from <= message;
-            if is_heard {
-                effects.extend(notice.effect_id.clone());
-                questions.extend(notice.question);
-            }
-            !is_heard
-        });
-        (effects, questions)
-    }
-
-    /// The model has not reacted to these, so that nobody knows whether it has read them: the next connection is told.
-    pub(crate) fn keep_unread(&mut self) {
-        while let Some((notice, _)) = self.sent.pop_back() {
-            self.waiting.push_front(notice);
-        }
-        self.waiting.truncate(NOTICES_MAX);
-    }
-}
-
-/// What the model produces comes in messages. An answer that went out while one was under way may have reached the model only
-/// after it, so that the rest of that message says nothing about the answer (`docs/policies.md`, "When a connection ends").
-#[derive(Debug, Default)]
-pub(crate) struct Messages {
-    /// How many have begun.
-    begun: u64,
-    phase: Phase,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Idle,
-    UnderWay,
-    /// It is over, and the provider has still to end its turn: a transcript of it may trail.
-    Trailing,
-}
-
-impl Messages {
-    /// The model produces. Returns the number of the message that this is of.
-    pub(crate) fn produced(&mut self) -> u64 {
-        if self.phase != Phase::UnderWay {
-            self.begun += 1;
-            self.phase = Phase::UnderWay;
-        }
-        self.begun
-    }
-
-    /// The model calls. What these calls can follow for certain is what the message before theirs could, unless they begin one:
-    /// more calls of one message may have been on their way already when the first was answered.
-    pub(crate) fn called(&mut self) -> u64 {
-        let goes_on = self.phase == Phase::UnderWay;
-        self.produced() - u64::from(goes_on)
-    }
-
-    /// A transcript came, which may be of a message that is over: it begins one only where nothing can trail. Returns the
-    /// number of the message under way.
-    pub(crate) fn transcribed(&mut self) -> Option<u64> {
-        (self.phase != Phase::Trailing).then(|| self.produced())
-    }
-
-    /// The message is over; with the provider's turn nothing of it is to come.
-    pub(crate) fn ended(&mut self, with_turn: bool) {
-        self.phase = match with_turn {
-            true => Phase::Idle,
-            false => Phase::Trailing,
-        };
-    }
-
-    /// The first message that can follow what is sent now. A model that waits for it goes on with the message that asked.
-    pub(crate) fn next(&self, is_waited_for: bool) -> u64 {
-        match is_waited_for && self.phase == Phase::UnderWay {
-            true => self.begun,
-            false => self.begun + 1,
-        }
-    }
-}
-
-/// An answer that the model has not reacted to yet.
-#[derive(Debug)]
-pub(crate) struct Unconfirmed {
-    pub(crate) late: Late,
-    /// The first message of the model's that can be a reaction; none while the answer waits for others of its message.
-    pub(crate) heard_from: Option<u64>,
-}
-
-/// A result that its connection may never have carried.
-#[derive(Clone, Debug)]
-pub(crate) struct Late {
-    pub(crate) slot: Slot,
-    pub(crate) settled: Settled,
-    /// When the model is to speak of it, where something says so.
-    pub(crate) scheduling: Option<Scheduling>,
-}
-
-impl Late {
-    /// Whether both say what became of one effect.
-    pub(crate) fn is_of_effect(&self, settled: &Settled) -> bool {
-        settled.effect_id.is_some() && self.settled.effect_id == settled.effect_id
-    }
-
-    /// Whether it is what came of the call, so that nobody who asked for the same is owed more.
-    pub(crate) fn answers_whoever_asked(&self) -> bool {
-        self.settled.is_outcome || self.settled.repeats.is_some()
-    }
-
-    /// Whether a model that is told this has nothing to learn from the other. Of several calls that one run answers, the model
-    /// may hear on one connection what another did not carry.
-    pub(crate) fn stands_for(&self, other: &Self) -> bool {
-        let is_same = match (&self.settled.effect_id, &other.settled.effect_id) {
-            (Some(own), Some(others)) => own == others,
-            (Some(_), None) | (None, Some(_)) | (None, None) => {
-                other.slot.generation < self.slot.generation && other.is_like(&self.slot)
-            }
-        };
-        (is_same && self.answers_whoever_asked()) || self.settled.is_of_one_run(&other.settled)
-    }
-
-    /// Whether this call asks for the same thing.
-    pub(crate) fn is_like(&self, slot: &Slot) -> bool {
-        self.slot.is_like(slot)
-    }
-}
-
-/// What gets no answer on this connection any more: each delivery that has had its one, and each id that was taken back. A
-/// second answer under an id closes some providers' connections. An id that names no delivery of its own may come again
-/// with another call, which is owed an answer of its own (`docs/policies.md`, "The same call twice").
-#[derive(Debug)]
-pub(crate) struct ClosedIds(LruCache<Closed, Ending, BuildQuickHasher>);
-
-/// Why a delivery gets no answer any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// By the answer of this call.
-    Answered(CallNumber),
-    TakenBack,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Closed {
-    key: HashedKey,
-    /// What the delivery came under, where that is not its key.
-    unstable_id: Option<Arc<str>>,
-}
-
-impl Closed {
-    fn of(id: &Arc<str>, key: &HashedKey) -> Self {
+    pub(crate) fn new(pending_request: Option<String>) -> Self {
         Self {
-            key: key.clone(),
-            unstable_id: (!key.is_stable()).then(|| id.clone()),
-        }
-    }
-}
-
-impl Hash for Closed {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.key.hash(hasher);
-    }
-}
-
-/// Providers count their ids up, so that old ones do not come again; more than these need not be known.
-const CLOSED_IDS_MAX: usize = 512;
-
-impl Default for ClosedIds {
-    fn default() -> Self {
-        Self(LruCache::unbounded_with_hasher(BuildQuickHasher::default()))
-    }
-}
-
-impl ClosedIds {
-    /// Ends a delivery. True where it was still open.
-    pub(crate) fn close(&mut self, id: &Arc<str>, key: &HashedKey, call: CallNumber) -> bool {
-        self.end(Closed::of(id, key), Ending::Answered(call))
-    }
-
-    fn end(&mut self, closed: Closed, ending: Ending) -> bool {
-        if self.0.contains(&closed) {
-            return false;
-        }
-        self.0.put(closed, ending);
-        bound(&mut self.0, CLOSED_IDS_MAX);
-        true
-    }
-
-    /// Answers that waited for others and are not sent any more were none.
-    pub(crate) fn withdraw(&mut self, calls: &[CallNumber]) {
-        for (_, ending) in &mut self.0 {
-            if matches!(ending, Ending::Answered(call) if calls.contains(call)) {
-                *ending = Ending::TakenBack;
-            }
+            generation: 0,
+            phase: Phase::Opening,
+            plan: Reconnect::default(),
+            pending_request,
+            waiting_texts: Vec::new(),
+            seed: Vec::new(),
+            unanswered: None,
+            nudges_left: 0,
+            is_told_lost: false,
         }
     }
 
-    /// A call has come. Where its id names no delivery of its own, it is not the one that was taken back, though it may ask
-    /// for the same: it is owed an answer.
-    pub(crate) fn reopen(&mut self, id: &Arc<str>, key: &HashedKey) {
-        if key.is_stable() {
+    /// Takes up what another process has left, before there is a connection.
+    pub(crate) fn restore(&mut self, waiting_texts: Vec<WaitingText>, unanswered: Option<String>) {
+        self.phase = Phase::Lost;
+        self.waiting_texts = waiting_texts;
+        self.unanswered = unanswered;
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Of the newest connection that was asked for.
+    pub(crate) fn newest_generation(&self) -> u64 {
+        self.plan.generation()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.phase == Phase::Lost
+    }
+
+    /// Whether a delivery can be answered on the connection that it came over.
+    pub(crate) fn carries(&self, delivered: &Delivered) -> bool {
+        delivered.generation == self.generation && !self.is_lost()
+    }
+
+    pub(crate) fn pending_request(&self) -> Option<&String> {
+        self.pending_request.as_ref()
+    }
+
+    pub(crate) fn waiting_texts(&self) -> &[WaitingText] {
+        &self.waiting_texts
+    }
+
+    /// Something was said to the model.
+    pub(crate) fn said(&mut self) {
+        self.plan.said();
+    }
+
+    /// The model produces something.
+    pub(crate) fn heard(&mut self) {
+        self.plan.heard();
+    }
+
+    /// A turn has ended as it should.
+    pub(crate) fn proved(&mut self) {
+        self.plan.proved();
+    }
+
+    /// What the user types waits for the provider.
+    pub(crate) fn wait(&mut self, text: String, message: Option<MessageKey>, step: &mut Step) {
+        if self.waiting_texts.len() < WAITING_TEXTS_MAX {
+            let text = Sensitive(text);
+            self.waiting_texts.push(WaitingText { text, message });
+        } else {
+            let message = "too many messages before the model is ready";
+            step.error(ErrorCode::TooLarge, message);
+        }
+    }
+
+    /// What waits for the provider, in its order.
+    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = WaitingText> + use<> {
+        let pending = self.pending_request.take().map(|text| WaitingText {
+            text: Sensitive(text),
+            message: None,
+        });
+        pending
+            .into_iter()
+            .chain(std::mem::take(&mut self.waiting_texts))
+    }
+
+    /// A question that the next connection is asked again.
+    pub(crate) fn ask_again(&mut self, words: String) {
+        self.unanswered = Some(words);
+    }
+
+    pub(crate) fn is_asking_again(&self) -> bool {
+        self.unanswered.is_some()
+    }
+
+    pub(crate) fn take_unanswered(&mut self) -> Option<String> {
+        self.unanswered.take()
+    }
+
+    /// So often the model is asked for words, if it says nothing to what went out now.
+    pub(crate) fn nudges(&mut self, nudges: u32) {
+        self.nudges_left = nudges;
+    }
+
+    /// Asks a model for words that was given a result and says nothing, where the configuration wants that.
+    pub(crate) fn nudge(&mut self, step: &mut Step) {
+        if self.nudges_left == 0 || !self.is_ready() {
             return;
         }
-        let closed = Closed::of(id, key);
-        if self.0.peek(&closed) == Some(&Ending::TakenBack) {
-            self.0.pop(&closed);
+        self.nudges_left -= 1;
+        step.tell_model(ModelCommand::UserText(NUDGE.to_owned().into()));
+        step.expect_answer();
+    }
+}
+
+// Connections that come and go.
+impl Link {
+    pub(crate) fn connected(&mut self, generation: u64, resumed: bool, step: &mut Step) {
+        self.generation = generation;
+        if self.is_lost() {
+            self.phase = Phase::Opening;
+        }
+        step.event(SessionEvent::ProviderConnected {
+            generation,
+            resumed,
+        });
+    }
+
+    /// The provider takes input. Returns what it has to be told of the conversation before this connection; `said_after` gives what
+    /// was said after so many entries of the transcript.
+    pub(crate) fn ready(
+        &mut self,
+        said_after: impl FnOnce(u64) -> Vec<HistoryEntry>,
+        step: &mut Step,
+    ) -> Vec<HistoryEntry> {
+        self.phase = Phase::Ready;
+        self.plan.ready(step.now);
+        if std::mem::take(&mut self.is_told_lost) {
+            step.tell_client(ClientUpdate::Reconnected);
+        }
+        if self.plan.generation() <= 1 {
+            return step.config.history.clone();
+        }
+        if !self.plan.is_resuming() {
+            return std::mem::take(&mut self.seed);
+        }
+        // Of the models that take history at the beginning only, a resumed session takes none.
+        match step.config.profile.history {
+            HistoryInput::ClientContent => said_after(self.plan.recorded()),
+            HistoryInput::InitialClientContent => Vec::new(),
         }
     }
 
-    /// The provider took an id back, and with it these deliveries: none of them is answered any more. One that is not known yet
-    /// may still come, where the id names it.
-    pub(crate) fn close_all(&mut self, id: &Arc<str>, keys: &[HashedKey]) {
-        if keys.is_empty() {
-            let key = DeliveryKey::Provider(id.clone()).into();
-            self.end(Closed::of(id, &key), Ending::TakenBack);
+    /// A connection came to an end, or to nothing. Returns what follows, and what the client is told where nothing does.
+    pub(crate) fn lost(
+        &mut self,
+        generation: u64,
+        reason: LostReason,
+        step: &mut Step,
+    ) -> (Verdict, ErrorCode, String) {
+        let verdict = self.plan.lost(&reason, step.now, step.limits());
+        let (code, message) = describe_loss(&reason);
+        step.event(SessionEvent::ProviderLost { generation, reason });
+        (verdict, code, message)
+    }
+
+    /// Tells the client that the next connection is tried.
+    pub(crate) fn tell_lost(&mut self, step: &mut Step) {
+        self.is_told_lost = true;
+        let attempt = self.plan.attempts();
+        step.tell_client(ClientUpdate::Reconnecting { attempt });
+    }
+
+    pub(crate) fn go_away(&mut self, time_left: Option<Duration>, step: &mut Step) {
+        let time_left_ms =
+            time_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        step.event(SessionEvent::ProviderGoAway { time_left_ms });
+        let at = self.plan.go_away(step.now, time_left, step.limits());
+        step.deadlines.set(Deadline::Rotation, at);
+    }
+
+    /// The provider gave a handle, or says that there is none now; so much of the transcript is behind it.
+    pub(crate) fn resumable(
+        &mut self,
+        handle: Option<Sensitive<String>>,
+        holds_everything: bool,
+        recorded: u64,
+        step: &mut Step,
+    ) {
+        let resumable = handle.is_some();
+        step.event(SessionEvent::ProviderResumable { resumable });
+        self.plan.update(handle, holds_everything, recorded);
+    }
+
+    /// Whether the connection may be left for the next, as far as the connection is concerned.
+    pub(crate) fn may_rotate(&self, step: &Step) -> bool {
+        let can_resume = step.config.profile.resumption;
+        self.plan.is_leaving() && self.plan.may_rotate(can_resume, step.now)
+    }
+
+    /// The connection is given up for the next.
+    pub(crate) fn give_up(&mut self, step: &Step) {
+        self.plan.left(step.now);
+    }
+
+    /// It is gone, or given up.
+    pub(crate) fn leave(&mut self, step: &mut Step) {
+        self.phase = Phase::Lost;
+        step.heard_provider();
+        step.clear(Deadline::Rotation);
+    }
+
+    /// Opens the next connection. One that begins afresh is told what was said.
+    pub(crate) fn reconnect(&mut self, said: impl FnOnce() -> Vec<HistoryEntry>, step: &mut Step) {
+        step.clear(Deadline::Reconnect);
+        step.clear(Deadline::Rotation);
+        let opening = self.plan.open(step.config.profile.resumption);
+        self.seed.clear();
+        if opening.handle.is_none() {
+            self.seed.extend_from_slice(&step.config.history);
+            self.seed.extend(said());
         }
-        for key in keys {
-            self.end(Closed::of(id, key), Ending::TakenBack);
+        step.push(Output::Connect {
+            generation: opening.generation,
+            handle: opening.handle,
+            history_follows: !self.seed.is_empty(),
+        });
+    }
+}
+
+/// What the client is told of a lost provider; the details are for the log.
+fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
+    let unavailable = |message: &str| (ErrorCode::ProviderUnavailable, message.to_owned());
+    match reason {
+        LostReason::Unauthorized => (
+            ErrorCode::ProviderAuth,
+            "the model's provider refused the server's key".to_owned(),
+        ),
+        LostReason::Closed { code, .. } => unavailable(&format!(
+            "the model's provider ended the session (close code {code})"
+        )),
+        LostReason::Network { .. } => unavailable("the model's provider cannot be reached"),
+        LostReason::Dropped { .. } => unavailable("the connection to the model's provider broke"),
+        LostReason::Refused { status } => unavailable(&format!(
+            "the model's provider refused the session (HTTP {status})"
+        )),
+        LostReason::SetupTimeout => {
+            unavailable("the model's provider did not answer the setup in time")
         }
     }
 }
@@ -455,70 +308,67 @@ impl ClosedIds {
 mod tests {
     use super::*;
 
-    fn notice(question: u32, text: &str) -> Notice {
-        Notice {
-            turn: 1,
-            effect_id: None,
-            question: Some(QuestionNumber(question)),
-            text: text.to_owned(),
+    fn ready(link: &mut Link, step: &mut Step) -> Vec<HistoryEntry> {
+        link.connected(link.newest_generation(), false, step);
+        link.ready(|_| Vec::new(), step)
+    }
+
+    fn lost() -> LostReason {
+        LostReason::Dropped {
+            problem: "gone".to_owned(),
         }
     }
 
     #[test]
-    fn a_notice_is_told_until_the_model_reacts_and_the_newest_of_a_question_alone() {
-        let mut notices = Notices::default();
-        assert!(notices.add(notice(1, "asked")) && notices.add(notice(1, "done")));
-        assert!(notices.add(notice(2, "denied")));
-        assert_eq!(notices.send(5).len(), 2);
-        assert!(!notices.add(notice(1, "done")), "it was told");
-        assert_eq!(notices.confirm(4), (Vec::new(), Vec::new()));
-        notices.keep_unread();
-        assert_eq!(notices.send(7)[0].text, "done");
-        notices.forget(None, Some(QuestionNumber(2)));
-        assert_eq!(notices.confirm(7).1, [QuestionNumber(1)]);
-        assert_eq!(notices.len(), 0);
+    fn what_is_typed_before_the_model_can_hear_waits_behind_the_first_request() {
+        let mut step = Step::for_tests();
+        let mut link = Link::new(Some("first".to_owned()));
+        for number in 0..=WAITING_TEXTS_MAX {
+            assert!(step.take_names().is_empty());
+            link.wait(number.to_string(), None, &mut step);
+        }
+        assert_eq!(step.take_names(), ["Error"], "one too many");
+        ready(&mut link, &mut step);
+        let texts: Vec<WaitingText> = link.take_waiting().collect();
+        assert_eq!(texts.len(), 1 + WAITING_TEXTS_MAX);
+        assert_eq!(texts[0].text.expose(), "first");
+        assert_eq!(link.take_waiting().count(), 0);
     }
 
     #[test]
-    fn an_answer_into_a_message_is_heard_in_the_next_one_unless_the_model_waits() {
-        let mut messages = Messages::default();
-        assert_eq!(messages.next(false), 1);
-        assert_eq!(messages.produced(), 1);
-        assert_eq!((messages.next(true), messages.next(false)), (1, 2));
-        // More calls of a message may have been on their way before its first was answered.
-        assert_eq!(messages.called(), 0);
-        messages.ended(false);
-        assert_eq!(messages.transcribed(), None, "words trail the message");
-        messages.ended(true);
-        assert_eq!(messages.called(), 2);
-    }
-
-    fn close(closed: &mut ClosedIds, id: &str, key: DeliveryKey) -> bool {
-        closed.close(&id.into(), &key.into(), CallNumber(1))
-    }
-
-    #[test]
-    fn an_id_is_closed_once_until_many_others_came_after_it() {
-        let mut closed = ClosedIds::default();
-        let mut provider = |id: &str| close(&mut closed, id, DeliveryKey::Provider(id.into()));
-        assert!(provider("call-number-0") && !provider("call-number-0"));
-        assert!((1..CLOSED_IDS_MAX).all(|number| provider(&format!("call-number-{number}"))));
-        assert!(!provider("call-number-0"));
-        assert!((0..CLOSED_IDS_MAX).all(|number| provider(&format!("later-number-{number}"))));
-        assert!(provider("call-number-0"));
-        assert_eq!(closed.0.len(), CLOSED_IDS_MAX);
-    }
-
-    #[test]
-    fn an_id_that_names_no_delivery_is_closed_for_each_of_them() {
-        let mut closed = ClosedIds::default();
-        let key = |hash: u8| DeliveryKey::Hash {
-            turn: 1,
-            hash: [hash; 8],
+    fn a_connection_that_is_left_carries_nothing_and_the_next_is_told_what_was_said() {
+        let mut step = Step::for_tests();
+        let mut link = Link::new(None);
+        ready(&mut link, &mut step);
+        assert!(link.is_ready() && !link.is_lost());
+        let (verdict, _, _) = link.lost(1, lost(), &mut step);
+        assert_eq!(verdict, Verdict::Retry(Duration::ZERO));
+        link.leave(&mut step);
+        assert!(link.is_lost() && !link.is_ready());
+        let said = HistoryEntry {
+            role: crate::model::Role::User,
+            text: Sensitive("hello".to_owned()),
         };
-        assert!(close(&mut closed, "fc-1", key(1)));
-        assert!(close(&mut closed, "fc-1", key(2)));
-        assert!(close(&mut closed, "fc-2", key(1)));
-        assert!(!close(&mut closed, "fc-1", key(1)));
+        link.reconnect(|| vec![said.clone()], &mut step);
+        assert_eq!(
+            step.take_names(),
+            ["ProviderConnected", "ProviderLost", "Connect"]
+        );
+        assert_eq!(ready(&mut link, &mut step), [said]);
+        assert_eq!(link.generation(), 2);
+    }
+
+    #[test]
+    fn a_silent_model_is_nudged_so_often_as_is_allowed() {
+        let mut step = Step::for_tests();
+        let mut link = Link::new(None);
+        link.nudges(1);
+        link.nudge(&mut step);
+        assert!(step.take_names().is_empty(), "nobody can hear it");
+        ready(&mut link, &mut step);
+        step.take_names();
+        link.nudge(&mut step);
+        link.nudge(&mut step);
+        assert_eq!(step.take_names(), ["UserText"]);
     }
 }

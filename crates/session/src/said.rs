@@ -44,7 +44,7 @@ pub enum Said {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<ErrorType>,
         duration_ms: u64,
-        /// It holds what others wrote.
+        /// It holds external content.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_external: bool,
     },

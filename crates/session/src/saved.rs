@@ -1,9 +1,8 @@
 //! What of a session outlives its process beside the log: what the driver saves of it at certain moments, and what a session
 //! that goes on with it is given. Owns the saved form and its version; knows no store.
 
-use crate::client::{ClientEvent, ClientUpdate, MessageKey};
-use crate::event::{SessionEvent, TurnSummary};
-use crate::io::{Input, Output};
+use crate::client::MessageKey;
+use crate::event::TurnSummary;
 use crate::policy::SavedLoops;
 use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
@@ -110,26 +109,4 @@ impl Saved {
         end.text_response = None;
         true
     }
-}
-
-/// Whether a session is worth saving anew after this input: what is typed may wait for the provider.
-pub fn brings_words(input: &Input) -> bool {
-    matches!(input, Input::Client(ClientEvent::Text { .. }))
-}
-
-/// Whether a session is worth saving anew after this output: something was said or changed, a turn has ended, or the session's
-/// state has changed. Several of them in one step are worth one save.
-pub fn is_worth_saving(output: &Output) -> bool {
-    let event = match output {
-        Output::Event(event) => event,
-        Output::SendClient(ClientUpdate::ConfirmationResult { .. }) => return true,
-        _ => return false,
-    };
-    matches!(
-        event,
-        SessionEvent::TurnEnded { .. }
-            | SessionEvent::Transcript { .. }
-            | SessionEvent::ConfirmationRequested { .. }
-            | SessionEvent::IntentApplied { .. }
-    ) || matches!(event, SessionEvent::CallFinished(record) if record.effect_id.is_some())
 }

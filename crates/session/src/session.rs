@@ -1,111 +1,25 @@
-//! The session itself: one input in, outputs out, and which deadline comes next. It routes inputs to its components, which own
-//! their state: turns, calls, approvals, the link to the model, speech. What the model and the client do is in `conversation`,
-//! what becomes of calls in `requests`.
+//! The session itself: one input in, outputs out, and which deadline comes next. It routes inputs to its two halves, the talk and the
+//! calls, and carries out what needs both: interruptions, connections that are left, the end.
 
-mod conversation;
-mod requests;
-
-use crate::approvals::Approvals;
-use crate::calls::{Calls, LATE_MAX};
-use crate::client::{ClientUpdate, ErrorCode};
-use crate::deadlines::{Deadline, Deadlines};
+use crate::calls::Calls;
+use crate::client::{ClientEvent, ErrorCode};
+pub use crate::config::SessionConfig;
+use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent, StateChange};
 use crate::io::{Input, News, Output};
-use crate::limits::Limits;
-use crate::link::{Link, NOTICES_MAX};
-use crate::model::{HistoryEntry, ModelProfile};
-use crate::speech::{Transcript, UserTurn};
-use crate::state::StateController;
+use crate::model::{ConnectionEvent, LostReason, ModelEvent};
+use crate::policy::Verdict;
+use crate::saved::{Began, Saved};
+use crate::step::Step;
+use crate::talk::Talk;
 use crate::time::Timestamp;
-use crate::turn::Turns;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use std::sync::Arc;
 use std::time::Duration;
-use windlass_store::{Epoch, LegRef, Nonce};
-use windlass_tool::id::{CallNumber, ConversationId, EffectId, SessionId, TenantId, UserId};
-use windlass_tool::json::hex;
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
-
-/// What a session is created with and keeps for its whole life.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SessionConfig {
-    pub session_id: SessionId,
-    /// How often the session has been taken over; 1 for a new one. With the session's id it names the leg.
-    pub epoch: Epoch,
-    pub tenant: TenantId,
-    pub user_id: UserId,
-    pub conversation_id: ConversationId,
-    pub mode: Mode,
-    /// Pinned: a reload serves new sessions only. A journal names its version alone.
-    #[serde(skip, default = "no_registry")]
-    pub registry: Arc<Registry>,
-    pub limits: Arc<Limits>,
-    pub profile: Arc<ModelProfile>,
-    /// Milliseconds since the Unix epoch at timestamp zero.
-    pub started_unix_ms: u64,
-    /// What was said before, from the log of the conversation or from the client's own account.
-    pub history: Vec<HistoryEntry>,
-    /// The highest number that a call of the conversation had: the client knows calls by their numbers.
-    pub last_call: CallNumber,
-    /// Whether there is a client who can be asked for consent.
-    pub can_ask: bool,
-    /// What the user wants answered at once.
-    pub pending_request: Option<String>,
-}
-
-fn no_registry() -> Arc<Registry> {
-    Arc::new(Registry::new("", None, Vec::new()))
-}
-
-impl SessionConfig {
-    pub fn leg(&self) -> LegRef {
-        LegRef {
-            leg: self.session_id.clone(),
-            epoch: self.epoch,
-        }
-    }
-}
+use windlass_tool::id::CallNumber;
 
 /// One session of one user.
 pub struct Session {
-    config: SessionConfig,
-    now: Timestamp,
-    state: StateController,
-    turns: Turns,
+    talk: Talk,
     calls: Calls,
-    approvals: Approvals,
-    deadlines: Deadlines,
-    link: Link,
-    transcript: Transcript,
-    user_turn: UserTurn,
-    /// The store has been told that the model has read what others wrote.
-    is_tainted: bool,
-    /// Seed of the jitter of retries.
-    seed: u64,
-    /// Blocks that were made, or are being made, in this session.
-    blocks_made: u32,
-    /// When the user will have heard what the model had said by the end of its last answer.
-    audio_ends: Timestamp,
-    told: Told,
-    lifecycle: Lifecycle,
-}
-
-/// What the driver was last told, so that it is told only news.
-#[derive(Debug, Default)]
-struct Told {
-    audio_suppressed: bool,
-    microphone_held: bool,
-    discarding_audio: bool,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Lifecycle {
-    Running,
-    /// Over but for the started `writes` calls, which run to their end, and answers that the ledger has not taken yet.
-    Draining(EndReason),
-    Over,
 }
 
 /// How much a session holds of what grows while it runs, beside what it may hold.
@@ -116,37 +30,13 @@ pub struct Held {
     pub most: usize,
 }
 
-/// A session's id is minted from randomness, so that a number made of it is as good as one minted beside it (FNV-1a).
-fn seed_of(session: &SessionId) -> u64 {
-    session
-        .as_str()
-        .bytes()
-        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
-        })
-}
-
 impl Session {
     /// Begins the session. Its first outputs go into `out`.
     pub fn new(config: SessionConfig, out: &mut Vec<Output>) -> Self {
         out.push(Output::Event(SessionEvent::SessionStarted));
         Self {
-            now: Timestamp::default(),
-            state: StateController::new(config.mode, config.limits.trail_entries_max),
-            turns: Turns::default(),
-            calls: Calls::new(&config.limits, config.last_call),
-            approvals: Approvals::default(),
-            deadlines: Deadlines::default(),
-            link: Link::default(),
-            transcript: Transcript::default(),
-            user_turn: UserTurn::default(),
-            is_tainted: false,
-            seed: seed_of(&config.session_id),
-            blocks_made: 0,
-            audio_ends: Timestamp::default(),
-            told: Told::default(),
-            lifecycle: Lifecycle::Running,
-            config,
+            calls: Calls::new(&config.limits),
+            talk: Talk::new(Step::new(config)),
         }
     }
 
@@ -156,60 +46,11 @@ impl Session {
         if self.is_over() {
             return;
         }
-        self.now = self.now.max(now);
-        let is_running = self.lifecycle == Lifecycle::Running;
-        match input {
-            Input::Model(event) if is_running => self.on_model(event, out),
-            Input::Client(event) if is_running => self.on_client(event, out),
-            Input::Model(_) | Input::Client(_) => {}
-            Input::Connection(event) => self.on_connection(event, out),
-            Input::Began(began) => self.on_began(*began, out),
-            Input::Answered { question, approved } => self.on_answered(question, approved, out),
-            Input::Decided { call, reply } => self.on_decided(call, reply, out),
-            Input::Recorded { call, reply } => self.on_recorded(call, reply, out),
-            Input::News(news) => {
-                // What a run wants is done before anybody is told of the run.
-                let is_asked = |one: &News| matches!(one, News::Asked(_));
-                let (asked, others): (Vec<News>, Vec<News>) = news.into_iter().partition(is_asked);
-                for one in asked.into_iter().chain(others) {
-                    self.on_news(one, out);
-                }
-            }
-            Input::RateChecked { call, decision } => self.on_rate_checked(call, decision, out),
-            Input::CallFinished { call, result } => self.on_call_finished(call, result, out),
-            Input::HandlerMessage { call, message } => self.on_handler_message(call, message, out),
-            Input::Shutdown => {
-                self.error(ErrorCode::ShuttingDown, "the server is shutting down", out);
-                self.finish(EndReason::Shutdown, out);
-            }
-            Input::Tick => self.on_tick(out),
-        }
-        self.deliver_late(out);
-        self.rotate_if_quiet(out);
-        self.close_if_drained(out);
-    }
-
-    fn on_tick(&mut self, out: &mut Vec<Output>) {
-        while let Some(deadline) = self.deadlines.take_due(self.now) {
-            match deadline {
-                Deadline::Attempt(call) => self.on_timeout(call, out),
-                Deadline::Lease(call) => self.ask_again(call, out),
-                Deadline::Retry(call) => self.on_retry_due(call, out),
-                Deadline::Store(call) => self.on_store_timeout(call, out),
-                Deadline::Question(number) => self.on_question_expired(number, out),
-                Deadline::ProviderSilence => self.on_provider_silence(out),
-                Deadline::ResultSilence => {
-                    let milliseconds = self.config.limits.result_silence_seconds * 1_000;
-                    let event = SessionEvent::ProviderSilentAfterResult { milliseconds };
-                    out.push(Output::Event(event));
-                    self.nudge(out);
-                }
-                Deadline::Farewell => self.end_by_intent(out),
-                Deadline::Rotation => self.rotate(out),
-                Deadline::Reconnect => self.reconnect(out),
-                Deadline::ClientGrace => self.finish(EndReason::ClientLost, out),
-            }
-        }
+        let step = &mut self.talk.step;
+        step.now = step.now.max(now);
+        std::mem::swap(&mut step.outputs, out);
+        self.take(input);
+        std::mem::swap(&mut self.talk.step.outputs, out);
     }
 
     /// When the next [`Input::Tick`] is due.
@@ -217,35 +58,37 @@ impl Session {
         if self.is_over() {
             None
         } else {
-            self.deadlines.next()
+            self.talk.step.deadlines.next()
         }
     }
 
     /// Whether [`Output::Close`] has been given.
     pub fn is_over(&self) -> bool {
-        self.lifecycle == Lifecycle::Over
+        self.talk.ending.is_over()
     }
 
     /// Whether the model was refused so often in the current turn that it is to be asked for words alone.
     pub fn is_wound_up(&self) -> bool {
-        let current = self.turns.current();
-        current.is_some_and(|turn| turn.summary.wound_up)
+        let turns = &self.talk.turns;
+        turns
+            .current_number()
+            .is_some_and(|turn| turns.is_wound_up(turn))
     }
 
     /// The highest number that a call of the conversation had so far; zero before the first.
     pub fn last_call(&self) -> CallNumber {
-        self.calls.last_number()
+        self.talk.step.last_call()
     }
 
     /// Whether a call that changes something has been begun and has not ended.
     pub fn is_changing(&self) -> bool {
-        self.calls.iter().any(|call| call.tool().writes())
+        self.calls.is_changing()
     }
 
     /// Whether something comes to its end by itself that no user and no model is asked about. Its deadlines are due then, whether
     /// or not anybody speaks.
     pub fn is_working(&self) -> bool {
-        !self.is_over() && (self.calls.len() > 0 || self.approvals.is_pending())
+        !self.is_over() && self.calls.is_working()
     }
 
     /// Whether the model owes an answer, or is to say something to a result, and it is counted how long that takes.
@@ -253,21 +96,27 @@ impl Session {
         let awaited = [Deadline::ProviderSilence, Deadline::ResultSilence];
         awaited
             .iter()
-            .any(|deadline| self.deadlines.is_set(*deadline))
+            .any(|deadline| self.talk.step.deadlines.is_set(*deadline))
     }
 
     /// The number of the last turn that began; zero before the first.
     pub fn last_turn(&self) -> u64 {
-        self.turns.last_number()
+        self.talk.turns.last_number()
     }
 
     /// Whether the user is asked about this call and has not answered, as far as this session knows.
     pub fn is_asked(&self, call: CallNumber) -> bool {
-        self.approvals.open().any(|asked| asked.call == call)
+        self.calls.is_asked(call)
     }
 
     pub fn config(&self) -> &SessionConfig {
-        &self.config
+        &self.talk.step.config
+    }
+
+    /// What a process that goes on with this session has to know beside the log.
+    pub fn saved(&self) -> Saved {
+        let model_waits = self.calls.any_blocks();
+        self.talk.saved(model_waits, self.last_call())
     }
 
     /// Every transition of the application state so far, oldest first, within its limit: when, which call asked, and what
@@ -275,97 +124,275 @@ impl Session {
     pub fn trail(
         &self,
     ) -> impl Iterator<Item = (Timestamp, Option<CallNumber>, Result<&StateChange, &str>)> {
-        self.state.trail().map(|entry| {
-            (
-                entry.at,
-                entry.call,
-                entry.change.as_ref().map_err(String::as_str),
-            )
-        })
+        self.talk.trail()
     }
 
     /// Keeps no room for what is to come, for a session that may rest for a day. Changes nothing that can be seen.
     pub fn give_room_back(&mut self) {
         self.calls.give_room_back();
-        self.turns.give_room_back();
-        self.transcript.give_room_back();
-        self.link.unconfirmed.shrink_to_fit();
-        self.link.confirmed.shrink_to_fit();
+        self.talk.give_room_back();
     }
 
     /// How much it holds now of what grows while it runs.
     pub fn held(&self) -> [Held; 8] {
-        let limits = &self.config.limits;
+        let limits = self.talk.step.limits();
         let open = limits.open_calls_max;
         // What the user approves runs beside the others.
         let running = open + limits.open_confirmations_max;
         let of = |name, held, most| Held { name, held, most };
-        let unconfirmed_max = 2 * open + running;
+        let [calls, questions, recorded] = self.calls.held();
+        let ([late, unconfirmed, confirmed, notices], transcript) = self.talk.held();
+        let questions_max = crate::approvals::ASKED_MAX + limits.open_confirmations_max;
+        let transcript_max = limits.transcript_characters_max;
         [
-            of("calls", self.calls.len(), running),
-            of("late results", self.link.late.len(), open),
-            of(
-                "unconfirmed answers",
-                self.link.unconfirmed.len(),
-                unconfirmed_max,
-            ),
-            of("confirmed answers", self.link.confirmed.len(), open),
-            of("notices", self.link.notices.len(), 2 * NOTICES_MAX),
-            of("questions", self.approvals.len(), 64 + LATE_MAX),
+            of("calls", calls, running),
+            of("late results", late, open),
+            of("unconfirmed answers", unconfirmed, 2 * open + running),
+            of("confirmed answers", confirmed, open),
+            of("notices", notices, 2 * crate::answers::NOTICES_MAX),
+            of("questions", questions, questions_max),
             of(
                 "recorded responses",
-                self.calls.deliveries.recorded(),
+                recorded,
                 limits.recorded_responses_max,
             ),
-            of(
-                "bytes of transcript",
-                self.transcript.recorded_bytes(),
-                limits.transcript_characters_max,
-            ),
+            of("bytes of transcript", transcript, transcript_max),
         ]
     }
+}
 
-    fn error(&self, code: ErrorCode, message: impl Into<String>, out: &mut Vec<Output>) {
-        let update = ClientUpdate::Error {
-            code,
-            message: message.into(),
-            details: None,
+impl Session {
+    fn take(&mut self, input: Input) {
+        let Self { talk, calls } = self;
+        let is_running = talk.ending.is_running();
+        match input {
+            Input::Model(event) if is_running => self.on_model(event),
+            Input::Client(event) if is_running => self.on_client(event),
+            Input::Model(_) | Input::Client(_) => {}
+            Input::Connection(ConnectionEvent::Connected {
+                generation,
+                resumed,
+            }) => talk.on_connected(generation, resumed),
+            Input::Connection(ConnectionEvent::Lost { generation, reason }) => {
+                self.on_lost(generation, reason);
+            }
+            Input::Began(began) => self.on_began(*began),
+            Input::Answered { question, approved } => {
+                calls.on_answered(question, approved, talk);
+            }
+            Input::Decided { call, reply } => calls.on_decided(call, reply, talk),
+            Input::Recorded { call, reply } => calls.on_recorded(call, reply, talk),
+            Input::News(news) => {
+                // What a run wants is done before anybody is told of the run.
+                let is_asked = |one: &News| matches!(one, News::Asked(_));
+                let (asked, others): (Vec<News>, Vec<News>) = news.into_iter().partition(is_asked);
+                for one in asked.into_iter().chain(others) {
+                    self.calls.on_news(one, &mut self.talk);
+                    self.end_if_due();
+                }
+            }
+            Input::RateChecked { call, decision } => {
+                calls.on_rate_checked(call, decision, talk);
+            }
+            Input::CallFinished { call, result } => calls.on_finished(call, result, talk),
+            Input::HandlerMessage { call, message } => {
+                calls.on_handler_message(call, message, talk);
+            }
+            Input::Shutdown => {
+                self.talk
+                    .step
+                    .error(ErrorCode::ShuttingDown, "the server is shutting down");
+                self.finish(EndReason::Shutdown);
+            }
+            Input::Tick => {
+                while let Some(deadline) = self.talk.step.deadlines.take_due(self.talk.step.now) {
+                    self.on_deadline(deadline);
+                    self.end_if_due();
+                }
+            }
+        }
+        self.end_if_due();
+        self.talk.deliver_late();
+        self.rotate_if_quiet();
+        if !self.calls.is_working() {
+            self.talk.ending.drained(&mut self.talk.step);
+        }
+    }
+
+    fn on_deadline(&mut self, deadline: Deadline) {
+        let Self { talk, calls } = self;
+        match deadline {
+            Deadline::Attempt(call) => calls.on_timeout(call, talk),
+            Deadline::Lease(call) => calls.ask_again(call, talk),
+            Deadline::Retry(call) => calls.on_retry_due(call, talk),
+            Deadline::Store(call) => calls.on_store_timeout(call, talk),
+            Deadline::Question(number) => calls.on_question_expired(number, talk),
+            Deadline::ProviderSilence => talk.on_provider_silence(),
+            Deadline::ResultSilence => talk.on_result_silence(),
+            Deadline::Farewell => self.end_by_intent(),
+            Deadline::Rotation => self.rotate(),
+            Deadline::Reconnect => talk.reconnect(),
+            Deadline::ClientGrace => self.finish(EndReason::ClientLost),
+        }
+    }
+
+    fn on_model(&mut self, event: ModelEvent) {
+        let Self { talk, calls } = self;
+        match event {
+            ModelEvent::Ready { .. } => talk.on_ready(),
+            ModelEvent::Calls(called) => calls.on_calls(called, talk),
+            ModelEvent::CallsCancelled(ids) => calls.on_cancelled(&ids, talk),
+            ModelEvent::SpeechStarted => talk.heard_user(),
+            ModelEvent::SpeechEnded => talk.step.expect_answer(),
+            ModelEvent::InputTranscript { text, .. } => {
+                talk.on_input_transcript(text.expose());
+            }
+            ModelEvent::InputTranscribed { text } => {
+                talk.on_input_transcribed(text.expose());
+            }
+            ModelEvent::OutputTranscript { text, .. } => {
+                talk.on_output_transcript(text.expose());
+            }
+            ModelEvent::OutputText { text } => talk.on_output_text(text.expose()),
+            ModelEvent::AudioStarted => talk.on_audio(),
+            ModelEvent::GenerationComplete => talk.on_generation_complete(),
+            ModelEvent::Unplayed(unplayed) => talk.ending.audio_ends(talk.step.now + unplayed),
+            ModelEvent::TurnComplete { idle, unplayed, .. } => {
+                let is_last = idle && !calls.any_blocks();
+                talk.on_turn_complete(is_last, unplayed);
+            }
+            ModelEvent::Interrupted => {
+                if talk.on_interrupted() {
+                    self.interrupt();
+                }
+                self.talk.speech.interruption_known();
+            }
+            ModelEvent::GoAway { time_left } => talk.link.go_away(time_left, &mut talk.step),
+            ModelEvent::ResumptionUpdate { handle } => {
+                let is_any_open = calls.is_any_open(talk.link.generation());
+                talk.on_handle(handle, calls.any_blocks(), is_any_open);
+            }
+            ModelEvent::Usage(usage) => talk.step.event(SessionEvent::Usage(usage)),
+            ModelEvent::Malformed { problem } => {
+                talk.step.event(SessionEvent::ProviderOddity { problem });
+            }
+            ModelEvent::Unknown { fields } => {
+                let problem = format!("unknown fields: {}", fields.join(", "));
+                talk.step.event(SessionEvent::ProviderOddity { problem });
+            }
+        }
+    }
+
+    fn on_client(&mut self, event: ClientEvent) {
+        let talk = &mut self.talk;
+        match event {
+            ClientEvent::Text { text, message } => {
+                talk.user_text(text.into_inner(), message);
+            }
+            ClientEvent::Image { mime_type, data } => talk.on_image(mime_type, data),
+            ClientEvent::MicrophoneOpened => {}
+            ClientEvent::TurnComplete => talk.on_user_finished(),
+            ClientEvent::Interrupt => {
+                talk.on_client_interrupt();
+                self.interrupt();
+                self.talk.cut_farewell();
+            }
+            ClientEvent::PlaybackDone => {
+                if talk.on_playback_done() {
+                    self.end_by_intent();
+                }
+            }
+            ClientEvent::Stop => self.finish(EndReason::Stopped),
+            ClientEvent::Connected => {
+                talk.step.clear(Deadline::ClientGrace);
+                talk.step.event(SessionEvent::ClientConnected);
+            }
+            ClientEvent::Lost => {
+                talk.step.event(SessionEvent::ClientLost);
+                let grace = Duration::from_secs(talk.step.limits().client_grace_seconds);
+                talk.step.set_deadline(Deadline::ClientGrace, grace);
+            }
+        }
+    }
+
+    /// Throws away the answer under way, and its calls that have not begun.
+    fn interrupt(&mut self) {
+        self.talk.interrupt();
+        self.calls.on_interrupted(&mut self.talk);
+        self.talk.interrupted();
+    }
+
+    fn on_lost(&mut self, generation: u64, reason: LostReason) {
+        let lost = self.talk.on_lost(generation, reason);
+        let Some((verdict, code, message)) = lost.filter(|_| self.talk.ending.is_running()) else {
+            return;
         };
-        out.push(Output::SendClient(update));
+        self.leave_connection();
+        match verdict {
+            Verdict::GiveUp => {
+                self.talk.step.error(code, message);
+                self.finish(EndReason::ProviderLost);
+            }
+            Verdict::Retry(pause) => self.talk.reconnect_after(pause),
+        }
     }
 
-    /// From now on something is owed by the provider.
-    fn expect_answer(&mut self) {
-        let seconds = self.config.limits.provider_silence_seconds;
-        self.set_deadline(Deadline::ProviderSilence, Duration::from_secs(seconds));
+    /// The connection is gone, or is given up: what it carried is ended or kept for the next.
+    fn leave_connection(&mut self) {
+        let model_waits = self.calls.any_blocks();
+        self.talk.leave_connection();
+        self.calls.leave_connection(&mut self.talk);
+        self.talk.left_connection(model_waits);
+        self.calls.drop_unadmitted(&mut self.talk);
     }
 
-    fn set_deadline(&mut self, deadline: Deadline, after: Duration) {
-        self.deadlines.set(deadline, self.now + after);
+    /// Leaves a connection whose end was announced, as soon as nothing is lost by it.
+    fn rotate_if_quiet(&mut self) {
+        let generation = self.talk.link.generation();
+        if self.talk.may_rotate() && !self.calls.is_any_open(generation) {
+            self.rotate();
+        }
     }
 
-    /// Milliseconds since the Unix epoch.
-    fn unix_ms(&self) -> u64 {
-        self.config.started_unix_ms + self.now.as_millis()
+    /// Leaves the connection for the next one, whatever it carries.
+    fn rotate(&mut self) {
+        self.talk.link.give_up(&self.talk.step);
+        self.leave_connection();
+        self.talk.reconnect();
     }
 
-    /// From which the session counts what the ledger knows by number: higher than any process before it can have come, whatever
-    /// of that was saved.
-    fn numbers_of_epochs_before(&self) -> u64 {
-        u64::from(self.config.epoch.0.saturating_sub(1)) << 32
+    /// Takes up what the conversation has, and what this session had left in another process.
+    fn on_began(&mut self, began: Began) {
+        if let Some(saved) = began.saved {
+            self.talk.step.number_after(saved.last_call);
+            self.talk.restore(saved);
+            self.end_if_due();
+        }
+        let unheard = (began.unheard, began.unheard_questions);
+        let Self { talk, calls } = self;
+        calls.on_began(began.questions, unheard, talk);
     }
 
-    /// A name for a command to the ledger, and an id for the effect that it may begin. Both follow from the session's random id, so
-    /// that a replay makes the same; a later epoch of the session makes others.
-    fn mint(&mut self) -> (Nonce, EffectId) {
-        let mut hasher = Sha256::new();
-        hasher.update(self.config.session_id.as_str().as_bytes());
-        hasher.update(self.config.epoch.0.to_be_bytes());
-        hasher.update(self.config.started_unix_ms.to_be_bytes());
-        hasher.update(self.calls.next_nonce().to_be_bytes());
-        let hash: [u8; 32] = hasher.finalize().into();
-        let (nonce, _) = hash.split_first_chunk().unwrap_or((&[0; 16], &[]));
-        let effect_id = EffectId::minted(self.unix_ms(), &hex(&hash[16..]));
-        (Nonce(*nonce), effect_id)
+    /// An end that a tool asked for is carried out, or waited for.
+    fn end_if_due(&mut self) {
+        if self.talk.is_end_due() {
+            self.end_by_intent();
+        }
+    }
+
+    fn end_by_intent(&mut self) {
+        if let Some(reason) = self.talk.say_goodbye() {
+            self.finish(reason);
+        }
+    }
+
+    /// Ends the session, but for the started changes, which run to their end, and answers that wait for the ledger.
+    fn finish(&mut self, reason: EndReason) {
+        if !self.talk.ending.is_running() {
+            return;
+        }
+        self.talk.end(reason.clone());
+        self.calls.end(&reason, &mut self.talk);
+        self.talk.ended();
     }
 }

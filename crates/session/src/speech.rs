@@ -1,9 +1,20 @@
-//! What is said: pieces gathered into utterances, the bounded record of a session, and when a user turn begins.
+//! What is said: pieces gathered into utterances, the bounded record of a session and its entries in the log, when a user turn
+//! begins, what an interruption makes void, and whether the model may be heard. Knows no turn but by its number.
 
-use crate::client::{Citation, Image, MessageKey};
+use crate::client::{Citation, ClientUpdate, Image, MessageKey};
+use crate::event::SessionEvent;
+use crate::io::Output;
 use crate::model::{Role, TranscriptEntry};
+use crate::said::{Said, SaidCall};
+use crate::state::State;
+use crate::step::Step;
+use serde_json::{Map, Value};
 use std::collections::VecDeque;
-use windlass_store::LegNumber;
+use windlass_store::{EntryEvent, LegNumber};
+use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::handler::ContentPart;
+use windlass_tool::kind::Category;
+use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
 /// The longest utterance that is written down, in bytes; what is said or typed beyond it still reaches who it is for.
@@ -11,11 +22,298 @@ const UTTERANCE_BYTES_MAX: usize = 16_384;
 /// Bytes of a picture's address and caption together. One that is longer holds the picture itself, and is too long to be said
 /// beside words.
 const IMAGE_BYTES_MAX: usize = 4_096;
+/// What an object that cites has at least one of.
+const CITING_MEMBERS: [&str; 4] = ["id", "record", "results", "items"];
+
+/// What somebody said in one go.
+pub(crate) struct Words {
+    role: Role,
+    text: Sensitive<String>,
+    message: Option<MessageKey>,
+    citations: Vec<Citation>,
+    images: Vec<Image>,
+}
+
+impl Words {
+    pub(crate) fn of_user(text: &str, message: Option<MessageKey>) -> Self {
+        Self {
+            role: Role::User,
+            text: Sensitive(text.to_owned()),
+            message,
+            citations: Vec::new(),
+            images: Vec::new(),
+        }
+    }
+}
+
+/// What the user's interruption has made void.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Interruption {
+    #[default]
+    Nothing,
+    /// The provider still owes the end of an interrupted turn, which will end nothing.
+    OwesTurnEnd,
+    /// The same, and until the provider ends the answer, what still comes of it is void. Once the provider has said so, too, it
+    /// answers what comes in from now on.
+    Discarding { is_known: bool },
+}
+
+/// Who says what, and what of it is heard.
+#[derive(Debug, Default)]
+pub(crate) struct Speech {
+    transcript: Transcript,
+    user_turn: UserTurn,
+    interruption: Interruption,
+    /// The driver was told that the model is not to be heard.
+    is_suppressed: bool,
+}
+
+impl Speech {
+    /// What a session that goes on in another process had said: so many entries of the log are its own.
+    pub(crate) fn restored(entries: LegNumber, onset: Option<LegNumber>) -> Self {
+        Self {
+            user_turn: UserTurn::restored(entries, onset),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    pub(crate) fn onset(&self) -> Option<LegNumber> {
+        self.user_turn.onset
+    }
+
+    pub(crate) fn last_entry(&self) -> LegNumber {
+        LegNumber(self.user_turn.entries)
+    }
+
+    /// The user is heard.
+    pub(crate) fn heard_user(&mut self, step: &mut Step) {
+        if let Some(onset) = self.user_turn.heard() {
+            step.append(onset, EntryEvent::Onset);
+        }
+    }
+
+    /// The user typed, in this message of the client's.
+    pub(crate) fn typed(&mut self, message: Option<MessageKey>, step: &mut Step) {
+        if let Some(onset) = self.user_turn.typed(message) {
+            step.append(onset, EntryEvent::Onset);
+        }
+    }
+
+    /// What the user said has been taken for finished.
+    pub(crate) fn user_ended(&mut self) {
+        self.user_turn.is_speaking = false;
+    }
+
+    /// A piece of what somebody is saying.
+    pub(crate) fn piece(&mut self, role: Role, piece: &str, state: &State, step: &mut Step) {
+        self.transcript.append(role, piece);
+        if !is_hidden(role, state) {
+            show(role, piece.to_owned(), false, step);
+        }
+    }
+
+    /// What the user said, as the provider understands it in the end.
+    pub(crate) fn transcribed(&mut self, text: &str, turn: u64, step: &mut Step) {
+        show(Role::User, text.to_owned(), true, step);
+        self.say(Words::of_user(text, None), turn, step);
+    }
+
+    /// Says what one speaker said in full, and records it.
+    pub(crate) fn finish(&mut self, role: Role, turn: u64, state: &State, step: &mut Step) {
+        let Some(words) = self.transcript.finish(role) else {
+            return;
+        };
+        if !is_hidden(role, state) {
+            step.tell_client(ClientUpdate::Transcript {
+                role,
+                text: words.text.clone(),
+                is_final: true,
+                citations: words.citations.clone(),
+                images: words.images.clone(),
+            });
+        }
+        self.say(words, turn, step);
+    }
+
+    /// Records what was said in this turn.
+    pub(crate) fn say(&mut self, words: Words, turn: u64, step: &mut Step) {
+        let Words {
+            role,
+            mut text,
+            message,
+            citations,
+            images,
+        } = words;
+        cut(&mut text, usize::MAX);
+        let number = self.user_turn.next_entry();
+        self.keep(role, &text, turn, number, step);
+        let said = Said::Words {
+            role,
+            text: text.clone(),
+            turn,
+            message,
+            citations,
+            images,
+        };
+        step.append(number, said.event());
+        step.event(SessionEvent::Transcript { role, text, turn });
+    }
+
+    /// Keeps what was said and has this number in the log already.
+    pub(crate) fn keep(
+        &mut self,
+        role: Role,
+        text: &Sensitive<String>,
+        turn: u64,
+        number: LegNumber,
+        step: &Step,
+    ) {
+        let entry = TranscriptEntry {
+            role,
+            text: text.clone(),
+            at: step.now,
+            turn,
+        };
+        let characters_max = step.limits().transcript_characters_max;
+        self.transcript.record(entry, number, characters_max);
+    }
+
+    /// Writes what the model is told into the log.
+    pub(crate) fn note(&mut self, text: &str, step: &mut Step) {
+        let said = Said::Notice {
+            text: Sensitive(text.to_owned()),
+        };
+        step.append(self.user_turn.next_entry(), said.event());
+    }
+
+    /// Writes a call and its result into the log.
+    pub(crate) fn log_call(&mut self, said: &SaidCall<'_>, step: &mut Step) {
+        step.append(self.user_turn.next_entry(), said.event());
+    }
+
+    /// What the user said in one turn, after so many entries of the whole, belongs to another.
+    pub(crate) fn refile(&mut self, recorded: u64, from: u64, to: u64) {
+        self.transcript.refile(recorded, from, to);
+    }
+
+    /// Forgets citations and pictures that no answer used.
+    pub(crate) fn drop_citations(&mut self) {
+        self.transcript.drop_citations();
+    }
+
+    /// A picture that the client is shown, as the answer is to name it.
+    pub(crate) fn show_image(&mut self, image: Image, step: &Step) {
+        self.transcript.show(image, step.limits().citations_max);
+    }
+
+    /// Gathers what the model's answer is to cite of a result, and the pictures in it. What the client was shown meanwhile is among
+    /// them, and has its caption.
+    pub(crate) fn collect(&mut self, tool: &Tool, response: &ToolResponse, step: &Step) {
+        let Outcome::Success { data, content } = &response.outcome else {
+            return;
+        };
+        for ContentPart::Image { url, .. } in content {
+            let (url, caption) = (url.clone(), None);
+            self.show_image(Image { url, caption }, step);
+        }
+        // A look at the names spares most results of other kinds the making of a tree.
+        let data = data.as_ref().filter(|data| data.has_any(&CITING_MEMBERS));
+        let data = data.filter(|_| tool.category == Category::Retrieval);
+        if let Some(data) = data.and_then(|data| data.as_object()) {
+            self.transcript.cite(data, step.limits().citations_max);
+        }
+    }
+
+    /// Keeps no room for what is to be said.
+    pub(crate) fn give_room_back(&mut self) {
+        self.transcript.give_room_back();
+    }
+}
+
+// Interruption and suppression.
+impl Speech {
+    /// Whether what the model produces is void.
+    pub(crate) fn is_discarding(&self) -> bool {
+        matches!(self.interruption, Interruption::Discarding { .. })
+    }
+
+    /// Whether an interruption has made anything void that the provider has still to end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interruption != Interruption::Nothing
+    }
+
+    /// Throws away the answer under way, where there is one.
+    pub(crate) fn interrupt(&mut self, is_answering: bool, is_complete: bool, step: &mut Step) {
+        step.push(Output::DiscardAudio);
+        match (is_answering, is_complete) {
+            (true, true) => self.interruption = Interruption::OwesTurnEnd,
+            (true, false) => self.interruption = Interruption::Discarding { is_known: false },
+            (false, _) => {}
+        }
+    }
+
+    /// The interruption is carried out. Where nothing of an answer can follow, the next may be heard.
+    pub(crate) fn interrupted(&self, step: &mut Step) {
+        if !self.is_discarding() {
+            step.push(Output::AcceptAudio);
+        }
+    }
+
+    /// The provider knows that the user has interrupted.
+    pub(crate) fn interruption_known(&mut self) {
+        if let Interruption::Discarding { is_known } = &mut self.interruption {
+            *is_known = true;
+        }
+    }
+
+    /// The user certainly says something: a provider that knows of the interruption answers that.
+    pub(crate) fn certain_input(&mut self, step: &mut Step) {
+        if self.interruption == (Interruption::Discarding { is_known: true }) {
+            self.interruption = Interruption::OwesTurnEnd;
+            step.push(Output::AcceptAudio);
+        }
+    }
+
+    /// The provider has ended the answer, or its connection is gone. Whether that was what an interruption waited for.
+    pub(crate) fn answer_ended(&mut self, step: &mut Step) -> bool {
+        let interruption = std::mem::take(&mut self.interruption);
+        if matches!(interruption, Interruption::Discarding { .. }) {
+            step.push(Output::AcceptAudio);
+        }
+        interruption != Interruption::Nothing
+    }
+
+    /// Tells the driver whether the model may be heard.
+    pub(crate) fn suppress(&mut self, state: &State, step: &mut Step) {
+        let suppress = state.suppress_audio;
+        if std::mem::replace(&mut self.is_suppressed, suppress) != suppress {
+            step.push(Output::SuppressAudio(suppress));
+        }
+    }
+}
+
+fn is_hidden(role: Role, state: &State) -> bool {
+    role == Role::Assistant && state.suppress_transcript
+}
+
+fn show(role: Role, text: String, is_final: bool, step: &mut Step) {
+    step.tell_client(ClientUpdate::Transcript {
+        role,
+        text: Sensitive(text),
+        is_final,
+        citations: Vec::new(),
+        images: Vec::new(),
+    });
+}
 
 /// Where the user's turn stands, as far as effects know turns: it begins with an onset, and what the model does without one
 /// belongs to the turn before.
 #[derive(Debug, Default)]
-pub(crate) struct UserTurn {
+struct UserTurn {
     /// The newest onset.
     onset: Option<LegNumber>,
     /// The user is speaking, so that more of it is no new onset.
@@ -27,7 +325,7 @@ pub(crate) struct UserTurn {
 }
 
 impl UserTurn {
-    pub(crate) fn restored(entries: LegNumber, onset: Option<LegNumber>) -> Self {
+    fn restored(entries: LegNumber, onset: Option<LegNumber>) -> Self {
         Self {
             onset,
             entries: entries.0,
@@ -35,22 +333,14 @@ impl UserTurn {
         }
     }
 
-    pub(crate) fn onset(&self) -> Option<LegNumber> {
-        self.onset
-    }
-
     /// The number of the next entry of the leg.
-    pub(crate) fn next_entry(&mut self) -> LegNumber {
+    fn next_entry(&mut self) -> LegNumber {
         self.entries += 1;
         LegNumber(self.entries)
     }
 
-    pub(crate) fn last_entry(&self) -> LegNumber {
-        LegNumber(self.entries)
-    }
-
     /// The user typed. The same message once more begins nothing. Gives the entry that is to be written.
-    pub(crate) fn typed(&mut self, message: Option<MessageKey>) -> Option<LegNumber> {
+    fn typed(&mut self, message: Option<MessageKey>) -> Option<LegNumber> {
         let is_known = message.is_some() && message == self.message;
         self.message = message;
         self.is_speaking = false;
@@ -58,17 +348,12 @@ impl UserTurn {
     }
 
     /// The user is heard. Gives the entry that is to be written where that is the beginning.
-    pub(crate) fn heard(&mut self) -> Option<LegNumber> {
+    fn heard(&mut self) -> Option<LegNumber> {
         let begins = !std::mem::replace(&mut self.is_speaking, true);
         begins.then(|| {
             self.message = None;
             self.begin()
         })
-    }
-
-    /// What the user said has been taken for finished.
-    pub(crate) fn ended(&mut self) {
-        self.is_speaking = false;
     }
 
     fn begin(&mut self) -> LegNumber {
@@ -93,16 +378,8 @@ pub(crate) struct Transcript {
     images: Vec<Image>,
 }
 
-/// A finished utterance.
-pub(crate) struct Utterance {
-    pub(crate) role: Role,
-    pub(crate) text: String,
-    pub(crate) citations: Vec<Citation>,
-    pub(crate) images: Vec<Image>,
-}
-
 impl Transcript {
-    pub(crate) fn append(&mut self, role: Role, piece: &str) {
+    fn append(&mut self, role: Role, piece: &str) {
         let text = match role {
             Role::User => &mut self.user,
             Role::Assistant => &mut self.assistant,
@@ -111,19 +388,23 @@ impl Transcript {
         text.push_str(&piece[..piece.floor_char_boundary(room)]);
     }
 
-    /// A record that a search found. It is cited only where no record was read in full.
-    pub(crate) fn cite_candidate(&mut self, citation: Citation, citations_max: usize) {
-        if !self.has_source {
-            self.push_citation(citation, citations_max);
+    /// Cites what a retrieval brought: one record that was read in full, or those that a search found. These are cited only where
+    /// no record was read in full.
+    fn cite(&mut self, data: &Map<String, Value>, citations_max: usize) {
+        let single = data.get("record").and_then(Value::as_object);
+        if let Some(citation) = citation_of(single.unwrap_or(data)) {
+            if !std::mem::replace(&mut self.has_source, true) {
+                self.citations.clear();
+            }
+            return self.push_citation(citation, citations_max);
         }
-    }
-
-    /// A record that was read in full.
-    pub(crate) fn cite_source(&mut self, citation: Citation, citations_max: usize) {
-        if !std::mem::replace(&mut self.has_source, true) {
-            self.citations.clear();
+        let lists = ["results", "items"].iter();
+        let lists = lists.filter_map(|key| data.get(*key)?.as_array());
+        for record in lists.flatten().filter_map(Value::as_object) {
+            if let Some(citation) = citation_of(record).filter(|_| !self.has_source) {
+                self.push_citation(citation, citations_max);
+            }
         }
-        self.push_citation(citation, citations_max);
     }
 
     fn push_citation(&mut self, citation: Citation, citations_max: usize) {
@@ -134,7 +415,7 @@ impl Transcript {
     }
 
     /// A picture that a call has brought. Each is there once, as it came first.
-    pub(crate) fn show(&mut self, image: Image, images_max: usize) {
+    fn show(&mut self, image: Image, images_max: usize) {
         let bytes = image.url.len() + image.caption.as_ref().map_or(0, String::len);
         let is_known = self.images.iter().any(|other| other.url == image.url);
         if !is_known && bytes <= IMAGE_BYTES_MAX && self.images.len() < images_max {
@@ -143,7 +424,7 @@ impl Transcript {
     }
 
     /// Takes what was gathered of one speaker, if anything was. The assistant's comes with the turn's citations and pictures.
-    pub(crate) fn finish(&mut self, role: Role) -> Option<Utterance> {
+    fn finish(&mut self, role: Role) -> Option<Words> {
         let gathered = match role {
             Role::User => std::mem::take(&mut self.user),
             Role::Assistant => std::mem::take(&mut self.assistant),
@@ -162,16 +443,17 @@ impl Transcript {
                 )
             }
         };
-        Some(Utterance {
+        Some(Words {
             role,
-            text: text.to_owned(),
+            text: Sensitive(text.to_owned()),
+            message: None,
             citations,
             images,
         })
     }
 
     /// Forgets citations and pictures that no answer used.
-    pub(crate) fn drop_citations(&mut self) {
+    fn drop_citations(&mut self) {
         self.citations.clear();
         self.has_source = false;
         self.images.clear();
@@ -179,12 +461,7 @@ impl Transcript {
 
     /// Keeps an entry, and of those before it what there is room for. One that is too long is cut, so that it costs no more
     /// than a part of what was said before.
-    pub(crate) fn record(
-        &mut self,
-        mut entry: TranscriptEntry,
-        number: LegNumber,
-        characters_max: usize,
-    ) {
+    fn record(&mut self, mut entry: TranscriptEntry, number: LegNumber, characters_max: usize) {
         cut(&mut entry.text, characters_max);
         self.recorded += 1;
         if entry.text.expose().is_empty() {
@@ -201,7 +478,7 @@ impl Transcript {
     }
 
     /// Keeps no room for what is to be said.
-    pub(crate) fn give_room_back(&mut self) {
+    fn give_room_back(&mut self) {
         self.entries.shrink_to_fit();
     }
 
@@ -225,6 +502,15 @@ impl Transcript {
             .map(|(_, entry)| entry)
     }
 
+    /// What the user said in these turns, as far as it is written down.
+    pub(crate) fn words_of(&self, turns: &[u64]) -> String {
+        let asked = self
+            .after(0)
+            .filter(|entry| turns.contains(&entry.turn) && entry.role == Role::User);
+        let words: Vec<&str> = asked.map(|entry| entry.text.expose().as_str()).collect();
+        words.join("\n")
+    }
+
     /// The log's number of the first that the user said in these turns.
     pub(crate) fn first_number_of(&self, turns: &[u64]) -> Option<LegNumber> {
         let mut entries = self.entries.iter();
@@ -234,7 +520,7 @@ impl Transcript {
     }
 
     /// What the user said in one turn, after so many entries of the whole, belongs to another.
-    pub(crate) fn refile(&mut self, recorded: u64, from: u64, to: u64) {
+    fn refile(&mut self, recorded: u64, from: u64, to: u64) {
         let forgotten = self.recorded - self.entries.len() as u64;
         let known = usize::try_from(recorded.saturating_sub(forgotten)).unwrap_or(usize::MAX);
         let since = self.entries.iter_mut().map(|(_, entry)| entry).skip(known);
@@ -252,12 +538,21 @@ impl Transcript {
 }
 
 /// Leaves of a text what an utterance may have, and no more than `bytes_max`.
-pub(crate) fn cut(text: &mut Sensitive<String>, bytes_max: usize) {
+fn cut(text: &mut Sensitive<String>, bytes_max: usize) {
     let bytes_max = bytes_max.min(UTTERANCE_BYTES_MAX);
     if text.expose().len() > bytes_max {
         let end = text.expose().floor_char_boundary(bytes_max);
         *text = Sensitive(text.expose()[..end].to_owned());
     }
+}
+
+fn citation_of(record: &Map<String, Value>) -> Option<Citation> {
+    let text = |key: &str| record.get(key).and_then(Value::as_str);
+    Some(Citation {
+        id: text("id")?.to_owned(),
+        title: text("title")?.to_owned(),
+        url: text("url").map(str::to_owned),
+    })
 }
 
 #[cfg(test)]
@@ -272,12 +567,12 @@ mod tests {
             transcript.append(Role::Assistant, piece);
         }
         let utterance = transcript.finish(Role::Assistant).unwrap();
-        assert_eq!(utterance.text, "Colin Archer.");
+        assert_eq!(utterance.text.expose(), "Colin Archer.");
         assert!(transcript.finish(Role::Assistant).is_none());
         for number in 0..10 {
             let entry = TranscriptEntry {
                 role: utterance.role,
-                text: Sensitive(utterance.text.clone()),
+                text: utterance.text.clone(),
                 at: Timestamp(1),
                 turn: 1,
             };
@@ -291,21 +586,21 @@ mod tests {
         let mut turn = UserTurn::default();
         assert_eq!(turn.heard(), Some(LegNumber(1)));
         assert_eq!(turn.heard(), None);
-        turn.ended();
+        turn.is_speaking = false;
         assert_eq!(turn.heard(), Some(LegNumber(2)));
         let message = Some(MessageKey::of("m-1"));
         assert_eq!(turn.typed(message), Some(LegNumber(3)));
         assert_eq!(turn.typed(message), None);
         assert_eq!(turn.typed(None), Some(LegNumber(4)));
-        assert_eq!(turn.onset(), Some(LegNumber(4)));
+        assert_eq!(turn.onset, Some(LegNumber(4)));
     }
 
     #[test]
     fn a_session_that_goes_on_numbers_behind_what_was_written() {
         let mut turn = UserTurn::restored(LegNumber(9), Some(LegNumber(4)));
-        assert_eq!(turn.onset(), Some(LegNumber(4)));
+        assert_eq!(turn.onset, Some(LegNumber(4)));
         assert_eq!(turn.heard(), Some(LegNumber(10)));
-        assert_eq!(turn.last_entry(), LegNumber(10));
+        assert_eq!(turn.entries, 10);
     }
 
     #[test]
@@ -314,6 +609,14 @@ mod tests {
         for _ in 0..10_000 {
             transcript.append(Role::Assistant, "ééé");
         }
-        assert!(transcript.finish(Role::Assistant).unwrap().text.len() <= UTTERANCE_BYTES_MAX);
+        assert!(
+            transcript
+                .finish(Role::Assistant)
+                .unwrap()
+                .text
+                .expose()
+                .len()
+                <= UTTERANCE_BYTES_MAX
+        );
     }
 }

@@ -115,7 +115,7 @@ impl StateController {
                     text_response: text_response.clone(),
                 };
                 // A session ends once, for the reason that came first: its farewell may be on the way to the user already. A
-                // second wish can but have it end sooner.
+                // second request can but have it end sooner.
                 let pending = self.state.pending_end.get_or_insert(asked);
                 pending.after = pending.after.min(*after);
                 Ok(StateChange {

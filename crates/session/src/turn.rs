@@ -1,30 +1,46 @@
 //! Turns: begun by user input alone, ended once. Every counter that a budget looks at belongs to a turn, never to a
 //! provider message.
 
-use crate::event::TurnSummary;
+use crate::config::SessionConfig;
+use crate::event::{LatencyLimit, SessionEvent, TurnSummary};
+use crate::facts::{CallFacts, Slot};
 use crate::limits::TurnLimits;
-use crate::policy::{DESCRIBE_TOOL, LoopHistory, budget};
+use crate::policy::{BLOCKING_TOOL, DESCRIBE_TOOL, LoopHistory, SavedLoops, Seen, budget};
+use crate::step::Step;
 use crate::time::Timestamp;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use windlass_tool::envelope::{self, Outcome, ToolResponse};
 use windlass_tool::error::CallError;
-use windlass_tool::kind::{Category, Mode};
+use windlass_tool::kind::Category;
 use windlass_tool::registry::Tool;
 
 /// How many ended turns are kept, for calls that outlive theirs (`docs/policies.md`, "Loops").
 const PAST_TURNS_MAX: usize = 5;
 
+/// What a refused call costs its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// It could not even be read: nothing of the budgets, but it counts as a refusal.
+    Nothing,
+    /// One call of the total.
+    Now,
+    /// It was charged when it passed the budgets; a retrieval that does not run is given back.
+    Already,
+}
+
 #[derive(Debug)]
 pub(crate) struct Turn {
-    pub(crate) number: u64,
-    pub(crate) started: Timestamp,
-    pub(crate) summary: TurnSummary,
-    pub(crate) history: LoopHistory,
+    number: u64,
+    started: Timestamp,
+    summary: TurnSummary,
+    history: LoopHistory,
     /// The model has said or asked something in it.
-    pub(crate) heard_model: bool,
+    heard_model: bool,
     /// The model has finished its message, though the provider has not yet ended the turn.
-    pub(crate) generation_complete: bool,
+    generation_complete: bool,
     /// The model was given an answer in it to speak of, which it can do from this message of its own on.
-    pub(crate) owes_words: Option<u64>,
+    owes_words: Option<u64>,
     /// The same, as far as its counters go on with what the model says of that: a transcript alone, which may trail, is no proof
     /// that it does.
     owed: Option<Owed>,
@@ -43,36 +59,8 @@ struct Owed {
 }
 
 impl Turn {
-    /// Passes the hard budgets, and charges them.
-    pub(crate) fn spend(
-        &mut self,
-        tool: &Tool,
-        mode: Mode,
-        limits: &TurnLimits,
-        blocks_made: u32,
-    ) -> Result<(), CallError> {
-        if tool.id.as_str() == DESCRIBE_TOOL {
-            return Ok(());
-        }
-        budget::check(&self.summary, limits, mode, tool.category)?;
-        budget::check_cap(tool, blocks_made, &self.history)?;
-        self.summary.calls += 1;
-        self.summary.retrieval_calls += u32::from(tool.category == Category::Retrieval);
-        Ok(())
-    }
-
-    /// Gives back what a call was charged that neither runs nor asks.
-    pub(crate) fn give_back(&mut self, tool: &Tool) {
-        let is_retrieval = tool.category == Category::Retrieval;
-        self.summary.calls = self.summary.calls.saturating_sub(1);
-        self.summary.retrieval_calls = self
-            .summary
-            .retrieval_calls
-            .saturating_sub(u32::from(is_retrieval));
-    }
-
     /// Whether the model has said everything that it had to say to the user, if it waits for no call.
-    pub(crate) fn is_answered(&self) -> bool {
+    fn is_answered(&self) -> bool {
         self.generation_complete && self.owes_words.is_none()
     }
 
@@ -101,11 +89,6 @@ impl Turn {
             summary,
             ..Self::new(number, started, history)
         }
-    }
-
-    /// The connection over which it was given answers is gone.
-    pub(crate) fn forget_answers(&mut self) {
-        self.owed = None;
     }
 
     /// The turn that goes on behind its end. A user who interrupts wants to hear no more of what the model waited for.
@@ -141,6 +124,15 @@ pub(crate) struct Turns {
     is_speaking: bool,
     /// A transcript of the model's came while no turn was under way: that of an answer, or the rest of one that is over.
     words_alone: Option<WordsAlone>,
+    /// Blocks that were made, or are being made, in this session.
+    blocks_made: u32,
+}
+
+/// A question that is put to the next connection's model.
+pub(crate) struct AskedAgain {
+    pub(crate) turn: u64,
+    /// The turn that would have begun with what the user said meanwhile: that is part of the question now.
+    pub(crate) joined: Option<u64>,
 }
 
 /// A turn that goes on.
@@ -173,27 +165,73 @@ impl Turns {
     }
 
     /// The turns of a session whose process has ended: the counter, and the turn whose question is still to be answered.
-    pub(crate) fn restored(last_number: u64, open: Option<Turn>) -> Self {
+    pub(crate) fn restored(last_number: u64, open: Option<Turn>, blocks_made: u32) -> Self {
         Self {
             current: open,
             last_number,
+            blocks_made,
             ..Self::default()
         }
     }
 
-    pub(crate) fn current(&self) -> Option<&Turn> {
-        self.current.as_ref()
+    fn get(&self, number: u64) -> Option<&Turn> {
+        let mut turns = self.current.iter().chain(&self.past);
+        turns.find(|turn| turn.number == number)
     }
 
-    pub(crate) fn current_mut(&mut self) -> Option<&mut Turn> {
-        self.current.as_mut()
+    fn get_mut(&mut self, number: u64) -> Option<&mut Turn> {
+        let mut turns = self.current.iter_mut().chain(&mut self.past);
+        turns.find(|turn| turn.number == number)
     }
 
-    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Turn> {
-        self.current
-            .iter_mut()
-            .chain(self.past.iter_mut())
-            .find(|turn| turn.number == number)
+    /// Whether nobody has anything to say.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.current.is_none()
+    }
+
+    pub(crate) fn current_number(&self) -> Option<u64> {
+        self.current.as_ref().map(|turn| turn.number)
+    }
+
+    /// Whether the model has said or asked something in the turn under way.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.current.as_ref().is_some_and(|turn| turn.heard_model)
+    }
+
+    /// Whether the model has finished its message in the turn under way.
+    pub(crate) fn is_generation_complete(&self) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|turn| turn.heard_model && turn.generation_complete)
+    }
+
+    /// Whether the model has said everything that it had to say in the turn under way, if it waits for no call.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.current.as_ref().is_some_and(Turn::is_answered)
+    }
+
+    /// The turns whose words no model has answered in full: the one under way, and that of what waits for its end.
+    pub(crate) fn unanswered(&self, model_waits: bool) -> impl Iterator<Item = u64> {
+        let open = self.current.as_ref();
+        let open = open.filter(|turn| model_waits || !turn.is_answered());
+        let open = open.map(|turn| turn.number);
+        open.into_iter().chain(self.waiting())
+    }
+
+    /// What a turn has spent, and what was called in it, for a process that goes on with it.
+    pub(crate) fn spent(&self, number: u64) -> (TurnSummary, SavedLoops) {
+        let current = self.current.as_ref().filter(|turn| turn.number == number);
+        match current {
+            Some(turn) => (turn.summary, turn.history.saved()),
+            None => (TurnSummary::default(), LoopHistory::default().saved()),
+        }
+    }
+
+    pub(crate) fn started(&self, number: u64) -> Option<Timestamp> {
+        self.get(number).map(|turn| turn.started)
+    }
+
+    pub(crate) fn is_wound_up(&self, number: u64) -> bool {
+        self.get(number).is_some_and(|turn| turn.summary.wound_up)
     }
 
     /// The number of the turn that began last; 0 before the first.
@@ -216,7 +254,7 @@ impl Turns {
     }
 
     /// The provider heard the user, after so many entries of the transcript. While the model is answering, that alone is no proof
-    /// of a new wish.
+    /// of a new request.
     pub(crate) fn heard_user(&mut self, now: Timestamp, recorded: u64) -> Option<u64> {
         if self.current.as_ref().is_some_and(|turn| turn.heard_model) {
             self.input_suspected.get_or_insert(recorded);
@@ -241,15 +279,18 @@ impl Turns {
         }
     }
 
-    /// What waits is asked again together with the question under way, and begins no turn of its own.
-    pub(crate) fn join_waiting(&mut self) {
+    /// The connection is gone, and the question under way is asked again, together with what waits, which begins no turn of its
+    /// own.
+    pub(crate) fn ask_again(&mut self) -> Option<AskedAgain> {
+        let joined = self.waiting();
+        let turn = self.current.as_mut()?;
+        // What the user says next joins the question.
+        turn.heard_model = false;
+        turn.owed = None;
+        let turn = turn.number;
         self.input_waits = false;
         self.input_suspected = None;
-    }
-
-    /// The connection is gone: what the model says next on another one may repeat what it said on this one.
-    pub(crate) fn expect_repeat(&mut self) {
-        self.message_ended();
+        Some(AskedAgain { turn, joined })
     }
 
     /// The model said or asked something. Returns the turn that this begins, if it begins one.
@@ -300,8 +341,30 @@ impl Turns {
         }
     }
 
-    /// The answer to a call of this turn went out, and the model is to speak of it.
-    pub(crate) fn answered(&mut self, number: u64, waited: bool) {
+    /// The model has produced something in this message of its own: it speaks of what it was given before.
+    pub(crate) fn heard(&mut self, message: u64) {
+        if let Some(turn) = &mut self.current {
+            turn.owes_words = turn.owes_words.filter(|from| *from > message);
+        }
+    }
+
+    /// The model has finished its message. The answer that was interrupted is not the one to what the user said then.
+    pub(crate) fn generation_completed(&mut self) {
+        if let Some(turn) = self.current.as_mut().filter(|turn| turn.heard_model) {
+            turn.generation_complete = true;
+        }
+    }
+
+    /// The answer to a call of this turn went out, and the model is to speak of it, which it can from this message of its own on:
+    /// what it has said is not its answer to the user, and what it makes of that continues the turn. Calls that are void are of no
+    /// turn.
+    pub(crate) fn answered(&mut self, number: u64, from: u64, waited: bool) {
+        if let Some(turn) = self.current.as_mut().filter(|turn| turn.number == number) {
+            turn.owes_words = Some(from);
+        }
+        if number == 0 {
+            return;
+        }
         let Some(turn) = &mut self.current else {
             return self.expect_continuation(number);
         };
@@ -393,7 +456,7 @@ impl Turns {
         let is_next = !self.is_speaking;
         let goes_on = turn.goes_on(interrupted);
         self.continues = goes_on.map(|turn| Continued { turn, is_next });
-        turn.forget_answers();
+        turn.owed = None;
         let is_news = !std::mem::replace(&mut turn.ended, true);
         let ended = Ended {
             turn: turn.number,
@@ -418,6 +481,149 @@ impl Turns {
             proved_from,
         })
     }
+}
+
+// Budgets and loops.
+impl Turns {
+    /// Passes the hard budgets, and charges them. True where there is something to give back.
+    pub(crate) fn spend(
+        &mut self,
+        number: u64,
+        tool: &Tool,
+        config: &SessionConfig,
+    ) -> Result<bool, CallError> {
+        let blocks_made = self.blocks_made;
+        let Some(turn) = self.get_mut(number) else {
+            return Ok(false);
+        };
+        if tool.id.as_str() == DESCRIBE_TOOL {
+            return Ok(false);
+        }
+        budget::check(
+            &turn.summary,
+            &config.limits.turn,
+            config.mode,
+            tool.category,
+        )?;
+        budget::check_cap(tool, blocks_made, &turn.history)?;
+        turn.summary.calls += 1;
+        turn.summary.retrieval_calls += u32::from(tool.category == Category::Retrieval);
+        Ok(true)
+    }
+
+    pub(crate) fn check_cap(&self, number: u64, tool: &Tool) -> Result<(), CallError> {
+        let turn = self.get(number);
+        turn.map_or(Ok(()), |turn| {
+            budget::check_cap(tool, self.blocks_made, &turn.history)
+        })
+    }
+
+    pub(crate) fn check_loops(&self, facts: &Arc<CallFacts>) -> Result<(), CallError> {
+        let turn = self.get(facts.turn());
+        turn.map_or(Ok(()), |turn| turn.history.check(&Seen::of(facts)))
+    }
+
+    /// A call will run: loop guard and caps count it.
+    pub(crate) fn runs(&mut self, facts: &Arc<CallFacts>, limits: &TurnLimits) {
+        if let Some(turn) = self.get_mut(facts.turn()) {
+            turn.history.called(Seen::of(facts), limits);
+        }
+        self.blocks_made += u32::from(facts.tool.id.as_str() == BLOCKING_TOOL);
+    }
+
+    /// A call that ran has ended in this way.
+    pub(crate) fn ran(&mut self, facts: &CallFacts, response: &ToolResponse, is_failed: bool) {
+        if is_failed && facts.tool.id.as_str() == BLOCKING_TOOL {
+            self.blocks_made = self.blocks_made.saturating_sub(1);
+        }
+        if let Outcome::Success { data, content } = &response.outcome
+            && content.is_empty()
+            && envelope::is_empty_result(data.as_ref())
+            && let Some(turn) = self.get_mut(facts.turn())
+        {
+            turn.history.returned_nothing(&facts.tool.id);
+        }
+    }
+
+    /// Gives back what a call was charged that neither runs nor asks.
+    pub(crate) fn give_back(&mut self, number: u64, tool: &Tool) {
+        if let Some(turn) = self.get_mut(number) {
+            turn.summary.calls = turn.summary.calls.saturating_sub(1);
+            give_back_retrieval(&mut turn.summary, tool);
+        }
+    }
+
+    pub(crate) fn refused(&mut self, slot: &Slot, charge: Charge) {
+        let Some(turn) = self.get_mut(slot.turn) else {
+            return;
+        };
+        turn.summary.refusals += 1;
+        match charge {
+            Charge::Nothing => {}
+            Charge::Now => turn.summary.calls += u32::from(&*slot.name != DESCRIBE_TOOL),
+            Charge::Already => {
+                if let Some(tool) = slot.tool() {
+                    give_back_retrieval(&mut turn.summary, tool);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn repeated(&mut self, number: u64) {
+        if let Some(turn) = self.get_mut(number) {
+            turn.summary.repeats += 1;
+        }
+    }
+
+    /// Whether the model was refused, or repeated itself, too often in this turn. It is said once.
+    pub(crate) fn winds_up(&mut self, number: u64, limits: &TurnLimits) -> bool {
+        let Some(turn) = self.get_mut(number) else {
+            return false;
+        };
+        let summary = &mut turn.summary;
+        let is_due =
+            summary.refusals >= limits.refusals_max || summary.repeats >= limits.repeats_max;
+        is_due && !std::mem::replace(&mut summary.wound_up, true)
+    }
+
+    /// A call has taken so long.
+    pub(crate) fn took(&mut self, facts: &CallFacts, actual_ms: u64, step: &mut Step) {
+        let limits = &step.limits().turn;
+        let (turn_ms, retrieval_ms) = (limits.latency_ms, limits.retrieval_latency_ms);
+        let (call, tool) = (facts.call(), &facts.tool);
+        let mut exceeded = |limit, limit_ms, actual_ms| {
+            step.event(SessionEvent::LatencyExceeded {
+                call,
+                limit,
+                limit_ms,
+                actual_ms,
+            });
+        };
+        if actual_ms > tool.latency_budget_ms {
+            exceeded(LatencyLimit::Tool, tool.latency_budget_ms, actual_ms);
+        }
+        if tool.category == Category::Retrieval && actual_ms > retrieval_ms {
+            exceeded(LatencyLimit::Retrieval, retrieval_ms, actual_ms);
+        }
+        if let Some(turn) = self.get_mut(facts.turn()) {
+            let before = turn.summary.latency_ms;
+            turn.summary.latency_ms += actual_ms;
+            if before <= turn_ms && turn.summary.latency_ms > turn_ms {
+                exceeded(LatencyLimit::Turn, turn_ms, turn.summary.latency_ms);
+            }
+        }
+    }
+
+    pub(crate) fn blocks_made(&self) -> u32 {
+        self.blocks_made
+    }
+}
+
+fn give_back_retrieval(summary: &mut TurnSummary, tool: &Tool) {
+    let is_retrieval = tool.category == Category::Retrieval;
+    summary.retrieval_calls = summary
+        .retrieval_calls
+        .saturating_sub(u32::from(is_retrieval));
 }
 
 #[cfg(test)]
@@ -460,7 +666,7 @@ mod tests {
         turns.end(NOW, false);
         turns.expect_continuation(1);
         assert_eq!(turns.model_output(NOW), None);
-        assert_eq!(turns.current().map(|turn| turn.number), Some(1));
+        assert_eq!(turns.current_number(), Some(1));
         assert!(turns.end(NOW, false).is_some_and(|ended| !ended.is_news));
         assert_eq!(turns.model_output(NOW), Some(2));
     }

@@ -32,7 +32,7 @@ pub enum Command {
         leg: LegRef,
         entries: Vec<NewEntry>,
     },
-    /// A model of the conversation is given what others wrote.
+    /// A model of the conversation is given external content.
     Taint,
     Request(Box<Request>),
     Answer(Box<Answer>),
@@ -114,7 +114,7 @@ pub struct Request {
     pub may_run: bool,
     /// The tool, or the configuration, demands the user's consent.
     pub needs_consent: bool,
-    /// It runs without consent although a model of the conversation has read what others wrote.
+    /// It runs without consent although a model of the conversation has read external content.
     pub ignores_external_content: bool,
     /// The leg has a client who can be asked.
     pub can_ask: bool,

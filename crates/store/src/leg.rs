@@ -13,7 +13,7 @@ pub struct Conversation {
     pub tenant: TenantId,
     pub conversation_id: ConversationId,
     pub user_id: UserId,
-    /// A model of it has read what others wrote.
+    /// A model of it has read external content.
     pub has_external_content: bool,
     /// The number of its newest entry: its version.
     pub last_entry: EntryNumber,

@@ -49,7 +49,7 @@ pub struct Hazards {
     /// Effects that have happened, or may have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
-    /// A model of the conversation has read what others wrote.
+    /// A model of the conversation has read external content.
     #[serde(default)]
     pub external_content: bool,
 }
@@ -102,6 +102,13 @@ impl Hazards {
 }
 
 impl Question {
+    /// Whether a leg is the one that asks: the leg that asked, or one that follows it. A chat has one leg at a time, which goes on where
+    /// the last one ended.
+    pub fn is_asked_by(&self, leg: &SessionId, mode: Mode) -> bool {
+        let is_followed = self.mode == Mode::Text && mode == Mode::Text;
+        self.leg == *leg || is_followed
+    }
+
     /// Whether it waits for its answer.
     pub fn is_open(&self, now_unix_ms: u64) -> bool {
         self.state == QuestionState::Open && now_unix_ms < self.expires_at_unix_ms

@@ -1,4 +1,4 @@
-//! The lives of sessions: how one begins, is resumed, takes what comes and has its wishes carried out by the driver that is
+//! The lives of sessions: how one begins, is resumed, takes what comes and has its outputs performed by the driver that is
 //! shipped; and what the host does beside it.
 
 use crate::agenda::Of;
@@ -17,7 +17,7 @@ use windlass_session::client::{ClientEvent, ClientUpdate};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output, RateDecision};
 use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
-use windlass_session::saved::{Saved, brings_words, is_worth_saving};
+use windlass_session::saved::Saved;
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::{Command, NewLeg, Reply};
@@ -325,7 +325,7 @@ impl World {
     fn handle(&mut self, id: usize, live: &mut Live, input: Input) {
         self.trace(|| format!("life {id} <- {input:?}"));
         self.before_input(id, live, &input);
-        let mut saves = brings_words(&input);
+        let mut saves = input.brings_words();
         let mut outputs = Vec::new();
         let at = Timestamp(self.now_us - live.started_us);
         let recorded = live.journal.is_some().then(|| input.clone());
@@ -333,7 +333,7 @@ impl World {
         if let (Some(journal), Some(input)) = (&mut live.journal, recorded) {
             journal.step(at, input, &outputs);
         }
-        saves |= outputs.iter().any(is_worth_saving);
+        saves |= outputs.iter().any(Output::is_worth_saving);
         self.perform_all(id, live, &mut outputs);
         if self.is_dead(live) {
             return;

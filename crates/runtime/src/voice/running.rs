@@ -25,7 +25,6 @@ use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::ModelEvent;
-use windlass_session::saved::{brings_words, is_worth_saving};
 use windlass_session::time::Timestamp;
 use windlass_store::{EntryNumber, Token};
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
@@ -159,9 +158,9 @@ impl Running {
         let at = self.timestamp(now);
         while let Some(input) = inputs.pop_front() {
             let mut outputs = Vec::new();
-            let is_typed = brings_words(&input);
+            let is_typed = input.brings_words();
             self.core.handle(at, input, &mut outputs);
-            if is_typed || outputs.iter().any(is_worth_saving) {
+            if is_typed || outputs.iter().any(Output::is_worth_saving) {
                 self.saving.want();
             }
             self.perform(outputs, &mut inputs, client, now);

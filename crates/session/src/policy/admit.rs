@@ -12,15 +12,6 @@ use windlass_tool::handler::SessionFacts;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
 
-/// A call that could be parsed, before any gate.
-pub(crate) struct Proposal {
-    pub(crate) batch: u64,
-    pub(crate) provider_id: Option<Arc<str>>,
-    pub(crate) name: Arc<str>,
-    pub(crate) arguments: Arguments,
-    pub(crate) turn: u64,
-}
-
 /// Why nothing runs.
 pub(crate) type Refused = Box<(Slot, CallError)>;
 

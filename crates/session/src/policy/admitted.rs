@@ -11,7 +11,7 @@ use windlass_tool::handler::SessionFacts;
 use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
-/// A call that passed every gate, ready to run once. Whoever has one may read it:
+/// A call that passed every gate, ready to run once. Its owner may read it:
 ///
 /// ```
 /// fn turn(call: &windlass_session::io::AdmittedCall) -> u64 {

@@ -1,11 +1,14 @@
 //! Step 8: the hard budgets of a turn. They count calls, not time, and nothing loosens them.
 
+use super::loop_guard::LoopHistory;
 use crate::event::TurnSummary;
 use crate::limits::TurnLimits;
-use crate::policy::{BLOCKING_TOOL, LoopHistory};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::kind::{Category, Mode};
 use windlass_tool::registry::Tool;
+
+/// The tool that blocks a user, once a session (`docs/policies.md`, "Limits that are not a turn's").
+pub(crate) const BLOCKING_TOOL: &str = "ignore_user";
 
 pub(crate) fn check(
     spent: &TurnSummary,

@@ -2,7 +2,6 @@
 //! ledger's (`docs/policies.md`, "The same call twice").
 
 use super::arguments;
-use crate::calls::Call;
 use crate::facts::{DeliveryKey, HashedKey, Slot};
 use crate::hash::{BuildQuickHasher, bound};
 use crate::limits::Limits;
@@ -150,15 +149,14 @@ impl Deliveries {
     }
 
     /// Gives the record of an open delivery its answer, or records both where the open one was forgotten.
-    pub(crate) fn settle(&mut self, call: &Call, settled: Settled) {
-        let delivered = call.delivered();
+    pub(crate) fn settle(&mut self, slot: Slot, settled: Settled) {
         let state = DeliveryState::Settled(settled);
-        match self.find(&delivered.key) {
-            Some(delivery) if matches!(delivery.state, DeliveryState::Open(number) if number == delivered.number) =>
+        match self.find(&slot.key) {
+            Some(delivery) if matches!(delivery.state, DeliveryState::Open(number) if number == slot.number) =>
             {
                 delivery.state = state;
             }
-            Some(_) | None => self.remember(call.slot(), state),
+            Some(_) | None => self.remember(slot, state),
         }
     }
 }

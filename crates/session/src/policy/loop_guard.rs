@@ -3,13 +3,13 @@
 use crate::facts::CallFacts;
 use crate::hash::BuildQuickHasher;
 use crate::limits::TurnLimits;
-use crate::policy::DESCRIBE_TOOL;
 use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::ToolId;
+use windlass_tool::registry::DESCRIBE_TOOL;
 use windlass_tool::sensitive::Sensitive;
 
 /// The third identical call and the next call after two empty results are refused (`docs/policies.md`, "Loops").
@@ -54,11 +54,11 @@ impl SavedLoops {
 pub(crate) struct Seen {
     /// Tells most other arguments without a look at all of them.
     sketch: u64,
-    wish: Wish,
+    call: SeenCall,
 }
 
 #[derive(Debug)]
-enum Wish {
+enum SeenCall {
     Called(Arc<CallFacts>),
     /// By the session before this one, whose process has ended.
     Saved(ToolId, SavedArguments),
@@ -68,28 +68,28 @@ impl Seen {
     pub(crate) fn of(facts: &Arc<CallFacts>) -> Self {
         Self {
             sketch: sketch(facts.arguments().expose()),
-            wish: Wish::Called(facts.clone()),
+            call: SeenCall::Called(facts.clone()),
         }
     }
 
     fn saved(tool: ToolId, arguments: SavedArguments) -> Self {
         Self {
             sketch: sketch(arguments.expose()),
-            wish: Wish::Saved(tool, arguments),
+            call: SeenCall::Saved(tool, arguments),
         }
     }
 
     fn tool(&self) -> &ToolId {
-        match &self.wish {
-            Wish::Called(facts) => &facts.tool().id,
-            Wish::Saved(tool, _) => tool,
+        match &self.call {
+            SeenCall::Called(facts) => &facts.tool().id,
+            SeenCall::Saved(tool, _) => tool,
         }
     }
 
     fn arguments(&self) -> &SavedArguments {
-        match &self.wish {
-            Wish::Called(facts) => facts.arguments(),
-            Wish::Saved(_, arguments) => arguments,
+        match &self.call {
+            SeenCall::Called(facts) => facts.arguments(),
+            SeenCall::Saved(_, arguments) => arguments,
         }
     }
 

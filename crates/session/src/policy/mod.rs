@@ -12,9 +12,10 @@ mod outcome;
 mod reconnect;
 mod retry;
 
-pub(crate) use admit::{Gates, Proposal, admitted, examine};
+pub(crate) use admit::{Gates, admitted, examine};
 pub use admitted::{AdmittedCall, EffectRun};
 pub(crate) use arguments::Completed;
+pub(crate) use budget::BLOCKING_TOOL;
 pub use idempotency::names_delivery;
 pub(crate) use idempotency::{Deliveries, Delivery, DeliveryState, Settled, delivery_key};
 pub(crate) use loop_guard::{LoopHistory, SavedLoops, Seen};
@@ -24,6 +25,3 @@ pub(crate) use retry::{Failed, retry_delay};
 
 /// The one tool that costs no budget: it returns a guide that the prompt had no room for (`docs/policies.md`, "The pipeline").
 pub(crate) use windlass_tool::registry::DESCRIBE_TOOL;
-
-/// The tool that blocks a user, once a session (`docs/policies.md`, "Limits that are not a turn's").
-pub(crate) const BLOCKING_TOOL: &str = "ignore_user";

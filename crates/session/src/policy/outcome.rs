@@ -20,6 +20,19 @@ pub(crate) struct Judged {
     pub(crate) problem: Option<String>,
 }
 
+impl Judged {
+    /// An attempt that failed, or that never was.
+    pub(crate) fn failure(error: CallError) -> Self {
+        Self {
+            outcome: Outcome::Failure(error.into()),
+            intents: Vec::new(),
+            scheduling: None,
+            cut: None,
+            problem: None,
+        }
+    }
+}
+
 /// The most of what a broken handler says that the log takes.
 const PROBLEM_CHARACTERS_MAX: usize = 4_000;
 
@@ -129,11 +142,11 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
 }
 
 fn reported(tool: &Tool, report: Report) -> CallError {
-    let unsettled = match report.partial_side_effects {
+    let may_have_worked = match report.partial_side_effects {
         Some(partial) => partial,
         None => report.kind == FailureKind::Transient,
     };
-    if tool.writes() && unsettled {
+    if tool.writes() && may_have_worked {
         return outcome_unknown(tool);
     }
     let error_type = ErrorType::from(report.kind);

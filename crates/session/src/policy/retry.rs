@@ -1,10 +1,10 @@
 //! Whether a failed attempt is worth another one, and when (`docs/policies.md`, "Retries"). Knows neither clock nor randomness: the
-//! jitter comes from the session's seed.
+//! jitter comes from the session's id.
 
 use crate::limits::TurnLimits;
 use std::time::Duration;
 use windlass_tool::error::CallError;
-use windlass_tool::id::CallRef;
+use windlass_tool::id::{CallRef, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
 
@@ -23,7 +23,8 @@ pub(crate) struct Failed<'a> {
     pub(crate) limits: &'a TurnLimits,
     /// Until the turn's deadline.
     pub(crate) time_left: Duration,
-    pub(crate) seed: u64,
+    /// The jitter comes from its id.
+    pub(crate) session: &'a SessionId,
 }
 
 /// How long to wait for the next attempt; `None` where there is to be none.
@@ -50,11 +51,21 @@ pub(crate) fn retry_delay(failed: &Failed<'_>) -> Option<Duration> {
         .saturating_mul(1 << retries.min(16))
         .min(DELAY_MS_MAX);
     let spread = 2 * JITTER_PERCENT + 1;
-    let percent = 100 - JITTER_PERCENT + mixed(failed.seed, failed.attempt) % spread;
+    let percent = 100 - JITTER_PERCENT + mixed(seed_of(failed.session), failed.attempt) % spread;
     let jittered = doubled * percent / 100;
     let delay_ms = jittered.max(error.retry_after_ms.unwrap_or(0));
     let delay = Duration::from_millis(delay_ms);
     (delay < failed.time_left).then_some(delay)
+}
+
+/// A session's id is minted from randomness, so that a number made of it is as good as one minted beside it (FNV-1a).
+fn seed_of(session: &SessionId) -> u64 {
+    session
+        .as_str()
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+        })
 }
 
 /// A number that is the same for the same attempt of the same session and looks like any other otherwise: the mixing of

@@ -67,7 +67,7 @@ impl Step<'_> {
             return self.run_without_effect(&question, approval);
         }
         let again = newest.filter(|effect| match effect.state {
-            // A yes to a question that named it is a yes to another try at that very effect.
+            // An approval of a request that named it approves another try at that very effect.
             EffectState::NotDone | EffectState::Unknown => true,
             EffectState::Running | EffectState::Done => false,
         });

@@ -175,7 +175,7 @@ impl Step<'_> {
         match state {
             Some(EffectState::Running) => self.attach_to(effect_id),
             Some(EffectState::Done) => self.replay(effect_id, &request.leg.leg),
-            // Of a repeatable tool the same message is no wish for a further effect.
+            // Of a repeatable tool the same message asks for no further effect.
             Some(EffectState::Unknown) if request.tool.repeatable => {
                 self.known_unknown(request, effect_id)
             }

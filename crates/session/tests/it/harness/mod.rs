@@ -24,7 +24,7 @@ use windlass_session::io::{Input, Output, RateCharge, RateDecision};
 use windlass_session::journal::texts_of;
 use windlass_session::limits::Limits;
 use windlass_session::said::{self, Said};
-use windlass_session::saved::{Began, Saved, brings_words, is_worth_saving};
+use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::{Command, NewLeg, Reply};
@@ -366,7 +366,7 @@ impl Bench {
 
     fn handle(&mut self, leg: usize, input: Input, text: &mut String) -> Vec<(usize, Input)> {
         let mut outputs = Vec::new();
-        let is_typed = brings_words(&input);
+        let is_typed = input.brings_words();
         let of = &mut self.legs[leg];
         let at = Timestamp(self.now.0 - of.zero.0);
         let recorded = self.journal.as_ref().filter(|_| leg == 0);
@@ -376,7 +376,7 @@ impl Bench {
             journal.push((at, input, texts_of(&outputs)));
         }
         let name = of.name.clone();
-        let is_news = is_typed || outputs.iter().any(is_worth_saving);
+        let is_news = is_typed || outputs.iter().any(Output::is_worth_saving);
         let saved = is_news.then(|| serde_json::to_vec(&of.session.saved()).unwrap());
         let mut inputs = Vec::new();
         for output in outputs {

@@ -1,0 +1,524 @@
+//! The runs of a call: attempts that begin, end, fail and are repeated; outcomes that are stored before anybody hears of them; and
+//! the answers that follow.
+
+use super::decisions::correct_untold;
+use super::messages;
+use super::open::{Call, Concluded, LateAttempt, Origin, Phase, Retrying};
+use super::{Calls, deduplicated};
+use crate::answers::CallAnswer;
+use crate::deadlines::Deadline;
+use crate::event::{CallRecord, CallStarted, SessionEvent};
+use crate::facts::Slot;
+use crate::io::{Output, StoreProblem};
+use crate::ledger;
+use crate::policy::{
+    Completed, EffectRun, Failed, Judged, Settled, admitted, judge, outcome_of, outcome_unknown,
+    retry_delay, timed_out,
+};
+use crate::talk::Talk;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_store::command::{Record, Reply};
+use windlass_store::log::LegRequest;
+use windlass_store::{AttemptOutcome, Effect, EffectState};
+use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::handler::{HandlerMessage, HandlerResult};
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::kind::Scheduling;
+use windlass_tool::template;
+
+// Attempts begin and end.
+impl Calls {
+    /// The attempt begins.
+    pub(super) fn start(&mut self, mut call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
+        let timeout = Duration::from_millis(call.tool().timeout_ms);
+        call.phase = Phase::Running(run.clone());
+        call.started.get_or_insert(talk.step.now);
+        talk.step
+            .set_deadline(Deadline::Attempt(call.call_ref()), timeout);
+        talk.step.heard_provider();
+        if call.attempt == 1 {
+            tell_changes(&call, talk);
+        }
+        let status = call.tool().status.as_ref();
+        talk.step.event(SessionEvent::CallStarted(CallStarted {
+            facts: call.facts.clone(),
+            attempt: call.attempt,
+            status: status.map(|status| template::render(status, call.arguments())),
+        }));
+        let admitted = admitted(&call.facts, call.attempt, run, talk.facts());
+        talk.step.push(Output::StartCall(admitted));
+        self.open.open(call);
+        self.hold_microphone(talk);
+    }
+
+    pub(crate) fn on_finished(&mut self, attempt: CallRef, result: HandlerResult, talk: &mut Talk) {
+        let is_awaited = self.open.get(attempt.call).is_some_and(|open| {
+            open.call_ref() == attempt && matches!(open.phase, Phase::Running(_))
+        });
+        let Some(mut call) = is_awaited.then(|| self.open.take(attempt.call)).flatten() else {
+            return self.on_late_result(attempt, result, talk);
+        };
+        talk.step.clear(Deadline::Attempt(attempt));
+        let judged = judge(
+            call.tool(),
+            result,
+            talk.step.limits().result_characters_max,
+        );
+        let run = call.take_run();
+        self.settle_or_retry(call, judged, run, talk);
+    }
+
+    pub(crate) fn on_timeout(&mut self, attempt: CallRef, talk: &mut Talk) {
+        let runs = |phase: &Phase| matches!(phase, Phase::Running(_));
+        let Some(mut call) = self.open.take_in(attempt.call, runs) else {
+            return;
+        };
+        // A started change runs on: what it returns later settles how it ended.
+        talk.step.push(Output::AbortCall {
+            call: attempt,
+            drop: !call.tool().writes(),
+        });
+        let error = timed_out(call.tool());
+        let run = call.take_run();
+        if let Some(run) = run.clone() {
+            self.open.expect_late(LateAttempt {
+                attempt,
+                facts: call.facts.clone(),
+                run,
+            });
+        }
+        self.settle_or_retry(call, Judged::failure(error), run, talk);
+    }
+
+    /// A result that came after its call had ended. It settles its effect, and is not spoken of.
+    fn on_late_result(&mut self, attempt: CallRef, result: HandlerResult, talk: &mut Talk) {
+        let call = attempt.call;
+        talk.step.event(SessionEvent::CallReturnedLate { call });
+        let Some(late) = self.open.take_late(attempt) else {
+            return;
+        };
+        let tool = &late.facts.tool;
+        let judged = judge(tool, result, talk.step.limits().result_characters_max);
+        let mut meta = talk.step.meta(tool, Arc::default());
+        meta.cut = judged.cut;
+        let response = ToolResponse {
+            outcome: judged.outcome,
+            intents: Vec::new(),
+            meta,
+        };
+        let outcome = outcome_of(&response);
+        if outcome == AttemptOutcome::Unknown {
+            return;
+        }
+        talk.step.event(SessionEvent::EffectSettled {
+            call,
+            tool: tool.id.clone(),
+            effect_id: late.run.effect_id.clone(),
+            succeeded: outcome == AttemptOutcome::Succeeded,
+        });
+        record(call, &late.run, &response, None, talk);
+    }
+
+    /// A failed attempt is repeated where that is safe and worth while.
+    fn settle_or_retry(
+        &mut self,
+        mut call: Box<Call>,
+        judged: Judged,
+        run: Option<EffectRun>,
+        talk: &mut Talk,
+    ) {
+        let Some(delay) = delay_before_retry(&call, &judged, talk) else {
+            return self.settle(call, judged, run, talk);
+        };
+        call.attempt += 1;
+        call.phase = Phase::BackingOff(run);
+        talk.step.event(SessionEvent::CallRetried {
+            call: call.number(),
+            tool: call.tool().id.clone(),
+            attempt: call.attempt,
+            delay_ms: millis(delay),
+        });
+        talk.step
+            .set_deadline(Deadline::Retry(call.number()), delay);
+        self.open.open(call);
+    }
+
+    pub(crate) fn on_retry_due(&mut self, number: CallNumber, talk: &mut Talk) {
+        let waits = |phase: &Phase| matches!(phase, Phase::BackingOff(_));
+        let Some(mut call) = self.open.take_in(number, waits) else {
+            return;
+        };
+        let Some(run) = call.take_run() else {
+            return self.start(call, None, talk);
+        };
+        let (nonce, _) = talk.step.mint();
+        talk.step.push(Output::Retry {
+            call: number,
+            effect_id: run.effect_id.clone(),
+            attempt: run.attempt,
+            nonce,
+            lease: Duration::from_millis(ledger::lease_ms(call.tool())),
+        });
+        let patience = Duration::from_millis(talk.step.limits().reserve_timeout_ms);
+        talk.step.set_deadline(Deadline::Store(number), patience);
+        call.phase = Phase::Retrying(Box::new(Retrying { run, nonce }));
+        self.open.open(call);
+    }
+
+    pub(super) fn on_retry_decided(&mut self, mut call: Box<Call>, reply: Reply, talk: &mut Talk) {
+        let (Some(failed), Reply::Run(run)) = (call.take_run(), reply) else {
+            // The attempt had lapsed meanwhile, or something else is known of the effect.
+            let error = outcome_unknown(call.tool());
+            return self.settle(call, Judged::failure(error), None, talk);
+        };
+        let run = EffectRun {
+            attempt: run.attempt,
+            lease_end_unix_ms: run.lease_end_unix_ms,
+            ..failed
+        };
+        match call.is_taken_back {
+            true => self.cancel(call, Some(run), talk),
+            false => self.start(call, Some(run), talk),
+        }
+    }
+
+    /// Ends a call that changed nothing.
+    pub(super) fn cancel(&mut self, call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
+        let message = format!("{} was taken back", call.tool().id);
+        let error = CallError::new(ErrorType::Cancelled, message);
+        self.settle(call, Judged::failure(error), run, talk);
+    }
+
+    pub(crate) fn on_handler_message(
+        &self,
+        attempt: CallRef,
+        message: HandlerMessage,
+        talk: &mut Talk,
+    ) {
+        let open = self.open.get(attempt.call);
+        if let Some(call) = open.filter(|open| open.attempt == attempt.attempt) {
+            messages::pass_on(call, message, talk);
+        }
+    }
+}
+
+// The outcome is recorded, then intents are carried out, then the provider is answered.
+impl Calls {
+    /// Ends a call that was admitted. Where an attempt was its, the outcome is stored before anybody hears of it.
+    pub(super) fn settle(
+        &mut self,
+        mut call: Box<Call>,
+        judged: Judged,
+        run: Option<EffectRun>,
+        talk: &mut Talk,
+    ) {
+        let concluded = concluded(&call, judged, run, talk);
+        let Some(run) = &concluded.run else {
+            return self.conclude(call, concluded, talk);
+        };
+        let number = call.number();
+        let patience = Duration::from_millis(talk.step.limits().record_timeout_ms);
+        talk.step.set_deadline(Deadline::Store(number), patience);
+        let asks = intents_for_asker(&call, &concluded, talk);
+        record(number, run, &concluded.response, asks, talk);
+        call.phase = Phase::Recording(Box::new(concluded));
+        self.open.open(call);
+    }
+
+    pub(crate) fn on_recorded(
+        &mut self,
+        number: CallNumber,
+        reply: Result<Box<Reply>, StoreProblem>,
+        talk: &mut Talk,
+    ) {
+        let waits = |phase: &Phase| matches!(phase, Phase::Recording(_));
+        let Some(mut call) = self.open.take_in(number, waits) else {
+            // A result that came late.
+            if let Ok(Reply::Recorded(effect)) = reply.map(|reply| *reply) {
+                correct_untold(&effect, talk);
+            }
+            return;
+        };
+        talk.step.clear(Deadline::Store(number));
+        let Ok(reply) = reply else {
+            return self.unacknowledged(call, talk);
+        };
+        let Some(mut concluded) = call.take_concluded() else {
+            return;
+        };
+        // An effect that the ledger does not know has nothing left to be stored.
+        let Reply::Recorded(effect) = *reply else {
+            return self.conclude(call, concluded, talk);
+        };
+        heed_ledger(&call, &mut concluded, &effect, talk);
+        self.conclude(call, concluded, talk);
+        for waiting in self.open.attached_to(&effect.effect_id) {
+            self.ask_again(waiting, talk);
+        }
+    }
+
+    /// The outcome could not be stored in time: the call is answered, and the driver goes on trying.
+    pub(super) fn unacknowledged(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+        let Some(mut concluded) = call.take_concluded() else {
+            return;
+        };
+        // An attempt before this session's may be in doubt, and only the ledger knows.
+        let is_others = |run: &EffectRun| run.attempt.0 > call.attempt;
+        let has_failed = outcome_of(&concluded.response) == AttemptOutcome::Failed;
+        let is_in_doubt = has_failed && concluded.run.as_ref().is_some_and(is_others);
+        let response = Arc::make_mut(&mut concluded.response);
+        response.meta.recorded = Some(false);
+        if is_in_doubt {
+            response.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
+        }
+        if let Some(run) = &concluded.run {
+            talk.step.event(SessionEvent::OutcomeUnrecorded {
+                call: call.number(),
+                effect_id: run.effect_id.clone(),
+            });
+        }
+        self.conclude(call, concluded, talk);
+    }
+
+    /// Once the outcome is stored.
+    fn conclude(&mut self, call: Box<Call>, concluded: Concluded, talk: &mut Talk) {
+        let Concluded {
+            response,
+            run,
+            scheduling,
+            problem,
+        } = concluded;
+        let effect_id = run.map(|run| run.effect_id);
+        let is_speakable =
+            !call.is_approved() && call.spoken && talk.link.carries(call.delivered());
+        let settled = Settled {
+            is_outcome: call.has_begun() && is_outcome(&response),
+            answered_on: is_speakable.then_some(call.delivered().generation),
+            ..Settled::outcome(response, call.turn(), call.tool().reach, effect_id.clone())
+        };
+        self.deliveries.settle(call.slot(), settled.clone());
+        let has_failed = |error| error != ErrorType::OutcomeUnknown;
+        let has_failed = settled.response.error_type().is_some_and(has_failed);
+        let is_failed_run = call.has_begun() && has_failed;
+        talk.turns
+            .ran(&call.facts, &settled.response, is_failed_run);
+        if let Some(problem) = problem {
+            talk.step.event(SessionEvent::HandlerProblem {
+                call: call.number(),
+                tool: call.tool().id.clone(),
+                problem,
+            });
+        }
+        report(&call, &settled.response, effect_id, talk);
+        talk.log_call(&call.slot(), &settled);
+        let question = call.question();
+        if question.is_none_or(|question| talk.step.config.asks(question)) {
+            talk.apply_intents(call.number(), &settled.response.intents);
+        }
+        talk.speech
+            .collect(call.tool(), &settled.response, &talk.step);
+        let batch = call.delivered().batch;
+        self.answer_all(call, settled, scheduling, talk);
+        self.call_ended(batch, talk);
+    }
+
+    /// Answers every delivery of a call, or the user who approved it.
+    fn answer_all(
+        &mut self,
+        call: Box<Call>,
+        settled: Settled,
+        scheduling: Option<Scheduling>,
+        talk: &mut Talk,
+    ) {
+        let blocks = call.blocks;
+        let is_ok = settled.response.is_ok();
+        let scheduling = talk
+            .step
+            .config
+            .scheduling(call.tool(), blocks, scheduling, is_ok)
+            .filter(|_| !call.is_approved());
+        // Most calls have nobody beside them, and need no copy.
+        let for_others = (!call.attached.is_empty()).then(|| settled.clone());
+        match call.origin {
+            Origin::Approval { question, clicks } => {
+                let response = &settled.response;
+                self.approvals
+                    .tell_clicks(&question, clicks, response, talk);
+                // An approval that the ledger did not take may be sent again.
+                if call.started.is_some() || settled.is_outcome || settled.effect_id.is_some() {
+                    self.approvals.end(&question, &settled, talk);
+                }
+            }
+            Origin::Model => {
+                let answer = CallAnswer {
+                    slot: Slot::Valid(call.facts),
+                    settled,
+                    scheduling,
+                };
+                self.answer(answer, call.spoken, blocks, talk);
+            }
+        }
+        for ((slot, rule), settled) in call.attached.into_iter().zip(for_others.iter().cycle()) {
+            deduplicated(&slot, rule, talk);
+            let answer = CallAnswer {
+                slot,
+                settled: settled.clone(),
+                scheduling,
+            };
+            self.answer(answer, true, blocks, talk);
+        }
+    }
+}
+
+fn delay_before_retry(call: &Call, judged: &Judged, talk: &mut Talk) -> Option<Duration> {
+    let Outcome::Failure(error) = &judged.outcome else {
+        return None;
+    };
+    if !call.spoken {
+        return None;
+    }
+    let turn = talk.turns.started(call.turn());
+    let turn = turn.filter(|_| !call.is_approved());
+    let limits = &talk.step.limits().turn;
+    let within = Duration::from_millis(limits.retry_within_ms);
+    let last = turn.or(call.started).unwrap_or(talk.step.now) + within;
+    retry_delay(&Failed {
+        attempt: call.call_ref(),
+        tool: call.tool(),
+        error,
+        mode: talk.step.config.mode,
+        limits,
+        time_left: last.since(talk.step.now),
+        session: &talk.step.config.session_id,
+    })
+}
+
+/// Has the ledger told how an attempt ended.
+fn record(
+    call: CallNumber,
+    run: &EffectRun,
+    response: &ToolResponse,
+    asks: Option<LegRequest>,
+    talk: &mut Talk,
+) {
+    talk.step.push(Output::Record {
+        call,
+        record: Box::new(Record {
+            effect_id: run.effect_id.clone(),
+            attempt: run.attempt,
+            outcome: outcome_of(response),
+            receipt: Some(ledger::receipt(response)),
+            asks,
+        }),
+    });
+}
+
+/// What an approved run wants of the session that asked, where that is another one.
+fn intents_for_asker(call: &Call, concluded: &Concluded, talk: &Talk) -> Option<LegRequest> {
+    let question = call.question()?;
+    let intents = &concluded.response.intents;
+    (!talk.step.config.asks(question) && !intents.is_empty()).then(|| LegRequest {
+        leg: question.leg.clone(),
+        question: question.number,
+        intents: intents.clone(),
+    })
+}
+
+fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -> Concluded {
+    let Judged {
+        outcome,
+        intents,
+        scheduling,
+        cut,
+        problem,
+    } = judged;
+    let completed = &call.facts.completed;
+    let mut meta = talk
+        .step
+        .meta(call.tool(), completed.defaults_applied.clone());
+    meta.duration_ms = call
+        .started
+        .map_or(0, |started| millis(talk.step.now.since(started)));
+    meta.cut = cut;
+    meta.retry_count = call.attempt.saturating_sub(1);
+    if let Some(clamp) = &completed.clamped {
+        meta.clamped
+            .insert(clamp.argument.clone(), [clamp.from, clamp.to]);
+    }
+    let response = ToolResponse {
+        outcome,
+        intents,
+        meta,
+    };
+    Concluded {
+        response: Arc::new(response),
+        run,
+        scheduling,
+        problem,
+    }
+}
+
+/// What the ledger makes of an effect may be more than one attempt says.
+fn heed_ledger(call: &Call, concluded: &mut Concluded, effect: &Effect, talk: &Talk) {
+    let own = outcome_of(&concluded.response);
+    match effect.state {
+        // This attempt failed for certain, and nobody knows of an earlier one.
+        EffectState::Unknown if own == AttemptOutcome::Failed && call.has_begun() => {
+            let response = Arc::make_mut(&mut concluded.response);
+            response.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
+        }
+        // An earlier attempt proved to have done it.
+        EffectState::Done if own != AttemptOutcome::Succeeded => {
+            concluded.response = ledger::response_of(effect, &talk.step);
+        }
+        EffectState::Unknown | EffectState::Done | EffectState::Running | EffectState::NotDone => {}
+    }
+}
+
+/// Tells everything that watches how the call ended.
+fn report(call: &Call, response: &Arc<ToolResponse>, effect_id: Option<EffectId>, talk: &mut Talk) {
+    let record = CallRecord::new(call.slot(), response, effect_id);
+    talk.step.event(match response.error_type() {
+        Some(ErrorType::Cancelled) => SessionEvent::CallCancelled(record),
+        _ => SessionEvent::CallFinished(record),
+    });
+    if call.has_begun() {
+        let duration_ms = response.meta.duration_ms;
+        talk.turns.took(&call.facts, duration_ms, &mut talk.step);
+    }
+}
+
+/// What of its arguments the model did not give itself.
+fn tell_changes(call: &Call, talk: &mut Talk) {
+    let Completed {
+        arguments: _,
+        defaults_applied,
+        clamped,
+    } = &call.facts.completed;
+    if !defaults_applied.is_empty() {
+        let facts = call.facts.clone();
+        talk.step.event(SessionEvent::DefaultsApplied { facts });
+    }
+    if let Some(clamp) = clamped {
+        talk.step.event(SessionEvent::ArgumentClamped {
+            call: call.number(),
+            tool: call.tool().id.clone(),
+            argument: clamp.argument.clone(),
+            from: clamp.from,
+            to: clamp.to,
+        });
+    }
+}
+
+/// Milliseconds of a duration.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn is_outcome(response: &ToolResponse) -> bool {
+    response
+        .error()
+        .is_none_or(|error| !error.retryable && error.error_type != ErrorType::Cancelled)
+}

@@ -1,0 +1,596 @@
+//! The ledger's part of a call: what it is asked, what becomes of the call by its reply, the user's answers to approval requests, and
+//! what the log says of effects and requests.
+
+use super::open::{Call, Origin, Phase};
+use super::{Calls, deduplicated, give_back, spend};
+use crate::answers::CallAnswer;
+use crate::approvals::refuse_token;
+use crate::deadlines::Deadline;
+use crate::event::{DuplicateRule, Resolution, SessionEvent};
+use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
+use crate::io::{AnswerRequest, News, Output, RateCharge, StoreProblem};
+use crate::ledger;
+use crate::policy::{BLOCKING_TOOL, EffectRun, Judged, Settled, confirm};
+use crate::talk::Talk;
+use crate::turn::Charge;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_store::command::{AnswerVerdict, Asked, Refusal, Reply, Request, RequestOrigin, Run};
+use windlass_store::{Effect, EffectState, Nonce, Question, QuestionState};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::kind::Mode;
+use windlass_tool::sensitive::Sensitive;
+use windlass_tool::template;
+
+// The ledger is asked, and answers.
+impl Calls {
+    pub(super) fn request(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+        let (nonce, effect_id) = talk.step.mint();
+        let tool = call.tool();
+        let preview = tool.confirmation_preview.as_ref();
+        let preview = preview.map(|preview| template::render(preview, call.arguments()));
+        let request = Request {
+            nonce,
+            effect_id: effect_id.clone(),
+            leg: talk.step.config.leg(),
+            call: call.number().0,
+            tool: ledger::tool_facts(tool),
+            arguments: Sensitive(ledger::canonical(call.arguments())),
+            effect_arguments: Sensitive(effect_arguments(&call, talk)),
+            origin: RequestOrigin::Model {
+                delivery: delivery_id(call.delivered(), talk),
+                // Connections of a process that goes on with the session are later than those before, whose numbers it does not
+                // know.
+                generation: talk.step.config.numbers_of_epochs_before()
+                    + call.delivered().generation,
+            },
+            onset: call.onset,
+            may_run: call.refusal.is_none(),
+            needs_consent: tool.requires_confirmation,
+            ignores_external_content: tool.is_exempt_from_external_content_rule(),
+            can_ask: self.can_ask(talk),
+            mode: talk.step.config.mode,
+            preview: Sensitive(preview.unwrap_or_default()),
+            lease_ms: ledger::lease_ms(tool),
+            question_ms: ledger::question_ms(&talk.step),
+            intent: ledger::intent(call.number(), call.turn(), false, &talk.step),
+        };
+        talk.step.push(Output::Request {
+            call: call.number(),
+            request: Box::new(request),
+        });
+        await_decision(&mut call, nonce, effect_id, talk);
+        self.open.open(call);
+    }
+
+    /// Whether there is somebody to ask, and no more wait for an answer than may.
+    fn can_ask(&self, talk: &Talk) -> bool {
+        let open = self.approvals.open().count();
+        talk.step.config.can_ask && open < talk.step.limits().open_confirmations_max
+    }
+
+    pub(crate) fn on_decided(
+        &mut self,
+        number: CallNumber,
+        reply: Result<Box<Reply>, StoreProblem>,
+        talk: &mut Talk,
+    ) {
+        if self.approvals.awaits(number) {
+            talk.step.clear(Deadline::Store(number));
+            let reply = reply.ok().map(|reply| *reply);
+            return self.approvals.on_taken(number, reply, talk);
+        }
+        let waits = |phase: &Phase| matches!(phase, Phase::Deciding { .. } | Phase::Retrying(_));
+        let Some(mut call) = self.open.take_in(number, waits) else {
+            return;
+        };
+        talk.step.clear(Deadline::Store(number));
+        let reply = match reply {
+            Ok(reply) => *reply,
+            Err(problem) => return self.store_failed(call, &problem, talk),
+        };
+        if let Phase::Retrying(_) = call.phase {
+            return self.on_retry_decided(call, reply, talk);
+        }
+        call.phase = Phase::Admission;
+        let turn = talk.turns.last_number();
+        match reply {
+            Reply::Run(run) => self.on_run(call, *run, talk),
+            Reply::Attach(effect) => self.attach(call, &effect, talk),
+            reply if call.is_approved() => self.end_approved(call, reply, talk),
+            Reply::Ask(asked) => self.ask(call, *asked, talk),
+            Reply::Replay(effect) => {
+                let settled = ledger::told_again(&effect, turn, &talk.step);
+                let rule = DuplicateRule::SameEffectFinished;
+                self.answer_known(call, settled, rule, talk);
+                talk.answers.forget_notice(Some(&effect.effect_id), None);
+            }
+            Reply::Unknown(effect) => {
+                let error = confirm::unknown(call.tool(), &effect);
+                let settled = known_error(&call, error, Some(effect.effect_id.clone()), talk);
+                let rule = DuplicateRule::SameEffectFinished;
+                self.answer_known(call, settled, rule, talk);
+            }
+            Reply::Denied(question) => {
+                let error = confirm::denied(call.tool().id.as_str(), &question);
+                let settled = known_error(&call, error, None, talk);
+                let rule = DuplicateRule::SameEffectDenied;
+                self.answer_known(call, settled, rule, talk);
+                talk.answers.forget_notice(None, Some(question.number));
+            }
+            Reply::Conflict => {
+                let batch = call.delivered().batch;
+                give_back(&mut call, talk);
+                self.record_conflict(call.slot(), talk);
+                self.decide_next(batch, talk);
+            }
+            Reply::Refused(refusal) => self.on_refused(call, refusal, talk),
+            reply => {
+                let problem = format!("the ledger did not decide: {}", name_of(&reply));
+                self.store_failed(call, &StoreProblem { problem }, talk);
+            }
+        }
+    }
+
+    fn on_refused(&mut self, mut call: Box<Call>, refusal: Refusal, talk: &mut Talk) {
+        let id = call.tool().id.clone();
+        let error = match refusal {
+            Refusal::NotAllowed => call.refusal.take().unwrap_or_else(|| {
+                CallError::new(ErrorType::BudgetExceeded, format!("{id} may not run now"))
+            }),
+            Refusal::NobodyToAsk if self.approvals.open().next().is_some() => {
+                confirm::too_many(call.tool())
+            }
+            Refusal::NobodyToAsk | Refusal::NestedConsent => confirm::nobody(call.tool()),
+            Refusal::Full => CallError::new(
+                ErrorType::BudgetExceeded,
+                format!("{id} was not started: this conversation has changed too much today"),
+            ),
+            Refusal::TooManyQuestions => confirm::too_many(call.tool()),
+            Refusal::TooLong => CallError::new(
+                ErrorType::Validation,
+                format!(
+                    "the arguments of {id} are too long to ask the user about: use shorter ones"
+                ),
+            ),
+            Refusal::Abandoned => CallError::new(
+                ErrorType::Transient,
+                format!("{id} was not started: the store answered too late"),
+            ),
+        };
+        self.refuse_call(call, error, Charge::Already, talk);
+    }
+
+    /// No change starts without the ledger.
+    fn store_failed(&mut self, mut call: Box<Call>, problem: &StoreProblem, talk: &mut Talk) {
+        // The attempt before the one that was asked for has failed for certain.
+        let failed = call.take_run();
+        let id = &call.tool().id;
+        let message = match &failed {
+            Some(_) => format!("{id} failed, and was not tried again: the store does not answer"),
+            None => format!("{id} was not started: the store does not answer"),
+        };
+        talk.step.event(SessionEvent::HandlerProblem {
+            call: call.number(),
+            tool: call.tool().id.clone(),
+            problem: problem.to_string(),
+        });
+        let error = CallError::new(ErrorType::Transient, message);
+        if failed.is_none() {
+            give_back(&mut call, talk);
+        }
+        self.settle(call, Judged::failure(error), failed, talk);
+    }
+
+    /// The store has not answered in time.
+    pub(crate) fn on_store_timeout(&mut self, number: CallNumber, talk: &mut Talk) {
+        self.approvals.give_up(number, talk);
+        let waits = |phase: &Phase| {
+            matches!(
+                phase,
+                Phase::Deciding { .. } | Phase::Retrying(_) | Phase::Recording(_)
+            )
+        };
+        let Some(call) = self.open.take_in(number, waits) else {
+            return;
+        };
+        let (nonce, effect_id) = match &call.phase {
+            Phase::Deciding { nonce, effect_id } => (*nonce, effect_id.clone()),
+            Phase::Retrying(retrying) => (retrying.nonce, retrying.run.effect_id.clone()),
+            _ => return self.unacknowledged(call, talk),
+        };
+        talk.step.push(Output::Abandon { nonce, effect_id });
+        let problem = "it has not answered in time".to_owned();
+        self.store_failed(call, &StoreProblem { problem }, talk);
+    }
+
+    /// The attempt is this call's.
+    fn on_run(&mut self, call: Box<Call>, run: Run, talk: &mut Talk) {
+        let question = call.question().map(|question| question.number);
+        let effect_run = run.effect_id.map(|effect_id| EffectRun {
+            effect_id,
+            attempt: run.attempt,
+            lease_end_unix_ms: run.lease_end_unix_ms,
+            question,
+        });
+        if let (Some(number), Some(run)) = (question, &effect_run) {
+            self.approvals.approved(number, Some(run.effect_id.clone()));
+            // What was told of an earlier run is not what comes of this one.
+            talk.answers.forget_notice(Some(&run.effect_id), None);
+        }
+        if call.is_taken_back {
+            return self.cancel(call, effect_run, talk);
+        }
+        if let Some(limit) = call.tool().rate_limit {
+            talk.step.push(Output::CheckRate {
+                call: call.number(),
+                tool: call.tool().id.clone(),
+                limit,
+                charge: RateCharge::Note,
+            });
+        }
+        talk.turns.runs(&call.facts, &talk.step.limits().turn);
+        if call.is_approved() {
+            talk.step.event(SessionEvent::ConfirmationResolved {
+                call: Some(call.number()),
+                resolution: Resolution::Approved,
+            });
+        }
+        self.start(call, effect_run, talk);
+    }
+
+    /// Another attempt at the same effect is running: the call waits for its end.
+    fn attach(&mut self, mut call: Box<Call>, effect: &Effect, talk: &mut Talk) {
+        if call.is_taken_back {
+            return self.cancel(call, None, talk);
+        }
+        give_back(&mut call, talk);
+        let (batch, turn) = (call.delivered().batch, call.turn());
+        if !call.is_approved() && !std::mem::replace(&mut call.has_waited, true) {
+            talk.turns.repeated(turn);
+            deduplicated(&call.slot(), DuplicateRule::SameEffectRunning, talk);
+        }
+        await_lease(call.number(), effect, talk);
+        call.phase = Phase::Attached(effect.effect_id.clone());
+        self.open.open(call);
+        self.decide_next(batch, talk);
+        talk.wind_up(turn);
+    }
+
+    /// The effect that a call waits for has come to an end, or its lease has.
+    pub(crate) fn ask_again(&mut self, number: CallNumber, talk: &mut Talk) {
+        let waits = |phase: &Phase| matches!(phase, Phase::Attached(_));
+        let Some(mut call) = self.open.take_in(number, waits) else {
+            return;
+        };
+        talk.step.clear(Deadline::Lease(number));
+        call.phase = Phase::Admission;
+        if call.is_approved() {
+            return self.send_approval(call, talk);
+        }
+        // It was given its charge back while it waited.
+        if call.refusal.is_none() {
+            call.refusal = spend(&mut call, talk).err();
+        }
+        self.request(call, talk);
+    }
+
+    /// The user is asked; the model is answered at once.
+    fn ask(&mut self, mut call: Box<Call>, asked: Asked, talk: &mut Talk) {
+        let Asked {
+            question,
+            is_repeated,
+            ..
+        } = asked;
+        if call.is_taken_back {
+            talk.step.push(Output::Withdraw(vec![question.number]));
+            return self.cancel(call, None, talk);
+        }
+        let error = confirm::required(call.tool(), &question.hazards);
+        // One that another session of the conversation put is new to this one's client.
+        if is_repeated && self.approvals.is_asked(question.number) {
+            let settled = known_error(&call, error, None, talk);
+            let rule = DuplicateRule::SameEffectAsked;
+            return self.answer_known(call, settled, rule, talk);
+        }
+        // The client knows the question by the number of this call.
+        call.refusal = None;
+        let slot = call.slot();
+        self.refuse_call(call, error, Charge::Already, talk);
+        self.approvals.ask(&question, slot, talk);
+    }
+
+    /// Answers a call, and what joined it, from what the ledger knows. It costs nothing but a repeat.
+    fn answer_known(
+        &mut self,
+        mut call: Box<Call>,
+        settled: Settled,
+        rule: DuplicateRule,
+        talk: &mut Talk,
+    ) {
+        give_back(&mut call, talk);
+        let (slot, is_spoken) = (call.slot(), call.spoken);
+        match call.has_waited {
+            true => self.answer_again(&slot, &settled, is_spoken, talk),
+            false => self.replay(&slot, &settled, is_spoken, rule, talk),
+        }
+        for (slot, rule) in &call.attached {
+            self.replay(slot, &settled, true, *rule, talk);
+        }
+        self.call_ended(slot.batch, talk);
+    }
+}
+
+// The user answers approval requests.
+impl Calls {
+    pub(crate) fn on_answered(
+        &mut self,
+        question: Option<Box<Question>>,
+        is_approval: bool,
+        talk: &mut Talk,
+    ) {
+        let Some(question) = question else {
+            return refuse_token(talk);
+        };
+        let refuse = |message: String| CallError::new(ErrorType::Transient, message);
+        // Nothing begins in a session that is over.
+        if !talk.ending.is_running() {
+            let error = refuse("this session has ended; send the answer again".to_owned());
+            return self.approvals.refuse(&question, error, talk);
+        }
+        // Clicks on one button have one answer.
+        if is_approval && self.open.click(question.number) {
+            return;
+        }
+        let open = self.open.approved() + self.approvals.pending();
+        if open >= talk.step.limits().open_confirmations_max {
+            let error = refuse(format!(
+                "{open} answers are being carried out; send this one again"
+            ));
+            return self.approvals.refuse(&question, error, talk);
+        }
+        // Everything that may have changed is checked again.
+        let turn = talk.turns.last_number();
+        let facts = match is_approval {
+            true => self.facts_of(&question, turn, talk),
+            false => None,
+        };
+        match facts {
+            Some(facts) => {
+                let origin = Origin::Approval {
+                    question,
+                    clicks: 0,
+                };
+                let call = Box::new(Call::new(facts, origin, false));
+                self.check_rate(call, talk);
+            }
+            // Of an approval the ledger says that the tool is not the one that was approved.
+            None => self.approvals.answer(question, is_approval, turn, talk),
+        }
+    }
+
+    /// What runs if the approval counts: the arguments that were shown. `None` where the tool is gone, is not for this mode, or
+    /// would not take them any more.
+    fn facts_of(&self, question: &Question, turn: u64, talk: &mut Talk) -> Option<Arc<CallFacts>> {
+        let tool = talk.step.config.registry.get(question.tool.as_str())?;
+        if *tool.version != *question.tool_version || !tool.allows(question.mode) {
+            return None;
+        }
+        let known = self.approvals.call_asked(question.number);
+        let known = known.filter(|call| self.open.get(*call).is_none());
+        let number = known.unwrap_or_else(|| talk.step.next_call());
+        match ledger::slot_of(question, number, turn, &talk.step) {
+            Slot::Valid(facts) => Some(facts),
+            Slot::Invalid(_) | Slot::Unexamined(_) => None,
+        }
+    }
+
+    /// Tells the ledger that the user has approved, and whether the call may run.
+    pub(super) fn send_approval(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+        let (nonce, effect_id) = talk.step.mint();
+        let Some(question) = call.question().map(|question| question.number) else {
+            return;
+        };
+        let (number, may_run) = (call.number(), call.refusal.is_none());
+        let approval = ledger::approval(
+            Some(call.tool()),
+            (number, call.turn()),
+            may_run,
+            &talk.step,
+        );
+        talk.step.push(Output::Answer {
+            call: number,
+            question,
+            answer: Box::new(AnswerRequest {
+                nonce,
+                effect_id: effect_id.clone(),
+                verdict: AnswerVerdict::Approved(Box::new(approval)),
+            }),
+        });
+        await_decision(&mut call, nonce, effect_id, talk);
+        self.open.open(call);
+    }
+
+    /// An approval came to something else than a run of its own.
+    fn end_approved(&mut self, call: Box<Call>, reply: Reply, talk: &mut Talk) {
+        let Origin::Approval { question, clicks } = call.origin else {
+            return;
+        };
+        match (reply, call.refusal) {
+            (Reply::Refused(Refusal::NotAllowed), Some(error)) => {
+                let refused = (Slot::Valid(call.facts), error);
+                self.approvals.not_now(&question, clicks, refused, talk);
+            }
+            (reply, _) => {
+                self.approvals.tell_reply(&question, clicks, reply, talk);
+            }
+        }
+    }
+}
+
+// What the log says.
+impl Calls {
+    pub(crate) fn on_news(&mut self, news: News, talk: &mut Talk) {
+        match news {
+            News::Effect(effect) => self.on_effect_news(&effect, talk),
+            News::Question(question) => {
+                let is_running = self.open.answers(question.number);
+                self.approvals.on_question(&question, is_running, talk);
+            }
+            News::Asked(request) => {
+                let call = self.approvals.call_asked(request.question);
+                let call = call.unwrap_or(CallNumber(0));
+                talk.apply_intents(call, &request.intents);
+            }
+        }
+    }
+
+    fn on_effect_news(&mut self, effect: &Effect, talk: &mut Talk) {
+        let waiting = self.open.attached_to(&effect.effect_id);
+        if effect.state == EffectState::Running {
+            for number in waiting {
+                await_lease(number, effect, talk);
+            }
+            return;
+        }
+        for number in waiting {
+            self.ask_again(number, talk);
+        }
+        correct_untold(effect, talk);
+        // A run of this session's own is told when its outcome is stored.
+        if !self.open.runs(&effect.effect_id) {
+            self.approvals.on_effect(effect, talk);
+        }
+    }
+
+    /// What the conversation has when the session begins: requests that the user may still answer, which are shown again under a
+    /// number that the client knows or that is new here, and ends that no model has heard of.
+    pub(crate) fn on_began(
+        &mut self,
+        questions: Vec<Question>,
+        (unheard, unheard_questions): (Vec<Effect>, Vec<Question>),
+        talk: &mut Talk,
+    ) {
+        let turn = talk.turns.last_number();
+        for question in questions {
+            let call = CallNumber(question.call);
+            talk.step.number_after(call);
+            let slot = ledger::slot_of(&question, call, turn, &talk.step);
+            self.approvals.ask(&question, slot, talk);
+        }
+        for effect in unheard {
+            let approved = unheard_questions.iter().find(|question| {
+                question.state == QuestionState::Approved
+                    && question.leg == talk.step.config.session_id
+                    && question.effect_id.as_ref() == Some(&effect.effect_id)
+            });
+            match approved {
+                Some(question) => {
+                    self.approvals.on_earlier_approval(question, &effect, talk);
+                }
+                None => {
+                    let answer = untold(&effect, turn, talk);
+                    talk.keep_late(answer);
+                }
+            }
+        }
+        for question in unheard_questions {
+            self.approvals.on_denied(&question, talk);
+        }
+    }
+}
+
+/// An effect whose end no model has heard is told to this one, unless it asks before.
+fn untold(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer {
+    let settled = ledger::settled_of(effect, turn, &talk.step);
+    let config = &talk.step.config;
+    let tool = config.registry.get(effect.tool.as_str());
+    let scheduling = tool.and_then(|tool| {
+        let is_ok = settled.response.is_ok();
+        config.scheduling(tool, config.blocks(tool), None, is_ok)
+    });
+    let slot = Slot::unreadable(Delivered {
+        number: talk.step.next_call(),
+        batch: 0,
+        key: DeliveryKey::Effect(effect.effect_id.clone()).into(),
+        unstable_id: None,
+        name: effect.tool.clone().into(),
+        turn,
+        generation: 0,
+    });
+    CallAnswer {
+        slot,
+        settled,
+        scheduling,
+    }
+}
+
+/// What the model was not told of an effect yet, it is told as it is.
+pub(super) fn correct_untold(effect: &Effect, talk: &mut Talk) {
+    if effect.state != EffectState::Running {
+        let turn = talk.turns.last_number();
+        talk.answers
+            .correct(&ledger::settled_of(effect, turn, &talk.step));
+    }
+}
+
+/// Waits for the ledger, and for the handler that it may have asked first.
+fn await_decision(call: &mut Call, nonce: Nonce, effect_id: EffectId, talk: &mut Talk) {
+    let lookup_ms = match call.tool().handler.outcome_lookup().is_some() {
+        true => call.tool().timeout_ms,
+        false => 0,
+    };
+    let patience = talk
+        .step
+        .limits()
+        .reserve_timeout_ms
+        .saturating_add(lookup_ms);
+    let deadline = Deadline::Store(call.number());
+    talk.step
+        .set_deadline(deadline, Duration::from_millis(patience));
+    call.phase = Phase::Deciding { nonce, effect_id };
+}
+
+fn await_lease(number: CallNumber, effect: &Effect, talk: &mut Talk) {
+    let lease_end = effect.newest_attempt().lease_end_unix_ms;
+    let left_ms = lease_end.saturating_sub(talk.step.unix_ms());
+    // A moment more, so that the lease is over by the store's clock, too.
+    let left = Duration::from_millis(left_ms.saturating_add(100));
+    talk.step.set_deadline(Deadline::Lease(number), left);
+}
+
+/// The arguments that say which effect is meant. A block is of one session.
+fn effect_arguments(call: &Call, talk: &Talk) -> String {
+    let meant = call.tool().effect_arguments(call.arguments());
+    match call.tool().id.as_str() == BLOCKING_TOOL {
+        true => format!("{} {meant}", talk.step.config.session_id),
+        false => meant,
+    }
+}
+
+/// By text each turn is an exchange of its own, and some servers begin their ids anew in each.
+fn delivery_id(delivered: &Delivered, talk: &Talk) -> String {
+    match talk.step.config.mode {
+        Mode::Voice => delivered.key.to_string(),
+        Mode::Text => format!("{}/{}", delivered.turn, *delivered.key),
+    }
+}
+
+/// An answer that the ledger has for a call, in the form of an error.
+fn known_error(call: &Call, error: CallError, effect_id: Option<EffectId>, talk: &Talk) -> Settled {
+    Settled {
+        effect_id,
+        ..Settled::refusal(talk.step.failed(call.tool(), error), call.turn())
+    }
+}
+
+/// The kind of a reply that decides nothing, for the log.
+fn name_of(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Gone => "another process speaks for this session",
+        Reply::Foreign => "the conversation is another user's",
+        Reply::Missing => "it has no such effect",
+        _ => "an unexpected reply",
+    }
+}

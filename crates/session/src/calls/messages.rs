@@ -1,0 +1,88 @@
+//! What a running attempt says: messages for the client, notes for the audit, events of its own, and progress. Knows which messages
+//! are the server's alone.
+
+use super::open::Call;
+use crate::client::{ClientUpdate, Image};
+use crate::event::SessionEvent;
+use crate::talk::Talk;
+use serde_json::{Value, json};
+use windlass_tool::handler::HandlerMessage;
+use windlass_tool::sensitive::Sensitive;
+
+/// Types of client messages that only the server itself sends (`docs/voice-protocol.md`); a handler may send any other.
+const SERVER_TYPES: [&str; 23] = [
+    "connected",
+    "started",
+    "audio",
+    "transcript",
+    "model_generating",
+    "tool_call_started",
+    "tool_progress",
+    "tool_call_finished",
+    "tools_complete",
+    "confirmation_request",
+    "confirmation_result",
+    "interrupted",
+    "turn_complete",
+    "image",
+    "timeout",
+    "end_voice_session",
+    "session_complete",
+    "stopped",
+    "reconnecting",
+    "reconnected",
+    "error",
+    "pong",
+    "voice_session_start",
+];
+
+/// Built-in tools that may send a type of the server's own.
+const PRIVILEGED: [(&str, &str); 5] = [
+    ("ignore_user", "timeout"),
+    ("start_voice_session", "voice_session_start"),
+    ("send_image", "image"),
+    ("kb_search", "image"),
+    ("kb_get", "image"),
+];
+
+pub(super) fn pass_on(call: &Call, message: HandlerMessage, talk: &mut Talk) {
+    let number = call.number();
+    let note = |event: String, data: Value| SessionEvent::AuditNote {
+        call: number,
+        tool: call.tool().clone(),
+        arguments: Sensitive(call.arguments().clone()),
+        event,
+        data: Sensitive(data),
+    };
+    match message {
+        HandlerMessage::Client(message) => {
+            let kind = message.get("type").and_then(Value::as_str).unwrap_or("");
+            let is_privileged = PRIVILEGED.contains(&(call.tool().id.as_str(), kind));
+            if kind.is_empty() || (SERVER_TYPES.contains(&kind) && !is_privileged) {
+                let data = json!({ "type": kind });
+                return talk
+                    .step
+                    .event(note("client_message_refused".to_owned(), data));
+            }
+            let text = |name: &str| message.get(name).and_then(Value::as_str).map(str::to_owned);
+            if let Some(url) = text("url").filter(|_| kind == "image") {
+                let caption = text("caption");
+                talk.speech.show_image(Image { url, caption }, &talk.step);
+            }
+            talk.step.tell_client(ClientUpdate::Message(message));
+        }
+        HandlerMessage::Audit { event, data } => talk.step.event(note(event, data)),
+        HandlerMessage::Emit { name, payload } => talk.step.event(SessionEvent::Custom {
+            call: number,
+            name,
+            payload: Sensitive(payload),
+        }),
+        HandlerMessage::Progress { message, fraction } => {
+            talk.step.event(SessionEvent::CallProgressed {
+                call: number,
+                message,
+                fraction: fraction.filter(|fraction| (0.0..=1.0).contains(fraction)),
+            });
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! The open calls of a session, and attempts that run on without theirs. Knows where each call stands, and nothing of why it was
+//! admitted.
+
+use crate::event::DuplicateRule;
+use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
+use crate::policy::EffectRun;
+use crate::time::Timestamp;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use windlass_store::{LegNumber, Nonce, Question, QuestionNumber};
+use windlass_tool::arguments::Arguments;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::CallError;
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::kind::Scheduling;
+use windlass_tool::registry::Tool;
+
+/// A call that waits or runs.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) facts: Arc<CallFacts>,
+    pub(crate) origin: Origin,
+    pub(crate) phase: Phase,
+    /// Attempts of this session's, from 1.
+    pub(crate) attempt: u32,
+    /// Why budgets or loop guard do not let it run; the ledger may still answer it from what was done.
+    pub(crate) refusal: Option<CallError>,
+    /// Its turn has been charged for it.
+    pub(crate) is_charged: bool,
+    /// It has waited for another attempt at its effect, and counts as a repeat already.
+    pub(crate) has_waited: bool,
+    /// The onset of the user turn that it belongs to.
+    pub(crate) onset: Option<LegNumber>,
+    /// When its first attempt began.
+    pub(crate) started: Option<Timestamp>,
+    /// Whether the model waits for it.
+    pub(crate) blocks: bool,
+    /// False once the call was taken back: its result is recorded, and not spoken of.
+    pub(crate) spoken: bool,
+    /// It does not start any more, whatever the ledger says.
+    pub(crate) is_taken_back: bool,
+    /// Deliveries that share its answer.
+    pub(crate) attached: Vec<(Slot, DuplicateRule)>,
+}
+
+/// Whose call it is.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    Model,
+    /// The user approved a request. No provider message waits for it.
+    Approval {
+        question: Box<Question>,
+        /// Further approvals of the same. Each is told what comes of it.
+        clicks: u32,
+    },
+}
+
+/// Where a call stands.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// No gate has let it wait for anything yet.
+    Admission,
+    /// The shared limits are asked.
+    CheckingRate,
+    /// An earlier `writes` call of the same message is not done.
+    Waiting,
+    /// The ledger is asked.
+    Deciding {
+        nonce: Nonce,
+        effect_id: EffectId,
+    },
+    /// Another attempt at its effect is running.
+    Attached(EffectId),
+    Running(Option<EffectRun>),
+    /// An attempt has failed, and the next one is due later.
+    BackingOff(Option<EffectRun>),
+    /// The ledger is asked for the next attempt.
+    Retrying(Box<Retrying>),
+    /// The ledger is told how it ended.
+    Recording(Box<Concluded>),
+}
+
+/// An attempt that has failed, with what is told where there is no other.
+#[derive(Debug)]
+pub(crate) struct Retrying {
+    pub(crate) run: EffectRun,
+    pub(crate) nonce: Nonce,
+}
+
+/// How a call ended, before anybody is told.
+#[derive(Debug)]
+pub(crate) struct Concluded {
+    pub(crate) response: Arc<ToolResponse>,
+    pub(crate) run: Option<EffectRun>,
+    pub(crate) scheduling: Option<Scheduling>,
+    /// For the log: what a client or a model must not read.
+    pub(crate) problem: Option<String>,
+}
+
+/// An attempt whose call has ended without it; its result is recorded when it comes.
+#[derive(Debug)]
+pub(crate) struct LateAttempt {
+    pub(crate) attempt: CallRef,
+    pub(crate) facts: Arc<CallFacts>,
+    pub(crate) run: EffectRun,
+}
+
+/// Attempts whose results may come late; of more, the oldest is forgotten, and its lease settles it.
+pub(crate) const LATE_MAX: usize = 64;
+
+impl Call {
+    /// A call that has passed no gate that needs more than itself.
+    pub(crate) fn new(facts: Arc<CallFacts>, origin: Origin, blocks: bool) -> Self {
+        Self {
+            facts,
+            origin,
+            phase: Phase::Admission,
+            attempt: 1,
+            refusal: None,
+            is_charged: false,
+            has_waited: false,
+            onset: None,
+            started: None,
+            blocks,
+            spoken: true,
+            is_taken_back: false,
+            attached: Vec::new(),
+        }
+    }
+
+    pub(crate) fn question(&self) -> Option<&Question> {
+        match &self.origin {
+            Origin::Approval { question, .. } => Some(question),
+            Origin::Model => None,
+        }
+    }
+
+    pub(crate) fn is_approved(&self) -> bool {
+        self.question().is_some()
+    }
+
+    pub(crate) fn delivered(&self) -> &Delivered {
+        &self.facts.delivered
+    }
+
+    pub(crate) fn number(&self) -> CallNumber {
+        self.facts.delivered.number
+    }
+
+    pub(crate) fn turn(&self) -> u64 {
+        self.facts.delivered.turn
+    }
+
+    pub(crate) fn tool(&self) -> &Arc<Tool> {
+        &self.facts.tool
+    }
+
+    pub(crate) fn arguments(&self) -> &Arc<Arguments> {
+        self.facts.completed.arguments.expose()
+    }
+
+    /// Where its answer goes.
+    pub(crate) fn slot(&self) -> Slot {
+        Slot::Valid(self.facts.clone())
+    }
+
+    pub(crate) fn call_ref(&self) -> CallRef {
+        CallRef {
+            call: self.number(),
+            attempt: self.attempt,
+        }
+    }
+
+    /// The effect that it waits for, runs or has run.
+    pub(crate) fn effect_id(&self) -> Option<&EffectId> {
+        match &self.phase {
+            Phase::Running(Some(run)) | Phase::BackingOff(Some(run)) => Some(&run.effect_id),
+            Phase::Retrying(retrying) => Some(&retrying.run.effect_id),
+            Phase::Recording(concluded) => concluded.run.as_ref().map(|run| &run.effect_id),
+            Phase::Attached(effect_id) => Some(effect_id),
+            Phase::Admission
+            | Phase::CheckingRate
+            | Phase::Waiting
+            | Phase::Deciding { .. }
+            | Phase::Running(None)
+            | Phase::BackingOff(None) => None,
+        }
+    }
+
+    /// The attempt that it held.
+    pub(crate) fn take_run(&mut self) -> Option<EffectRun> {
+        match std::mem::replace(&mut self.phase, Phase::Admission) {
+            Phase::Running(run) | Phase::BackingOff(run) => run,
+            Phase::Retrying(retrying) => Some(retrying.run),
+            Phase::Admission
+            | Phase::CheckingRate
+            | Phase::Waiting
+            | Phase::Deciding { .. }
+            | Phase::Attached(_)
+            | Phase::Recording(_) => None,
+        }
+    }
+
+    /// How it ended, where the ledger is told that.
+    pub(crate) fn take_concluded(&mut self) -> Option<Concluded> {
+        match std::mem::replace(&mut self.phase, Phase::Admission) {
+            Phase::Recording(concluded) => Some(*concluded),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    /// Whether an attempt of it has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.started.is_some()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct OpenCalls {
+    #[expect(
+        clippy::vec_box,
+        reason = "a call is handed from gate to gate, and what is handed on is a pointer"
+    )]
+    open: Vec<Box<Call>>,
+    late: VecDeque<LateAttempt>,
+}
+
+impl OpenCalls {
+    pub(crate) fn open(&mut self, call: Box<Call>) {
+        self.open.push(call);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Call> {
+        self.open.iter().map(Box::as_ref)
+    }
+
+    pub(crate) fn get(&self, number: CallNumber) -> Option<&Call> {
+        self.iter().find(|call| call.number() == number)
+    }
+
+    pub(crate) fn get_mut(&mut self, number: CallNumber) -> Option<&mut Call> {
+        let mut open = self.open.iter_mut().map(Box::as_mut);
+        open.find(|call| call.number() == number)
+    }
+
+    pub(crate) fn take(&mut self, number: CallNumber) -> Option<Box<Call>> {
+        let index = self.open.iter().position(|call| call.number() == number)?;
+        Some(self.open.remove(index))
+    }
+
+    /// Takes a call out if its phase is one of these.
+    pub(crate) fn take_in(
+        &mut self,
+        number: CallNumber,
+        is_meant: impl Fn(&Phase) -> bool,
+    ) -> Option<Box<Call>> {
+        let is_in_phase = self.get(number).is_some_and(|call| is_meant(&call.phase));
+        is_in_phase.then(|| self.take(number)).flatten()
+    }
+
+    pub(crate) fn numbers_of(&self, is_meant: impl Fn(&Call) -> bool) -> Vec<CallNumber> {
+        let meant = self.iter().filter(|call| is_meant(call));
+        meant.map(Call::number).collect()
+    }
+
+    /// Those that wait for another attempt at this effect.
+    pub(crate) fn attached_to(&self, effect_id: &EffectId) -> Vec<CallNumber> {
+        self.numbers_of(|call| matches!(&call.phase, Phase::Attached(of) if of == effect_id))
+    }
+
+    /// Whether a call of this session runs for an effect, or has it recorded.
+    pub(crate) fn runs(&self, effect_id: &EffectId) -> bool {
+        self.iter().any(|call| {
+            !matches!(call.phase, Phase::Attached(_)) && call.effect_id() == Some(effect_id)
+        })
+    }
+
+    /// Open calls that the user approved.
+    pub(crate) fn approved(&self) -> usize {
+        self.iter().filter(|call| call.is_approved()).count()
+    }
+
+    /// Whether a call of this session runs because this question was approved.
+    pub(crate) fn answers(&self, number: QuestionNumber) -> bool {
+        self.iter().any(|call| {
+            let question = call.question();
+            question.is_some_and(|question| question.number == number)
+        })
+    }
+
+    /// The user approves a request once more. False where no call runs by its approval.
+    pub(crate) fn click(&mut self, number: QuestionNumber) -> bool {
+        for call in &mut self.open {
+            if let Origin::Approval { question, clicks } = &mut call.origin
+                && question.number == number
+            {
+                *clicks = clicks.saturating_add(1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The open calls that a provider's id may mean on this connection: several where it names no delivery of its own.
+    pub(crate) fn by_provider_id(&self, id: &str, generation: u64) -> Vec<CallNumber> {
+        self.numbers_of(|call| call.delivered().is_under(id, generation))
+    }
+
+    /// The deliveries that came under a provider's id and have no answer yet.
+    pub(crate) fn keys_of(&self, id: &str, generation: u64) -> Vec<HashedKey> {
+        let attached = self.open.iter().flat_map(|call| &call.attached);
+        let joined = attached.map(|(slot, _)| &**slot);
+        self.open
+            .iter()
+            .map(|call| call.delivered())
+            .chain(joined)
+            .filter(|delivered| delivered.is_under(id, generation))
+            .map(|delivered| delivered.key.clone())
+            .collect()
+    }
+
+    pub(crate) fn any_blocks(&self) -> bool {
+        self.open.iter().any(|call| call.blocks && call.spoken)
+    }
+
+    /// The connection is gone: no call blocks the next one.
+    pub(crate) fn leave_connection(&mut self) {
+        for call in &mut self.open {
+            call.blocks = false;
+        }
+    }
+
+    /// Calls of earlier connections that ask for the same thing, and change nothing, are not spoken of any more.
+    pub(crate) fn silence_like(&mut self, slot: &Slot) {
+        for call in &mut self.open {
+            let is_like =
+                call.delivered().generation != slot.generation && slot.is_like(&call.slot());
+            call.spoken &= !is_like || call.tool().writes();
+        }
+    }
+
+    /// Whether a `writes` call of this message has still to be done before the given one may start.
+    pub(crate) fn write_before(&self, delivered: &Delivered) -> bool {
+        self.open.iter().any(|call| {
+            call.tool().writes()
+                && !call.is_approved()
+                && call.delivered().batch == delivered.batch
+                && call.number() < delivered.number
+        })
+    }
+
+    /// The next `writes` call of a message that waited for its turn.
+    pub(crate) fn next_waiting(&self, batch: u64) -> Option<CallNumber> {
+        self.open
+            .iter()
+            .filter(|call| matches!(call.phase, Phase::Waiting) && call.delivered().batch == batch)
+            .map(|call| call.number())
+            .min()
+    }
+
+    /// An attempt runs on without its call.
+    pub(crate) fn expect_late(&mut self, late: LateAttempt) {
+        if self.late.len() >= LATE_MAX {
+            self.late.pop_front();
+        }
+        self.late.push_back(late);
+    }
+
+    pub(crate) fn take_late(&mut self, attempt: CallRef) -> Option<LateAttempt> {
+        let index = self.late.iter().position(|late| late.attempt == attempt)?;
+        self.late.remove(index)
+    }
+
+    /// Keeps no room for calls to come.
+    pub(crate) fn give_room_back(&mut self) {
+        self.open.shrink_to_fit();
+    }
+}

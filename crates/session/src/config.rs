@@ -1,0 +1,97 @@
+//! What a session is created with and keeps for its whole life, and what follows from that alone.
+
+use crate::limits::Limits;
+use crate::model::{CallSupport, HistoryEntry, ModelProfile};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use windlass_store::{Epoch, LegRef, Question};
+use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
+use windlass_tool::kind::{Mode, Scheduling};
+use windlass_tool::registry::{Registry, Tool};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionConfig {
+    pub session_id: SessionId,
+    /// How often the session has been taken over; 1 for a new one. With the session's id it names the leg.
+    pub epoch: Epoch,
+    pub tenant: TenantId,
+    pub user_id: UserId,
+    pub conversation_id: ConversationId,
+    pub mode: Mode,
+    /// Pinned: a reload serves new sessions only. A journal names its version alone.
+    #[serde(skip, default = "no_registry")]
+    pub registry: Arc<Registry>,
+    pub limits: Arc<Limits>,
+    pub profile: Arc<ModelProfile>,
+    /// Milliseconds since the Unix epoch at timestamp zero.
+    pub started_unix_ms: u64,
+    /// What was said before, from the log of the conversation or from the client's own account.
+    pub history: Vec<HistoryEntry>,
+    /// The highest number that a call of the conversation had: the client knows calls by their numbers.
+    pub last_call: CallNumber,
+    /// Whether there is a client who can be asked for consent.
+    pub can_ask: bool,
+    /// What the user wants answered at once.
+    pub pending_request: Option<String>,
+}
+
+fn no_registry() -> Arc<Registry> {
+    Arc::new(Registry::new("", None, Vec::new()))
+}
+
+impl SessionConfig {
+    pub fn leg(&self) -> LegRef {
+        LegRef {
+            leg: self.session_id.clone(),
+            epoch: self.epoch,
+        }
+    }
+
+    /// Whether this session's model is the one that asks for an approval.
+    pub(crate) fn asks(&self, question: &Question) -> bool {
+        question.is_asked_by(&self.session_id, self.mode)
+    }
+
+    /// From which the session counts what the ledger knows by number: higher than any process before it can have come, whatever
+    /// of that was saved.
+    pub(crate) fn numbers_of_epochs_before(&self) -> u64 {
+        u64::from(self.epoch.0.saturating_sub(1)) << 32
+    }
+
+    /// Whether the model waits for a tool's result: what the tool says, as far as the model can.
+    pub(crate) fn blocks(&self, tool: &Tool) -> bool {
+        self.profile.calls.blocks(tool.behavior)
+    }
+
+    /// Whether the model says nothing before it has the answer to a call of this name.
+    pub(crate) fn waits_for(&self, name: &str) -> bool {
+        match self.profile.calls {
+            CallSupport::BlockingOnly => true,
+            CallSupport::NonBlockingOnly => false,
+            CallSupport::Both => {
+                let tool = self.registry.get(name);
+                tool.is_some_and(|tool| self.blocks(tool))
+            }
+        }
+    }
+
+    /// When the model is to speak of an answer: where nothing says so, as its tool has it, but of failures as soon as it may,
+    /// since silence about them would leave the user waiting. `None` where the model is not told.
+    pub(crate) fn scheduling(
+        &self,
+        tool: &Tool,
+        blocks: bool,
+        by_result: Option<Scheduling>,
+        is_ok: bool,
+    ) -> Option<Scheduling> {
+        let profile = &self.profile;
+        if blocks || !profile.scheduling || profile.calls == CallSupport::BlockingOnly {
+            return None;
+        }
+        Some(match by_result {
+            Some(scheduling) => scheduling,
+            None if !is_ok && tool.scheduling != Scheduling::Silent => Scheduling::WhenIdle,
+            None => tool.scheduling,
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! How a session ends: whether it runs, drains or is over, and how long a farewell may take. That an end was asked for is part of
+//! the application state.
+
+use crate::client::ClientUpdate;
+use crate::deadlines::Deadline;
+use crate::event::{EndReason, SessionEvent};
+use crate::io::Output;
+use crate::state::State;
+use crate::step::Step;
+use crate::time::Timestamp;
+use std::time::Duration;
+use windlass_tool::intent::EndAfter;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Lifecycle {
+    Running,
+    /// Over but for the started `writes` calls, which run to their end, and answers that the ledger has not taken yet.
+    Draining(EndReason),
+    Over,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ending {
+    lifecycle: Lifecycle,
+    /// When the user will have heard what the model had said by the end of its last answer.
+    audio_ends: Timestamp,
+}
+
+impl Default for Ending {
+    fn default() -> Self {
+        Self {
+            lifecycle: Lifecycle::Running,
+            audio_ends: Timestamp::default(),
+        }
+    }
+}
+
+impl Ending {
+    pub(crate) fn is_running(&self) -> bool {
+        self.lifecycle == Lifecycle::Running
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.lifecycle == Lifecycle::Over
+    }
+
+    /// What the model has said so far will have been played then.
+    pub(crate) fn audio_ends(&mut self, at: Timestamp) {
+        self.audio_ends = at;
+    }
+
+    /// The turn in which the end was asked for is over: what it said is still to be heard.
+    pub(crate) fn await_farewell(&self, state: &State, unplayed: Duration, step: &mut Step) {
+        if state.pending_end.is_some() {
+            let grace = Duration::from_millis(step.limits().farewell_grace_ms);
+            step.set_deadline(Deadline::Farewell, unplayed + grace);
+        }
+    }
+
+    /// Nothing more will come of the farewell: what of it has come is still to be heard.
+    pub(crate) fn hear_farewell_out(&self, state: &State, step: &mut Step) {
+        self.await_farewell(state, self.audio_ends.since(step.now), step);
+    }
+
+    /// A user who speaks into the farewell has more to say: it is heard and answered first, or waited for in vain.
+    pub(crate) fn postpone_farewell(&self, step: &mut Step) {
+        if step.deadlines.is_set(Deadline::Farewell) {
+            wait_for_farewell(step);
+        }
+    }
+
+    /// Whether the session ends now because a tool asked for it. An end that was asked for is never forgotten: at latest it comes
+    /// when the model stays silent.
+    pub(crate) fn is_due(&self, state: &State, step: &mut Step) -> bool {
+        let Some(end) = state.pending_end.as_ref().filter(|_| self.is_running()) else {
+            return false;
+        };
+        if end.after == EndAfter::Immediate {
+            return true;
+        }
+        if !step.deadlines.is_set(Deadline::Farewell) {
+            wait_for_farewell(step);
+        }
+        false
+    }
+
+    /// Nothing begins any more, and nothing but what has begun is waited for.
+    pub(crate) fn begin(&mut self, reason: EndReason, step: &mut Step) {
+        for deadline in [
+            Deadline::ProviderSilence,
+            Deadline::ResultSilence,
+            Deadline::Farewell,
+            Deadline::Rotation,
+            Deadline::Reconnect,
+            Deadline::ClientGrace,
+        ] {
+            step.clear(deadline);
+        }
+        self.lifecycle = Lifecycle::Draining(reason);
+    }
+
+    /// What had begun has come to its end.
+    pub(crate) fn drained(&mut self, step: &mut Step) {
+        let Lifecycle::Draining(reason) = &self.lifecycle else {
+            return;
+        };
+        let reason = reason.clone();
+        if reason == EndReason::Stopped {
+            step.tell_client(ClientUpdate::Stopped);
+        }
+        step.event(SessionEvent::SessionEnded {
+            reason: reason.clone(),
+        });
+        step.push(Output::Close(reason));
+        self.lifecycle = Lifecycle::Over;
+    }
+}
+
+fn wait_for_farewell(step: &mut Step) {
+    let patience = Duration::from_secs(step.limits().provider_silence_seconds);
+    step.set_deadline(Deadline::Farewell, patience);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::PendingEnd;
+    use crate::state::StateController;
+
+    fn asked_for(after: EndAfter, step: &Step) -> StateController {
+        let mut state = StateController::new(step.config.mode, 10);
+        let end = PendingEnd {
+            after,
+            reason: "done".to_owned(),
+            closing_message: None,
+            text_response: None,
+        };
+        state.restore(Some(end), None);
+        state
+    }
+
+    #[test]
+    fn an_end_that_waits_for_its_farewell_comes_at_latest_when_the_model_stays_silent() {
+        let mut step = Step::for_tests();
+        let ending = Ending::default();
+        let now = asked_for(EndAfter::Immediate, &step);
+        assert!(ending.is_due(now.get(), &mut step));
+        assert!(!step.deadlines.is_set(Deadline::Farewell));
+        let later = asked_for(EndAfter::FarewellSpoken, &step);
+        assert!(!ending.is_due(later.get(), &mut step));
+        let patience = Duration::from_secs(step.limits().provider_silence_seconds);
+        assert_eq!(step.deadlines.next(), Some(step.now + patience));
+        // What is still to be heard of it is shorter than that, and is waited for in its place.
+        ending.await_farewell(later.get(), Duration::ZERO, &mut step);
+        assert!(step.deadlines.next() < Some(step.now + patience));
+        ending.postpone_farewell(&mut step);
+        assert_eq!(step.deadlines.next(), Some(step.now + patience));
+    }
+
+    #[test]
+    fn a_session_is_over_once_what_had_begun_has_ended() {
+        let mut step = Step::for_tests();
+        let mut ending = Ending::default();
+        ending.drained(&mut step);
+        assert!(ending.is_running() && step.take_names().is_empty());
+        ending.begin(EndReason::Stopped, &mut step);
+        assert!(!ending.is_running() && !ending.is_over());
+        ending.drained(&mut step);
+        assert!(ending.is_over());
+        assert_eq!(step.take_names(), ["Stopped", "SessionEnded", "Close"]);
+    }
+}

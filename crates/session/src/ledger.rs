@@ -1,0 +1,176 @@
+//! A call in the ledger's words, and the ledger's rows in those of a call: what a request holds, what the record of an effect or a
+//! question says. It decides nothing.
+
+use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
+use crate::policy::{Completed, Settled, confirm};
+use crate::step::Step;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use windlass_store::command::{Approval, ToolFacts};
+use windlass_store::{Effect, EffectState, Question};
+use windlass_tool::arguments::Arguments;
+use windlass_tool::envelope::{Outcome, ToolResponse};
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::CallNumber;
+use windlass_tool::json;
+use windlass_tool::kind::Reach;
+use windlass_tool::registry::{STEERING_TOOLS, Tool};
+use windlass_tool::sensitive::Sensitive;
+
+/// How much longer than its tool's timeout an attempt holds its lease: what it takes to record how it ended.
+const LEASE_MARGIN_MS: u64 = 5_000;
+
+/// Whether the ledger decides about a tool's calls: whatever changes something outside, and whatever needs consent.
+pub(crate) fn decides_about(tool: &Tool) -> bool {
+    has_effects(tool) || tool.requires_confirmation
+}
+
+fn has_effects(tool: &Tool) -> bool {
+    tool.writes() && !STEERING_TOOLS.contains(&tool.id.as_str())
+}
+
+pub(crate) fn tool_facts(tool: &Tool) -> ToolFacts {
+    ToolFacts {
+        id: tool.id.clone(),
+        version: tool.version.to_string(),
+        handler_hash: None,
+        writes: has_effects(tool),
+        idempotent: tool.idempotent,
+        repeatable: tool.repeatable,
+        has_lookup: tool.handler.outcome_lookup().is_some(),
+    }
+}
+
+pub(crate) fn lease_ms(tool: &Tool) -> u64 {
+    tool.timeout_ms.saturating_add(LEASE_MARGIN_MS)
+}
+
+pub(crate) fn question_ms(step: &Step) -> u64 {
+    step.limits().confirmation_seconds.saturating_mul(1_000)
+}
+
+pub(crate) fn canonical(arguments: &Arguments) -> String {
+    String::from_utf8(json::canonical(&arguments.to_value())).expect("canonical JSON is text")
+}
+
+/// Arguments that the ledger kept. They were made from arguments, so that they are an object.
+pub(crate) fn arguments_of(text: &str) -> Arguments {
+    let object = serde_json::from_str::<Map<String, Value>>(text);
+    object.unwrap_or_default().into()
+}
+
+/// A response as the ledger keeps it.
+pub(crate) fn receipt(response: &ToolResponse) -> Sensitive<String> {
+    let text = serde_json::to_string(response);
+    Sensitive(text.expect("a response has text keys and finite numbers"))
+}
+
+/// What the audit is to know of an intention.
+pub(crate) fn intent(
+    call: CallNumber,
+    turn: u64,
+    is_confirmed: bool,
+    step: &Step,
+) -> Sensitive<String> {
+    let intent = json!({
+        "sessionId": step.config.session_id,
+        "callId": call.to_string(),
+        "turn": turn,
+        "mode": step.config.mode.as_str(),
+        "confirmed": is_confirmed,
+    });
+    Sensitive(intent.to_string())
+}
+
+/// The user's approval, and what may run by it: nothing where its tool is gone.
+pub(crate) fn approval(
+    tool: Option<&Tool>,
+    (call, turn): (CallNumber, u64),
+    may_run: bool,
+    step: &Step,
+) -> Approval {
+    Approval {
+        tool: tool.map(tool_facts),
+        may_run,
+        lease_ms: tool.map_or(0, lease_ms),
+        question_ms: question_ms(step),
+        intent: intent(call, turn, true, step),
+    }
+}
+
+/// How an effect ended.
+pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &Step) -> Settled {
+    let tool = step.config.registry.get(effect.tool.as_str());
+    let reach = tool.map_or(Reach::External, |tool| tool.reach);
+    let response = response_of(effect, step);
+    Settled::outcome(response, turn, reach, Some(effect.effect_id.clone()))
+}
+
+/// What was done, as the model reads it once more.
+pub(crate) fn told_again(effect: &Effect, turn: u64, step: &Step) -> Settled {
+    let mut settled = settled_of(effect, turn, step);
+    if effect.state == EffectState::Done {
+        settled.note = Some(confirm::told_again(effect).into());
+    }
+    settled
+}
+
+/// The recorded answer, or what is known where it was not kept.
+pub(crate) fn response_of(effect: &Effect, step: &Step) -> Arc<ToolResponse> {
+    let id = &effect.tool;
+    if effect.state != EffectState::Unknown
+        && let Some(receipt) = &effect.receipt
+        && let Ok(mut response) = serde_json::from_str::<ToolResponse>(receipt.expose())
+    {
+        // What it asked of a session was done then.
+        response.intents.clear();
+        return Arc::new(response);
+    }
+    let failure =
+        |error_type, message| Outcome::Failure(CallError::new(error_type, message).into());
+    let outcome = match effect.state {
+        EffectState::Done => Outcome::Success {
+            data: Some(json!({ "note": "It was done. Its details are not kept." }).into()),
+            content: Vec::new(),
+        },
+        EffectState::NotDone => failure(ErrorType::Cancelled, format!("{id} was not done")),
+        EffectState::Running | EffectState::Unknown => failure(
+            ErrorType::OutcomeUnknown,
+            format!("{id} was started, and how it ended is not known"),
+        ),
+    };
+    Arc::new(ToolResponse {
+        outcome,
+        intents: Vec::new(),
+        meta: step.meta_by_name(id.as_str()),
+    })
+}
+
+/// What the record of a question says of its call: its arguments where its tool would still take them.
+pub(crate) fn slot_of(question: &Question, call: CallNumber, turn: u64, step: &Step) -> Slot {
+    let delivered = Delivered {
+        number: call,
+        batch: 0,
+        key: DeliveryKey::Question(CallNumber(question.call)).into(),
+        unstable_id: None,
+        name: question.tool.as_str().into(),
+        turn,
+        generation: 0,
+    };
+    let Some(tool) = step.config.registry.get(question.tool.as_str()) else {
+        return Slot::unreadable(delivered);
+    };
+    let arguments = arguments_of(question.arguments.expose());
+    if !tool.parameters.argument_violations(&arguments).is_empty() {
+        return Slot::refused(delivered, Some(tool.clone()), Some(arguments));
+    }
+    Slot::Valid(Arc::new(CallFacts {
+        delivered,
+        tool: tool.clone(),
+        completed: Completed {
+            arguments: Sensitive(Arc::new(arguments)),
+            defaults_applied: Arc::default(),
+            clamped: None,
+        },
+    }))
+}

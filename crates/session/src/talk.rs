@@ -1,0 +1,956 @@
+//! What is said between the user and the model: it routes words, interruptions, answers and notices among turns, speech, the link,
+//! answers and the end of the session, each of which owns its state. Knows no ledger, and of calls their answers alone.
+
+use crate::answers::{Answers, CallAnswer, Notice, Produced};
+use crate::client::{ClientUpdate, ErrorCode, MessageKey};
+use crate::deadlines::Deadline;
+use crate::ending::Ending;
+use crate::event::{EndReason, SessionEvent, StateChange};
+use crate::facts::{Slot, shorten};
+use crate::io::Output;
+use crate::link::Link;
+use crate::model::{
+    AnswerBatching, HistoryEntry, LostReason, ModelCommand, ModelToolResponse, Role,
+};
+use crate::policy::{LoopHistory, Settled, Verdict};
+use crate::projection::project;
+use crate::said::{SaidCall, SaidResult};
+use crate::saved::{OpenTurn, SAVED_VERSION, Saved, WaitingText};
+use crate::speech::{Speech, Words};
+use crate::state::StateController;
+use crate::step::Step;
+use crate::time::Timestamp;
+use crate::turn::{Turn, Turns};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_store::{LegNumber, QuestionNumber};
+use windlass_tool::envelope::ProjectionBody;
+use windlass_tool::error::ErrorType;
+use windlass_tool::handler::SessionFacts;
+use windlass_tool::id::{CallNumber, EffectId};
+use windlass_tool::intent::Intent;
+use windlass_tool::kind::{Mode, Scheduling};
+use windlass_tool::sensitive::Sensitive;
+
+/// What every notice begins with, so that the model does not take it for the user's words.
+const PREFACE: &str = "(A message of the system, not of the user.)";
+
+pub(crate) struct Talk {
+    pub(crate) step: Step,
+    pub(crate) turns: Turns,
+    state: StateController,
+    pub(crate) speech: Speech,
+    pub(crate) link: Link,
+    pub(crate) answers: Answers,
+    pub(crate) ending: Ending,
+    /// The store has been told that the model has read external content.
+    is_tainted: bool,
+}
+
+// The model produces.
+impl Talk {
+    pub(crate) fn new(step: Step) -> Self {
+        let config = &step.config;
+        Self {
+            turns: Turns::default(),
+            state: StateController::new(config.mode, config.limits.trail_entries_max),
+            speech: Speech::default(),
+            link: Link::new(config.pending_request.clone()),
+            answers: Answers::default(),
+            ending: Ending::default(),
+            is_tainted: false,
+            step,
+        }
+    }
+
+    /// Returns false where what the model produces is void.
+    pub(crate) fn model_output(&mut self, what: Produced) -> bool {
+        self.step.heard_provider();
+        self.link.heard();
+        if self.speech.is_discarding() {
+            return false;
+        }
+        if matches!(what, Produced::Words | Produced::Calls) {
+            self.turns.reacted();
+        }
+        if let Some(message) = self.answers.reacted(what) {
+            self.confirm(message);
+            self.turns.heard(message);
+        }
+        if let Some(turn) = self.turns.model_output(self.step.now) {
+            self.step.event(SessionEvent::TurnStarted { turn });
+        }
+        self.finish_utterance(Role::User);
+        if self.state.set_generating(true) {
+            self.step.tell_client(ClientUpdate::ModelGenerating);
+        }
+        true
+    }
+
+    /// The model has produced something in this message: what it can follow has arrived. The ledger is told of effects and
+    /// questions, and not before: after a crash the model may have to hear of them again.
+    fn confirm(&mut self, message: u64) {
+        let kept_max = match self.turns.is_idle() {
+            true => 0,
+            false => self.step.limits().open_calls_max,
+        };
+        let (effects, questions) = self.answers.confirm(message, kept_max);
+        acknowledge(effects, questions, &mut self.step);
+    }
+
+    pub(crate) fn on_output_text(&mut self, text: &str) {
+        if self.model_output(Produced::Words) {
+            self.on_output_transcript(text);
+        }
+    }
+
+    /// Transcripts may trail their turn, so that they begin none until the provider ends what they are of.
+    pub(crate) fn on_output_transcript(&mut self, piece: &str) {
+        if piece.is_empty() || self.speech.is_discarding() {
+            return;
+        }
+        if self.turns.is_idle() {
+            self.step.heard_provider();
+            self.turns.words_alone();
+        } else {
+            self.model_output(Produced::Transcript);
+        }
+        self.speech
+            .piece(Role::Assistant, piece, self.state.get(), &mut self.step);
+    }
+
+    pub(crate) fn on_audio(&mut self) {
+        self.model_output(Produced::Words);
+    }
+
+    pub(crate) fn on_generation_complete(&mut self) {
+        self.step.heard_provider();
+        self.message_ended(false);
+        self.speech.answer_ended(&mut self.step);
+        self.turns.generation_completed();
+        self.state.set_generating(false);
+    }
+
+    /// The end of a message is no reaction: it may be of the very one that asked.
+    fn message_ended(&mut self, with_turn: bool) {
+        self.answers.message_ended(with_turn);
+        self.turns.message_ended();
+    }
+
+    /// The provider's turn is over; `is_last` where the model says nothing more by itself, and waits for no call.
+    pub(crate) fn on_turn_complete(&mut self, is_last: bool, unplayed: Duration) {
+        self.step.heard_provider();
+        self.message_ended(true);
+        self.state.set_generating(false);
+        if self.speech.answer_ended(&mut self.step) || !is_last {
+            return;
+        }
+        if let Some(words) = self.turns.take_words_alone() {
+            self.model_output(Produced::Earlier);
+            self.turns.heard_words_alone(&words);
+        }
+        self.link.proved();
+        let state = self.state.get();
+        self.ending.await_farewell(state, unplayed, &mut self.step);
+        self.end_turn(false);
+    }
+
+    pub(crate) fn on_provider_silence(&mut self) {
+        let seconds = self.step.limits().provider_silence_seconds;
+        let message = format!("the model has said nothing for {seconds} seconds");
+        self.step.error(ErrorCode::ProviderSilent, message);
+        self.end_turn(false);
+    }
+
+    pub(crate) fn on_result_silence(&mut self) {
+        let milliseconds = self.step.limits().result_silence_seconds * 1_000;
+        self.step
+            .event(SessionEvent::ProviderSilentAfterResult { milliseconds });
+        self.link.nudge(&mut self.step);
+    }
+}
+
+// The user says something, or interrupts.
+impl Talk {
+    pub(crate) fn heard_user(&mut self) {
+        self.link.said();
+        self.ending.postpone_farewell(&mut self.step);
+        self.speech.heard_user(&mut self.step);
+        let was_continued = self.turns.is_continued();
+        let recorded = self.speech.transcript().recorded();
+        let begun = self.turns.heard_user(self.step.now, recorded);
+        self.user_turn_begun(begun, was_continued);
+    }
+
+    fn certain_input(&mut self) {
+        self.speech.certain_input(&mut self.step);
+        self.step.expect_answer();
+        self.link.said();
+        self.ending.postpone_farewell(&mut self.step);
+        let was_continued = self.turns.is_continued();
+        let begun = self.turns.certain_input(self.step.now);
+        self.user_turn_begun(begun, was_continued);
+    }
+
+    /// The user begins a turn: what the model was given in one before, and has not spoken of, is no source of the next answer.
+    fn user_turn_begun(&mut self, begun: Option<u64>, was_continued: bool) {
+        let Some(turn) = begun else {
+            return;
+        };
+        if was_continued {
+            self.speech.drop_citations();
+        }
+        self.step.event(SessionEvent::TurnStarted { turn });
+    }
+
+    pub(crate) fn on_input_transcript(&mut self, piece: &str) {
+        if piece.trim().is_empty() {
+            return;
+        }
+        self.heard_user();
+        self.step.expect_answer();
+        self.speech
+            .piece(Role::User, piece, self.state.get(), &mut self.step);
+    }
+
+    pub(crate) fn on_input_transcribed(&mut self, text: &str) {
+        let text = text.trim();
+        if !text.is_empty() {
+            self.speech
+                .transcribed(text, self.current_turn(), &mut self.step);
+        }
+    }
+
+    /// The client says that the user has finished speaking.
+    pub(crate) fn on_user_finished(&mut self) {
+        if self.link.is_ready() {
+            self.step.tell_model(ModelCommand::AudioEnded);
+            self.speech.heard_user(&mut self.step);
+            self.certain_input();
+        }
+    }
+
+    pub(crate) fn on_image(&mut self, mime_type: String, data: Sensitive<Arc<[u8]>>) {
+        if !self.step.config.profile.vision {
+            self.step.error(
+                ErrorCode::Unsupported,
+                "this session's model does not see images; describe it in words, or choose a model that sees",
+            );
+        } else if !self.link.is_lost() {
+            // While there is no connection, what the camera sees by then is worth more than what it saw.
+            self.step
+                .tell_model(ModelCommand::Image { mime_type, data });
+        }
+    }
+
+    /// Text that the user typed, in this message of the client's.
+    pub(crate) fn user_text(&mut self, text: String, message: Option<MessageKey>) {
+        if text.trim().is_empty() {
+            return;
+        }
+        if !self.link.is_ready() {
+            return self.link.wait(text, message, &mut self.step);
+        }
+        self.speech.typed(message, &mut self.step);
+        self.certain_input();
+        self.finish_utterance(Role::User);
+        let turn = self.turns.of_user(false);
+        let words = Words::of_user(text.trim(), message);
+        self.speech.say(words, turn, &mut self.step);
+        self.step
+            .tell_model(ModelCommand::UserText(Sensitive(text)));
+    }
+
+    /// The provider says that the user has interrupted. Whether that is to be carried out: where it is known here, the answer that
+    /// this ends was thrown away then.
+    pub(crate) fn on_interrupted(&mut self) -> bool {
+        self.step.heard_provider();
+        self.message_ended(false);
+        self.turns.take_words_alone();
+        !self.speech.is_interrupted()
+    }
+
+    /// The user wants silence, from a provider that is gone too: then nothing is asked again.
+    pub(crate) fn on_client_interrupt(&mut self) {
+        if self.link.is_lost() && self.link.take_unanswered().is_some() {
+            self.end_turn(true);
+        }
+    }
+
+    /// Throws away the answer under way. What still comes of it is void until the provider ends it. Calls that have not begun are
+    /// taken back next; then follows [`Talk::interrupted`].
+    pub(crate) fn interrupt(&mut self) {
+        let is_complete = self.turns.is_generation_complete();
+        self.speech
+            .interrupt(self.turns.is_answering(), is_complete, &mut self.step);
+        self.ending.audio_ends(self.step.now);
+        self.step.tell_client(ClientUpdate::Interrupted);
+    }
+
+    pub(crate) fn interrupted(&mut self) {
+        if self.turns.is_answering() {
+            self.end_turn(true);
+        }
+        self.speech.interrupted(&mut self.step);
+    }
+
+    /// What was to be heard of a farewell is gone. Only a user who has said something meanwhile has more to say.
+    pub(crate) fn cut_farewell(&mut self) {
+        if self.turns.is_idle() {
+            let state = self.state.get();
+            self.ending
+                .await_farewell(state, Duration::ZERO, &mut self.step);
+        }
+    }
+
+    /// The client has played everything. Whether the farewell was in it.
+    pub(crate) fn on_playback_done(&mut self) -> bool {
+        self.ending.audio_ends(self.step.now);
+        self.turns.is_idle()
+    }
+}
+
+// Connections that come and go.
+impl Talk {
+    pub(crate) fn on_connected(&mut self, generation: u64, resumed: bool) {
+        self.link.connected(generation, resumed, &mut self.step);
+        self.answers.connected();
+    }
+
+    /// Returns what follows, and what the client is told where nothing does. `None` of a connection that was given up before.
+    pub(crate) fn on_lost(
+        &mut self,
+        generation: u64,
+        reason: LostReason,
+    ) -> Option<(Verdict, ErrorCode, String)> {
+        let is_newest = generation >= self.link.newest_generation();
+        is_newest.then(|| self.link.lost(generation, reason, &mut self.step))
+    }
+
+    /// The next connection is opened after this pause.
+    pub(crate) fn reconnect_after(&mut self, pause: Duration) {
+        self.link.tell_lost(&mut self.step);
+        if pause.is_zero() {
+            self.reconnect();
+        } else {
+            self.step.set_deadline(Deadline::Reconnect, pause);
+        }
+    }
+
+    /// The provider gives a handle, or none. It holds everything only where no call is open.
+    pub(crate) fn on_handle(
+        &mut self,
+        handle: Option<Sensitive<String>>,
+        model_waits: bool,
+        has_open_calls: bool,
+    ) {
+        let is_answered = self.turns.unanswered(model_waits).next().is_none();
+        let recorded = self.speech.transcript().recorded();
+        self.link.resumable(
+            handle,
+            is_answered && !has_open_calls,
+            recorded,
+            &mut self.step,
+        );
+    }
+
+    /// Whether a connection whose end was announced may be left, so that nothing is lost by it, if no call is open.
+    pub(crate) fn may_rotate(&self) -> bool {
+        self.ending.is_running() && self.turns.is_idle() && self.link.may_rotate(&self.step)
+    }
+
+    /// Opens the next connection.
+    pub(crate) fn reconnect(&mut self) {
+        let open_turn = self.asked_again();
+        let speech = &self.speech;
+        self.link
+            .reconnect(|| said_after(speech, 0, open_turn), &mut self.step);
+    }
+
+    /// The turn whose question waits to be asked again.
+    fn asked_again(&self) -> Option<u64> {
+        let is_asking = self.link.is_asking_again();
+        self.turns.current_number().filter(|_| is_asking)
+    }
+
+    /// The provider takes input: what the new connection has to know comes first, then what waited, in its order.
+    pub(crate) fn on_ready(&mut self) {
+        let open_turn = self.asked_again();
+        let speech = &self.speech;
+        let said = |recorded| said_after(speech, recorded, open_turn);
+        let entries = self.link.ready(said, &mut self.step);
+        if !entries.is_empty() {
+            self.step.tell_model(ModelCommand::History {
+                entries,
+                answer_now: false,
+            });
+        }
+        if let Some(text) = self.link.take_unanswered() {
+            // The same question as before: it begins no turn and earns no new budget.
+            self.step
+                .tell_model(ModelCommand::UserText(Sensitive(text)));
+            self.link.said();
+            self.step.expect_answer();
+        }
+        for WaitingText { text, message } in self.link.take_waiting() {
+            self.user_text(text.into_inner(), message);
+        }
+        if self.turns.is_idle() {
+            self.send_pending_message(self.turns.last_number());
+        }
+        self.send_notices();
+    }
+
+    /// The connection is gone, or is given up: what it carried is kept for the next. [`Talk::left_connection`] follows.
+    pub(crate) fn leave_connection(&mut self) {
+        self.link.leave(&mut self.step);
+        for answer in self.answers.leave_connection() {
+            if answer.settled.is_outcome || self.leaves_user_waiting(&answer) {
+                self.keep_late(answer);
+            }
+        }
+    }
+
+    /// The turn under way is ended where the model had said everything; else its question is kept, to be asked again, and with
+    /// it what the user said into the answer. A model that waits for a call, or has yet to speak of one, has not.
+    pub(crate) fn left_connection(&mut self, model_waits: bool) {
+        self.speech.answer_ended(&mut self.step);
+        self.state.set_generating(false);
+        self.keep_unanswered(model_waits);
+        // What the model says next on another connection may repeat what it said on this one.
+        self.turns.message_ended();
+    }
+
+    fn keep_unanswered(&mut self, model_waits: bool) {
+        self.finish_utterance(Role::Assistant);
+        self.finish_utterance(Role::User);
+        if !model_waits && self.turns.is_answered() {
+            self.ending
+                .hear_farewell_out(self.state.get(), &mut self.step);
+            self.end_turn(false);
+            // Nobody is there yet who could answer what the user said meanwhile.
+            self.step.clear(Deadline::ProviderSilence);
+        }
+        let Some(asked) = self.turns.ask_again() else {
+            return;
+        };
+        if let Some(joined) = asked.joined {
+            self.speech.refile(0, joined, asked.turn);
+        }
+        // The next connection's model has not heard of what was done in the turn.
+        for answer in self.answers.take_back_confirmed() {
+            self.keep_late(answer);
+        }
+        let words = self.speech.transcript().words_of(&[asked.turn]);
+        if words.is_empty() {
+            self.end_turn(true);
+        } else {
+            self.link.ask_again(words);
+        }
+    }
+
+    /// Whether a refusal is the last that came of what the user asked: its turn is over, so that nothing is asked again. What
+    /// the user is being asked, and calls that were taken back, are told of in other ways.
+    fn leaves_user_waiting(&self, answer: &CallAnswer) -> bool {
+        let is_told_otherwise = matches!(
+            answer.settled.response.error_type(),
+            Some(
+                ErrorType::Cancelled | ErrorType::ConfirmationRequired | ErrorType::OutcomeUnknown
+            )
+        );
+        let turn = answer.slot.turn;
+        let is_last = self.turns.is_idle() && turn == self.turns.last_number();
+        is_last && !self.turns.is_wound_up(turn) && !is_told_otherwise
+    }
+}
+
+// Answers and notices for the model.
+impl Talk {
+    /// Gives one delivery its answer; keeps it where its connection is gone. Returns the deliveries that have their answer for good
+    /// by that.
+    pub(crate) fn answer(&mut self, answer: CallAnswer, blocks: bool) -> Vec<Slot> {
+        if !self.link.carries(&answer.slot) {
+            self.keep_late(answer.clone());
+            return self.release(&answer.slot, None, blocks);
+        }
+        if !self.answers.close(&answer.slot) {
+            return self.release(&answer.slot, None, blocks);
+        }
+        self.note_external(&answer.settled);
+        let response = ModelToolResponse {
+            id: answer.slot.provider_id().cloned(),
+            name: answer.slot.name.clone(),
+            projection: project(
+                &answer.settled,
+                self.step.limits().projection_characters_max,
+            ),
+            scheduling: answer.scheduling,
+        };
+        let mut superseding = self.release(&answer.slot, Some(response), blocks);
+        superseding.extend(self.answers.await_reaction(answer, &self.step.config));
+        superseding
+    }
+
+    /// Settles one delivery of its message, with its answer if it gets one, and sends what that releases. Returns the same.
+    pub(crate) fn release(
+        &mut self,
+        slot: &Slot,
+        answer: Option<ModelToolResponse>,
+        blocks: bool,
+    ) -> Vec<Slot> {
+        let together = blocks && self.step.config.profile.answers == AnswerBatching::Together;
+        let released = self
+            .answers
+            .settle(slot.batch, slot.number, answer, together);
+        let mut superseding = Vec::new();
+        if !released.answers.is_empty() {
+            let is_silent =
+                |answer: &ModelToolResponse| answer.scheduling == Some(Scheduling::Silent);
+            let asks_for_words = !released.answers.iter().all(is_silent);
+            let mut spoken_of = released.answers.iter().filter(|answer| !is_silent(answer));
+            let waited = spoken_of.any(|answer| self.step.config.waits_for(&answer.name));
+            self.step
+                .tell_model(ModelCommand::ToolResponses(released.answers));
+            self.link.said();
+            if asks_for_words {
+                self.link.nudges(self.step.limits().result_nudges_max);
+                let from = self.answers.next_message(waited);
+                self.turns.answered(slot.turn, from, waited);
+                self.step.expect_answer();
+            } else {
+                self.link.nudges(0);
+                self.turns.expect_continuation(slot.turn);
+            }
+            superseding = self.answers.await_reactions(slot, &self.step.config);
+            let seconds = self.step.limits().result_silence_seconds;
+            self.step
+                .set_deadline(Deadline::ResultSilence, Duration::from_secs(seconds));
+        }
+        if let Some(tool_count) = released.complete {
+            self.step
+                .tell_client(ClientUpdate::ToolsComplete { tool_count });
+        }
+        superseding
+    }
+
+    /// Keeps a result whose connection is gone. A silent one asks for no words, and text would make some.
+    pub(crate) fn keep_late(&mut self, answer: CallAnswer) {
+        if answer.scheduling == Some(Scheduling::Silent) {
+            return;
+        }
+        let late_max = self.step.limits().open_calls_max;
+        if let Some(call) = self.answers.keep_late(answer, late_max) {
+            self.step.event(SessionEvent::LateResultDropped { call });
+        }
+    }
+
+    /// Tells the model what came too late for its connection, once neither side speaks.
+    pub(crate) fn deliver_late(&mut self) {
+        if !self.is_silent() {
+            return;
+        }
+        let late = self.answers.take_late();
+        if late.is_empty() {
+            return;
+        }
+        let mut responses = Vec::with_capacity(late.len());
+        for answer in late {
+            self.note_external(&answer.settled);
+            self.turns.expect_continuation(answer.slot.turn);
+            responses.push(ModelToolResponse {
+                id: None,
+                name: answer.slot.name.clone(),
+                projection: project(
+                    &answer.settled,
+                    self.step.limits().projection_characters_max,
+                ),
+                scheduling: None,
+            });
+            self.answers.sent_late(answer);
+        }
+        self.step.tell_model(ModelCommand::LateResults(responses));
+        self.link.said();
+        self.step.expect_answer();
+    }
+
+    /// Whether neither side speaks, and the model can hear.
+    fn is_silent(&self) -> bool {
+        self.link.is_ready() && self.turns.is_idle() && self.ending.is_running()
+    }
+
+    /// The model is given this to read. External content may come up again in each session of the conversation.
+    pub(crate) fn note_external(&mut self, settled: &Settled) {
+        let is_external = settled.quoted && settled.response.is_ok();
+        if is_external && !std::mem::replace(&mut self.is_tainted, true) {
+            self.step.push(Output::Taint);
+        }
+    }
+
+    /// Tells the model of something when nobody speaks.
+    pub(crate) fn notify(&mut self, notice: Notice) {
+        if self.answers.notify(notice) {
+            self.send_notices();
+        }
+    }
+
+    /// Tells the model what waits, if nobody speaks.
+    fn send_notices(&mut self) {
+        if !self.is_silent() || !self.answers.is_notice_waiting() {
+            return;
+        }
+        let mut text = PREFACE.to_owned();
+        for notice in self.answers.send_notices() {
+            text.push(' ');
+            text.push_str(&notice.text);
+            self.turns.expect_continuation(notice.turn);
+        }
+        self.speech.note(&text, &mut self.step);
+        self.step.tell_model(ModelCommand::Notice(Sensitive(text)));
+        self.link.said();
+        self.step.expect_answer();
+    }
+
+    /// Writes a call and its result into the log of the conversation.
+    pub(crate) fn log_call(&mut self, slot: &Slot, settled: &Settled) {
+        let tool = slot.tool();
+        let is_plain = tool.is_some_and(|tool| tool.sensitive.is_empty());
+        let arguments = slot.completed().filter(|_| is_plain);
+        let projection = project(settled, self.step.limits().projection_characters_max);
+        let said = SaidCall {
+            call: slot.number,
+            tool: shorten(&slot.name),
+            turn: slot.turn,
+            arguments: arguments.map(|completed| completed.arguments.expose().as_ref()),
+            result: match &projection.body {
+                ProjectionBody::Success { data, .. } => SaidResult::Data(data.as_ref()),
+                ProjectionBody::Failure { message, .. } => SaidResult::Message(message),
+            },
+            error: settled.response.error_type(),
+            duration_ms: settled.response.meta.duration_ms,
+            is_external: settled.quoted,
+        };
+        self.speech.log_call(&said, &mut self.step);
+    }
+
+    /// A turn in which the model was refused, or repeated itself, too often is ended, so that the user is not left with
+    /// a model that talks to its tools. In text it ends with one more answer, which is asked for without tools.
+    pub(crate) fn wind_up(&mut self, turn: u64) {
+        let is_news = self.turns.winds_up(turn, &self.step.limits().turn);
+        if !is_news || self.step.config.mode == Mode::Text {
+            return;
+        }
+        let message = "the model called tools over and over";
+        self.step.error(ErrorCode::ToolLoop, message);
+        if self.turns.current_number() == Some(turn) {
+            self.end_turn(false);
+        }
+    }
+}
+
+// Application state, and how turns and sessions end.
+impl Talk {
+    pub(crate) fn facts(&self) -> SessionFacts {
+        let state = self.state.get();
+        SessionFacts {
+            is_active: state.is_active,
+            is_model_generating: state.is_model_generating,
+        }
+    }
+
+    pub(crate) fn trail(
+        &self,
+    ) -> impl Iterator<Item = (Timestamp, Option<CallNumber>, Result<&StateChange, &str>)> {
+        self.state.trail().map(|entry| {
+            let change = entry.change.as_ref().map_err(String::as_str);
+            (entry.at, entry.call, change)
+        })
+    }
+
+    pub(crate) fn apply_intents(&mut self, call: CallNumber, intents: &[Intent]) {
+        if intents.is_empty() {
+            return;
+        }
+        let changes = self.state.apply(self.step.now, call, intents);
+        for (intent, change) in intents.iter().zip(changes) {
+            let intent = Box::new(intent.clone());
+            self.step.event(match change {
+                Ok(change) => SessionEvent::IntentApplied {
+                    call,
+                    intent,
+                    change,
+                },
+                Err(problem) => SessionEvent::IntentRejected {
+                    call,
+                    intent,
+                    problem,
+                },
+            });
+        }
+        self.speech.suppress(self.state.get(), &mut self.step);
+    }
+
+    /// Ends the current turn, if there is one, and begins that of what the user said meanwhile.
+    fn end_turn(&mut self, is_interrupted: bool) {
+        self.step.clear(Deadline::ProviderSilence);
+        // What the user said before the answer was written down when the answer began; the rest came after it.
+        self.finish_utterance(Role::Assistant);
+        let turn = self.turns.of_user(is_interrupted);
+        self.speech
+            .finish(Role::User, turn, self.state.get(), &mut self.step);
+        // A user who interrupts goes on speaking.
+        if !is_interrupted {
+            self.speech.user_ended();
+        }
+        if !self.turns.goes_on(is_interrupted) {
+            self.speech.drop_citations();
+        }
+        self.state.set_generating(false);
+        // Nobody will be asked again what the turn was about.
+        let effects = self.answers.take_confirmed(0);
+        acknowledge(effects, Vec::new(), &mut self.step);
+        let Some(ended) = self.turns.end(self.step.now, is_interrupted) else {
+            return;
+        };
+        let (turn, summary) = (ended.turn, ended.summary);
+        if ended.is_news {
+            self.step.event(SessionEvent::TurnEnded { turn, summary });
+        }
+        // The client hears of the end of each answer, also of one that continues a turn.
+        if !is_interrupted {
+            self.step.tell_client(ClientUpdate::TurnComplete { turn });
+        }
+        self.state.turn_ended(self.step.now);
+        self.speech.suppress(self.state.get(), &mut self.step);
+        if let Some(waited) = self.turns.begin_waiting(self.step.now, is_interrupted) {
+            let turn = waited.turn;
+            if let Some(from) = waited.proved_from {
+                self.speech.refile(from, ended.turn, turn);
+            }
+            self.step.event(SessionEvent::TurnStarted { turn });
+            self.step.expect_answer();
+            self.ending.postpone_farewell(&mut self.step);
+        } else if self.link.is_ready() {
+            self.send_pending_message(ended.turn);
+        }
+    }
+
+    /// What a tool wanted said to the model after the turn.
+    fn send_pending_message(&mut self, turn: u64) {
+        if let Some(message) = self.state.take_pending_message() {
+            self.turns.expect_continuation(turn);
+            self.step
+                .tell_model(ModelCommand::UserText(Sensitive(message)));
+        }
+        self.send_notices();
+    }
+
+    /// Says what one speaker said in full, and records it.
+    fn finish_utterance(&mut self, role: Role) {
+        let turn = match role {
+            Role::User => {
+                self.speech.user_ended();
+                self.turns.of_user(false)
+            }
+            Role::Assistant => self.current_turn(),
+        };
+        self.speech
+            .finish(role, turn, self.state.get(), &mut self.step);
+    }
+
+    /// The number of the current turn; 0 outside a turn.
+    fn current_turn(&self) -> u64 {
+        self.turns.current_number().unwrap_or(0)
+    }
+
+    /// Whether the session ends now because a tool asked for it.
+    pub(crate) fn is_end_due(&mut self) -> bool {
+        self.ending.is_due(self.state.get(), &mut self.step)
+    }
+
+    /// Says goodbye as a tool asked for it, where one did. Returns why the session ends.
+    pub(crate) fn say_goodbye(&mut self) -> Option<EndReason> {
+        let end = self.state.get().pending_end.clone();
+        let end = end.filter(|_| self.ending.is_running())?;
+        self.end_turn(false);
+        self.step.tell_client(ClientUpdate::EndVoiceSession {
+            reason: end.reason.clone(),
+            closing_message: end.closing_message,
+            text_response: end.text_response,
+        });
+        Some(EndReason::Intent(end.reason))
+    }
+
+    /// Nothing begins any more. Open calls are ended next; then follows [`Talk::ended`].
+    pub(crate) fn end(&mut self, reason: EndReason) {
+        self.end_turn(true);
+        self.ending.begin(reason, &mut self.step);
+    }
+
+    pub(crate) fn ended(&mut self) {
+        let transcripts = self.speech.transcript().entries();
+        self.step
+            .tell_client(ClientUpdate::SessionComplete { transcripts });
+        self.state.deactivate(self.step.now);
+    }
+
+    /// How many results, unconfirmed and confirmed answers and notices are held, and how many bytes of transcript.
+    pub(crate) fn held(&self) -> ([usize; 4], usize) {
+        (
+            self.answers.held(),
+            self.speech.transcript().recorded_bytes(),
+        )
+    }
+
+    pub(crate) fn give_room_back(&mut self) {
+        self.turns.give_room_back();
+        self.speech.give_room_back();
+        self.answers.give_room_back();
+    }
+}
+
+// A session that goes on in another process.
+impl Talk {
+    /// What a process that goes on with this session has to know beside the log.
+    pub(crate) fn saved(&self, model_waits: bool, last_call: CallNumber) -> Saved {
+        let unanswered: Vec<u64> = self.turns.unanswered(model_waits).collect();
+        let state = self.state.get();
+        let open_turn = self.open_turn(&unanswered);
+        let begun = self.turns.last_number();
+        Saved {
+            version: SAVED_VERSION,
+            pending_request: self.link.pending_request().cloned().map(Sensitive),
+            turns_begun: open_turn
+                .as_ref()
+                .map_or(begun, |open| open.number.max(begun)),
+            open_turn,
+            waiting_texts: self.link.waiting_texts().to_vec(),
+            last_call,
+            last_entry: self.speech.last_entry(),
+            onset: self.speech.onset(),
+            pending_end: state.pending_end.clone().map(Sensitive),
+            pending_message: state.pending_message.clone().map(Sensitive),
+            blocks_made: self.turns.blocks_made(),
+        }
+    }
+
+    /// The turn under way, where the model has not said everything and the user's words are known, with what the user said into
+    /// the answer; else the turn that this begins.
+    fn open_turn(&self, unanswered: &[u64]) -> Option<OpenTurn> {
+        let number = *unanswered.first()?;
+        let (summary, loops) = self.turns.spent(number);
+        Some(OpenTurn {
+            number,
+            words: Sensitive(self.speech.transcript().words_of(unanswered)),
+            from: self.speech.transcript().first_number_of(unanswered)?,
+            summary,
+            loops,
+        })
+    }
+
+    /// Takes up what this session had left in another process.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        let entries = saved
+            .last_entry
+            .0
+            .max(self.step.config.numbers_of_epochs_before());
+        self.speech = Speech::restored(LegNumber(entries), saved.onset);
+        self.state.restore(
+            saved.pending_end.map(Sensitive::into_inner),
+            saved.pending_message.map(Sensitive::into_inner),
+        );
+        let (turn, unanswered) = saved.open_turn.map_or((None, None), |open| {
+            let loops = LoopHistory::restored(open.loops, &self.step.limits().turn);
+            let turn = Turn::restored(open.number, self.step.now, open.summary, loops);
+            self.speech
+                .keep(Role::User, &open.words, open.number, open.from, &self.step);
+            // The same question as before: it begins no turn and earns no new budget.
+            (Some(turn), Some(open.words.into_inner()))
+        });
+        self.turns = Turns::restored(saved.turns_begun, turn, saved.blocks_made);
+        self.link.restore(saved.waiting_texts, unanswered);
+    }
+}
+
+/// What was said after so many entries of the transcript, but for the turn that is put to the model again.
+fn said_after(speech: &Speech, recorded: u64, open_turn: Option<u64>) -> Vec<HistoryEntry> {
+    let said = speech.transcript().after(recorded);
+    said.filter(|entry| Some(entry.turn) != open_turn)
+        .map(|entry| HistoryEntry {
+            role: entry.role,
+            text: entry.text.clone(),
+        })
+        .collect()
+}
+
+/// The ledger is told what the model has heard of.
+fn acknowledge(effects: Vec<EffectId>, questions: Vec<QuestionNumber>, step: &mut Step) {
+    if !effects.is_empty() || !questions.is_empty() {
+        step.push(Output::Heard { effects, questions });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready() -> Talk {
+        let mut talk = Talk::new(Step::for_tests());
+        talk.on_connected(1, false);
+        talk.on_ready();
+        talk.step.take_names();
+        talk
+    }
+
+    fn is_said(talk: &mut Talk, name: &str) -> bool {
+        talk.step.take_names().contains(&name.to_owned())
+    }
+
+    #[test]
+    fn a_notice_waits_until_nobody_speaks() {
+        let mut talk = ready();
+        talk.user_text("hello".to_owned(), None);
+        talk.notify(Notice {
+            turn: 1,
+            effect_id: None,
+            question: Some(QuestionNumber(1)),
+            text: "done".to_owned(),
+        });
+        assert!(!is_said(&mut talk, "Notice"));
+        talk.on_output_text("Hello.");
+        talk.on_turn_complete(true, Duration::ZERO);
+        assert!(is_said(&mut talk, "Notice"));
+        talk.on_output_text("It is done.");
+        assert!(is_said(&mut talk, "Heard"));
+    }
+
+    #[test]
+    fn what_follows_an_interruption_is_void_until_the_provider_ends_the_answer() {
+        let mut talk = ready();
+        talk.user_text("hello".to_owned(), None);
+        talk.on_output_text("Once upon");
+        assert!(talk.on_interrupted());
+        talk.interrupt();
+        talk.interrupted();
+        talk.step.take_names();
+        talk.on_output_text(" a time");
+        assert!(talk.step.take_names().is_empty());
+        assert!(!talk.on_interrupted(), "it was carried out");
+        talk.on_generation_complete();
+        assert!(is_said(&mut talk, "AcceptAudio"));
+        assert!(talk.model_output(Produced::Words));
+    }
+
+    #[test]
+    fn a_question_that_no_connection_has_answered_is_put_to_the_next() {
+        let mut talk = ready();
+        talk.user_text("who built it?".to_owned(), None);
+        talk.leave_connection();
+        talk.left_connection(false);
+        talk.reconnect();
+        talk.on_connected(2, false);
+        talk.step.take_names();
+        talk.on_ready();
+        assert!(is_said(&mut talk, "UserText"));
+        assert_eq!(talk.turns.last_number(), 1, "it begins no turn");
+    }
+}
