@@ -272,3 +272,75 @@ fn a_repeat_under_an_id_that_was_taken_back_leaves_its_result_to_be_told() {
         "#]],
     );
 }
+
+#[test]
+fn a_call_that_waited_behind_another_is_not_run_once_its_connection_is_gone() {
+    check(
+        Mode::Voice,
+        expect![[r#"
+            > text write both
+            turn 1 started
+            to model: text "write both"
+            > calls function-call-1 write {"text":"a"} + function-call-2 write {"text":"b"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > lost 1
+            call-2 cancelled
+            client: Reconnecting { attempt: 1 }
+            connect 2
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: ToolsComplete { tool_count: 2 }
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: text "write both"
+            > calls function-call-3 write {"text":"B!"}
+            client: ModelGenerating
+            request call-3 write
+            call-3 rejected ConfirmationRequired
+            to model: function-call-3 CONFIRMATION_REQUIRED write was done before, at 2026-11-18T11:06:40.000Z with {"text":"a"}. It was not done again: the user is being asked whether to do it once more
+            client: ToolsComplete { tool_count: 1 }
+            client: confirm call-3 token-1 {"text":"B!"} warned "This was done before, at 2026-11-18T11:06:40.000Z, with {\"text\":\"a\"}. If you approve it, it is done once more."
+        "#]],
+    );
+}
+
+#[test]
+fn a_call_that_is_not_run_any_more_is_told_of_where_its_question_is_not_put_again() {
+    check_with(
+        Mode::Voice,
+        never_waits,
+        expect![[r#"
+            > text write both
+            turn 1 started
+            to model: text "write both"
+            > calls function-call-1 write {"text":"a"} + function-call-2 write {"text":"b"}
+            client: ModelGenerating
+            request call-1 write
+            start call-1 write (effect-1) {"text":"a"}
+            > says I am at it.
+            client: Assistant piece "I am at it."
+            > generated
+            > done
+            client: Assistant said "I am at it."
+            turn 1 ended: calls 2 retrieval 0 refusals 0 repeats 0
+            client: TurnComplete { turn: 1 }
+            > lost 1
+            call-2 cancelled
+            client: Reconnecting { attempt: 1 }
+            connect 2, history follows
+            > returns 1 {"x":1}
+            record effect-1 Succeeded
+            call-1 finished
+            client: ToolsComplete { tool_count: 2 }
+            > connected 2
+            > ready
+            client: Reconnected
+            to model: history "write both / I am at it."
+            to model: late write CANCELLED write was taken back + write ok {"x":1}
+        "#]],
+    );
+}
