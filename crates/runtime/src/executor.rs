@@ -312,6 +312,7 @@ impl Executor {
             session: SessionFacts {
                 is_active: true,
                 is_model_generating: false,
+                pending_end_voice_session: false,
             },
             cancellation,
         })

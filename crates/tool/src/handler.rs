@@ -170,6 +170,7 @@ pub struct ToolFacts {
 pub struct SessionFacts {
     pub is_active: bool,
     pub is_model_generating: bool,
+    pub pending_end_voice_session: bool,
 }
 
 /// What a call may say while it runs. Everything goes through the session core, in the order it was said.

@@ -146,6 +146,7 @@ impl Bench {
             session: SessionFacts {
                 is_active: self.session_is_active,
                 is_model_generating: true,
+                pending_end_voice_session: false,
             },
             effect_id: Some(effect_id()),
             deadline_unix_ms: NOW_UNIX_MS + 10_000,
