@@ -654,6 +654,7 @@ impl Talk {
         SessionFacts {
             is_active: state.is_active,
             is_model_generating: state.is_model_generating,
+            pending_end_voice_session: state.pending_end.is_some(),
         }
     }
 
