@@ -233,6 +233,7 @@ impl<'a> Conversation<'a> {
                 }
                 // There is no player here whose audio would have to be held back or thrown away.
                 Output::AbortCall { .. }
+                | Output::AnswerHandler { .. }
                 | Output::Append(_)
                 | Output::Taint
                 | Output::Abandon { .. }

@@ -259,6 +259,7 @@ impl CallPath {
             | Output::CheckRate { .. }
             | Output::Connect { .. }
             | Output::AbortCall { .. }
+            | Output::AnswerHandler { .. }
             | Output::DiscardAudio
             | Output::AcceptAudio
             | Output::SuppressAudio(_)

@@ -54,8 +54,8 @@ export class Calls {
     return running ? running.status.textContent || `Using ${running.tool}` : "";
   }
 
-  started({ callId, tool, args, status }) {
-    const row = (callId ? this.#find(callId, tool) : null) ?? this.#newRow(callId, tool);
+  started({ callId, tool, args, status, parentCallId }) {
+    const row = (callId ? this.#find(callId, tool) : null) ?? this.#newRow(callId, tool, parentCallId);
     fillArguments(row.args, args);
     row.status.textContent = shorten(textOf(status), 300);
     this.#setState(row, "running");
@@ -72,8 +72,8 @@ export class Calls {
   }
 
   /** `args` come with a call that never ran, `result` with one that worked. */
-  finished({ callId, tool, ok, durationMs, errorType, args, result }) {
-    const row = this.#find(callId, tool) ?? this.#newRow(callId, tool);
+  finished({ callId, tool, ok, durationMs, errorType, args, result, parentCallId }) {
+    const row = this.#find(callId, tool) ?? this.#newRow(callId, tool, parentCallId);
     if (args) fillArguments(row.args, args);
     const duration = Number.isFinite(durationMs) ? durationMs : performance.now() - row.startedAt;
     row.time.textContent = durationText(duration);
@@ -114,8 +114,10 @@ export class Calls {
     return this.#rows.filter(({ state }) => state === "running" || state === "waiting");
   }
 
-  #newRow(callId, tool) {
+  /** `parentCallId` is that of the call whose tool asks for this one. */
+  #newRow(callId, tool, parentCallId) {
     const name = nameOf(tool);
+    const parent = parentCallId ? this.#find(parentCallId) : undefined;
     const row = {
       callId,
       tool: name,
@@ -130,7 +132,8 @@ export class Calls {
     row.bar.hidden = true;
     row.bar.max = 1;
     row.bar.setAttribute("aria-label", `Progress of ${name}`);
-    const head = element("p", "call-head", element("code", "call-name", name), row.time);
+    const asking = parent ? element("span", "call-parent", `for ${parent.tool}`) : "";
+    const head = element("p", "call-head", element("code", "call-name", name), asking, row.time);
     row.item = element("li", "call", head, row.status, row.bar, row.args, row.outcome);
     this.#rows.push(row);
     this.#count += 1;

@@ -222,6 +222,9 @@ impl<E: Executor> Driver<E> {
             }
             Output::StartCall(call) => self.start(&call, inputs),
             Output::AbortCall { call, drop } => self.executor.abort(call, drop),
+            Output::AnswerHandler { reply, response } => {
+                self.executor.answer(reply, response.into_inner());
+            }
             other => return Some(other),
         }
         None

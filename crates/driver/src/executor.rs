@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use windlass_session::io::AdmittedCall;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber};
 use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
@@ -56,6 +57,9 @@ pub trait Executor {
 
     /// The next thing that a running call brings, in the order in which the call said it.
     fn poll_report(&mut self, context: &mut Context<'_>) -> Poll<Report>;
+
+    /// Gives a handler the answer of a tool that it called. Nobody may wait for it any more.
+    fn answer(&mut self, reply: ReplyNumber, response: Arc<ToolResponse>);
 
     /// Whether no call runs.
     fn is_idle(&self) -> bool;

@@ -249,10 +249,11 @@ impl DirectSession {
             if let SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)
             | SessionEvent::CallCancelled(record) = &event
+                && record.parent().is_none()
             {
                 self.answer = Some(record.response.expose().clone());
             }
-            if let SessionEvent::CallDeduplicated { .. } = &event {
+            if let SessionEvent::CallDeduplicated { parent: None, .. } = &event {
                 self.is_repeat = true;
             }
             if let Some(events) = &mut self.events {

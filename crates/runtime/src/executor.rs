@@ -15,10 +15,11 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use windlass_driver::{EffectLookup, Report};
 use windlass_session::io::AdmittedCall;
+use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{
     Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding, Handler,
-    HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, SessionContext,
-    SessionFacts, ToolFacts, World,
+    HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, ReplyNumber,
+    SessionContext, SessionFacts, ToolFacts, World,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
@@ -160,6 +161,8 @@ impl Executor {
     /// Waits until every started change has ended or run out of time, at most until `latest`, and drops the rest. Nothing
     /// of the session's calls is left afterwards, but for work on a blocking thread that does not heed its cancellation.
     pub async fn drain(mut self, latest: Option<Instant>) {
+        // Nobody admits the calls of handlers any more, and they must not wait for that.
+        self.messages.close();
         self.abort_reads();
         let own = self.running.iter().map(|running| running.deadline).max();
         let last = own.map(|own| latest.map_or(own, |latest| own.min(latest)));
@@ -282,6 +285,10 @@ impl windlass_driver::Executor for Executor {
             }
             None => Poll::Pending,
         }
+    }
+
+    fn answer(&mut self, reply: ReplyNumber, response: Arc<ToolResponse>) {
+        self.messages.answer(reply, response);
     }
 
     fn is_idle(&self) -> bool {

@@ -1,10 +1,12 @@
 //! Calls, from a provider message or a user's approval to the one answer of each. This file has the way in: what was delivered
 //! before, the gates, and how deliveries are answered that no run brings an answer for. `calls/decisions.rs` has the ledger's part,
-//! `calls/attempts.rs` the runs.
+//! `calls/attempts.rs` the runs, `calls/nested.rs` the calls that handlers make.
 
 mod attempts;
 mod decisions;
+mod families;
 mod messages;
+mod nested;
 mod open;
 
 use crate::answers::{CallAnswer, Produced};
@@ -19,6 +21,8 @@ use crate::model::{IncomingCall, UNNAMED};
 use crate::policy::{Deliveries, Delivery, DeliveryState, Gates, Settled, delivery_key, examine};
 use crate::talk::Talk;
 use crate::turn::Charge;
+use families::Families;
+pub(crate) use open::LATE_MAX;
 use open::{Call, OpenCalls, Origin, Phase};
 use std::sync::Arc;
 use windlass_store::QuestionNumber;
@@ -29,6 +33,7 @@ use windlass_tool::kind::{Mode, OnInterrupt, Scheduling};
 
 pub(crate) struct Calls {
     open: OpenCalls,
+    families: Families,
     deliveries: Deliveries,
     approvals: Approvals,
     /// The driver was told to hold the microphone back.
@@ -40,6 +45,7 @@ impl Calls {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             open: OpenCalls::default(),
+            families: Families::default(),
             deliveries: Deliveries::new(limits),
             approvals: Approvals::default(),
             is_microphone_held: false,
@@ -125,6 +131,7 @@ impl Calls {
             call: delivered.number,
             tool: delivered.name.clone(),
             turn: delivered.turn,
+            parent: None,
         });
         // Steps 3 to 6: the tool, the mode, the arguments.
         let gates = Gates {
@@ -144,6 +151,11 @@ impl Calls {
         let blocks = talk.step.config.blocks(&facts.tool);
         let mut call = Box::new(Call::new(facts, Origin::Model, blocks));
         call.onset = talk.speech.onset();
+        self.pass_budgets(call, talk);
+    }
+
+    /// Steps 7 and 8.
+    fn pass_budgets(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         // Step 7: budgets, which the ledger's answers from the record do not need.
         if let Err(error) = spend(&mut call, talk) {
             if !ledger::decides_about(call.tool()) {
@@ -151,10 +163,13 @@ impl Calls {
             }
             call.refusal = Some(error);
         }
-        let open = DeliveryState::Open(call.number());
-        self.deliveries.remember(call.slot(), open);
+        if call.is_of_message() {
+            let open = DeliveryState::Open(call.number());
+            self.deliveries.remember(call.slot(), open);
+        }
         // Step 8: loops.
         if call.refusal.is_none()
+            && !call.is_outside_turn()
             && let Err(error) = talk.turns.check_loops(&call.facts)
         {
             if !ledger::decides_about(call.tool()) {
@@ -216,7 +231,8 @@ impl Calls {
         if call.is_approved() {
             return self.send_approval(call, talk);
         }
-        if call.tool().writes() && self.open.write_before(call.delivered()) {
+        let is_second = call.is_of_message() && self.open.write_before(call.delivered());
+        if call.tool().writes() && is_second {
             call.phase = Phase::Waiting;
             return self.open.open(call);
         }
@@ -425,6 +441,9 @@ impl Calls {
 
     /// Ends a call whose tool and arguments were good, and that does not run; and what had joined it.
     fn refuse_call(&mut self, call: Box<Call>, error: CallError, charge: Charge, talk: &mut Talk) {
+        if let Some(nesting) = call.nesting() {
+            return nested::refuse(call.slot(), nesting, (error, charge), talk);
+        }
         let batch = call.delivered().batch;
         let scheduling = scheduling_of_answer(&call.slot(), false, talk);
         let refused = (error, charge);
@@ -483,7 +502,7 @@ impl Calls {
     /// Whether the model waits for a call that it made on this connection.
     pub(crate) fn is_any_open(&self, generation: u64) -> bool {
         self.open.iter().any(|call| {
-            call.spoken && !call.is_approved() && call.delivered().generation == generation
+            call.spoken && !call.is_outside_turn() && call.delivered().generation == generation
         })
     }
 
@@ -502,10 +521,11 @@ impl Calls {
         self.approvals.open().any(|asked| asked == call)
     }
 
-    /// How many calls, approval requests and recorded deliveries are held.
-    pub(crate) fn held(&self) -> [usize; 3] {
+    /// How many calls, attempts that called others, approval requests and recorded deliveries are held.
+    pub(crate) fn held(&self) -> [usize; 4] {
         [
             self.open.len(),
+            self.families.len(),
             self.approvals.len(),
             self.deliveries.recorded(),
         ]
@@ -531,7 +551,7 @@ impl Calls {
             |call: &Call| matches!(call.phase, Phase::CheckingRate | Phase::Waiting);
         let dropped = self
             .open
-            .numbers_of(|call| is_unadmitted(call) && !call.is_approved());
+            .numbers_of(|call| is_unadmitted(call) && call.is_of_message());
         for number in dropped.into_iter().rev() {
             self.take_back(number, talk.turns.is_idle(), talk);
         }
@@ -553,8 +573,9 @@ impl Calls {
     /// nobody waits for the turn any more, so that everything is taken back that changes nothing.
     pub(crate) fn on_interrupted(&mut self, talk: &mut Talk) {
         let is_text = talk.step.config.mode == Mode::Text;
+        // What a handler asked for goes with its parent.
         let cancelled = self.open.numbers_of(|call| {
-            !call.is_approved()
+            call.is_of_message()
                 && match call.tool().writes() {
                     true => !call.has_begun(),
                     false => is_text || call.tool().on_interrupt == OnInterrupt::Cancel,
@@ -573,13 +594,14 @@ impl Calls {
             self.approvals
                 .withdraw_all(|number| open.answers(number), talk);
         }
-        for number in self.open.numbers_of(|call| !call.is_approved()) {
+        for number in self.open.numbers_of(Call::is_of_message) {
             self.take_back(number, false, talk);
         }
     }
 
     /// Takes one call back. A `writes` call that has started runs to its end and is recorded, but not spoken of.
     fn take_back(&mut self, number: CallNumber, is_answer_owed: bool, talk: &mut Talk) {
+        self.take_back_children(number, talk);
         let Some(call) = self.open.get_mut(number) else {
             return;
         };
@@ -642,6 +664,9 @@ fn delivered(
 }
 
 fn spend(call: &mut Call, talk: &mut Talk) -> Result<(), CallError> {
+    if call.is_outside_turn() {
+        return Ok(());
+    }
     let turn = call.turn();
     call.is_charged |= talk.turns.spend(turn, call.tool(), &talk.step.config)?;
     Ok(())
@@ -659,6 +684,7 @@ fn deduplicated(slot: &Slot, rule: DuplicateRule, talk: &mut Talk) {
         call: slot.number,
         rule,
         tool: slot.name.clone(),
+        parent: slot.parent(),
     });
 }
 

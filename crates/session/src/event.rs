@@ -34,6 +34,8 @@ pub enum SessionEvent {
         call: CallNumber,
         tool: Arc<str>,
         turn: u64,
+        /// The call whose handler asks.
+        parent: Option<CallNumber>,
     },
     /// An attempt begins.
     CallStarted(CallStarted),
@@ -51,6 +53,8 @@ pub enum SessionEvent {
         call: CallNumber,
         rule: DuplicateRule,
         tool: Arc<str>,
+        /// The call whose handler asks.
+        parent: Option<CallNumber>,
     },
     /// The user is asked about a call.
     ConfirmationRequested {
@@ -194,6 +198,11 @@ impl CallStarted {
         self.facts.turn()
     }
 
+    /// The call whose handler asked for this one.
+    pub fn parent(&self) -> Option<CallNumber> {
+        self.facts.parent()
+    }
+
     pub fn tool(&self) -> &Arc<Tool> {
         self.facts.tool()
     }
@@ -263,6 +272,11 @@ impl CallRecord {
 
     pub fn turn(&self) -> u64 {
         self.slot.turn
+    }
+
+    /// The call whose handler asked for this one. Its answer went to that handler, and to no model and no client.
+    pub fn parent(&self) -> Option<CallNumber> {
+        self.slot.parent()
     }
 
     pub fn idempotency_key(&self) -> &DeliveryKey {

@@ -32,9 +32,21 @@ impl Delivered {
     pub(crate) fn provider_id(&self) -> Option<&Arc<str>> {
         match &*self.key {
             DeliveryKey::Provider(id) => Some(id),
-            DeliveryKey::Hash { .. } | DeliveryKey::Question(_) | DeliveryKey::Effect(_) => {
-                self.unstable_id.as_ref()
-            }
+            DeliveryKey::Hash { .. }
+            | DeliveryKey::Question(_)
+            | DeliveryKey::Effect(_)
+            | DeliveryKey::Handler { .. } => self.unstable_id.as_ref(),
+        }
+    }
+
+    /// The call whose handler asked for this one.
+    pub(crate) fn parent(&self) -> Option<CallNumber> {
+        match &*self.key {
+            DeliveryKey::Handler { parent, .. } => Some(*parent),
+            DeliveryKey::Provider(_)
+            | DeliveryKey::Hash { .. }
+            | DeliveryKey::Question(_)
+            | DeliveryKey::Effect(_) => None,
         }
     }
 
@@ -43,8 +55,8 @@ impl Delivered {
     }
 }
 
-/// A delivery's identity. Its text, which the audit has, is `provider:ID`, `hash:TURN:HEX`, `question:call-NUMBER` or
-/// `effect:ID`.
+/// A delivery's identity. Its text, which the audit has, is `provider:ID`, `hash:TURN:HEX`, `question:call-NUMBER`,
+/// `effect:ID`, or `handler:PARENT/ORDINAL`, with the parent's effect where a change is asked for, else with its call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeliveryKey {
@@ -56,6 +68,13 @@ pub enum DeliveryKey {
     Question(CallNumber),
     /// No provider message of this session asked for it: it was done, or begun, before.
     Effect(EffectId),
+    /// The handler of another call asked for it: for a further change, which is known by the parent's effect and a count of its
+    /// changes, or for the how manieth call of any kind.
+    Handler {
+        parent: CallNumber,
+        effect: Option<EffectId>,
+        ordinal: u32,
+    },
 }
 
 impl DeliveryKey {
@@ -101,6 +120,12 @@ impl Hash for DeliveryKey {
             Self::Hash { turn: _, hash } => hasher.write(hash),
             Self::Question(call) => hasher.write_u64(call.0),
             Self::Effect(effect) => hasher.write(effect.as_str().as_bytes()),
+            Self::Handler {
+                parent, ordinal, ..
+            } => {
+                hasher.write_u64(parent.0);
+                hasher.write_u32(*ordinal);
+            }
         }
     }
 }
@@ -114,6 +139,14 @@ impl fmt::Display for DeliveryKey {
             }
             Self::Question(call) => write!(formatter, "question:{call}"),
             Self::Effect(effect) => write!(formatter, "effect:{effect}"),
+            Self::Handler {
+                effect: Some(effect),
+                ordinal,
+                ..
+            } => write!(formatter, "handler:{effect}/{ordinal}"),
+            Self::Handler {
+                parent, ordinal, ..
+            } => write!(formatter, "handler:{parent}/{ordinal}"),
         }
     }
 }
@@ -138,6 +171,11 @@ impl CallFacts {
 
     pub fn turn(&self) -> u64 {
         self.delivered.turn
+    }
+
+    /// The call whose handler asked for this one; `None` of a call of the model or of an approval.
+    pub fn parent(&self) -> Option<CallNumber> {
+        self.delivered.parent()
     }
 
     pub fn tool(&self) -> &Arc<Tool> {

@@ -6,11 +6,13 @@ use crate::model::{ConnectionEvent, ModelCommand, ModelEvent};
 pub use crate::policy::{AdmittedCall, EffectRun};
 use crate::saved::Began;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::{Answer, Record, Reply, Request};
 use windlass_store::log::LegRequest;
 use windlass_store::{AttemptNumber, Effect, NewEntry, Nonce, Question, QuestionNumber};
-use windlass_tool::handler::{HandlerMessage, HandlerResult};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::handler::{HandlerMessage, HandlerResult, ReplyNumber};
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 use windlass_tool::kind::RateLimit;
 use windlass_tool::sensitive::Sensitive;
@@ -147,6 +149,11 @@ pub enum Output {
     AbortCall {
         call: CallRef,
         drop: bool,
+    },
+    /// Give a handler the answer of a tool that it called with [`HandlerMessage::CallTool`]. Each such message has one.
+    AnswerHandler {
+        reply: ReplyNumber,
+        response: Sensitive<Arc<ToolResponse>>,
     },
     /// Close the provider's connection if there is one, and open the next, which takes up the session by this handle or
     /// begins it afresh. The first connection of a session is opened without being asked for. What becomes of it comes as

@@ -14,7 +14,7 @@ use windlass_tool::artifact::Tightening;
 use windlass_tool::registry::Registry;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
-pub const JOURNAL_VERSION: u32 = 7;
+pub const JOURNAL_VERSION: u32 = 8;
 
 /// Characters of an output's text. What is longer is cut, and is compared by a sum of the rest.
 const OUTPUT_CHARACTERS_MAX: usize = 2_000;
@@ -93,6 +93,7 @@ fn left_out(output: &Output) -> Option<Value> {
         Output::StartCall(call) => json!(call.arguments()),
         Output::Request { request, .. } => json!([request.arguments, request.preview]),
         Output::Record { record, .. } => json!(record.receipt.as_ref()?),
+        Output::AnswerHandler { response, .. } => json!(response),
         Output::Connect { handle, .. } => json!(handle.as_ref()?),
         Output::SendModel(command) => match command {
             ModelCommand::UserText(text) | ModelCommand::Notice(text) => json!(text),

@@ -67,18 +67,21 @@ pub(crate) fn receipt(response: &ToolResponse) -> Sensitive<String> {
 
 /// What the audit is to know of an intention.
 pub(crate) fn intent(
-    call: CallNumber,
+    (call, parent): (CallNumber, Option<CallNumber>),
     turn: u64,
     is_confirmed: bool,
     step: &Step,
 ) -> Sensitive<String> {
-    let intent = json!({
+    let mut intent = json!({
         "sessionId": step.config.session_id,
         "callId": call.to_string(),
         "turn": turn,
         "mode": step.config.mode.as_str(),
         "confirmed": is_confirmed,
     });
+    if let Some(parent) = parent {
+        intent["parentCallId"] = parent.to_string().into();
+    }
     Sensitive(intent.to_string())
 }
 
@@ -94,7 +97,7 @@ pub(crate) fn approval(
         may_run,
         lease_ms: tool.map_or(0, lease_ms),
         question_ms: question_ms(step),
-        intent: intent(call, turn, true, step),
+        intent: intent((call, None), turn, true, step),
     }
 }
 

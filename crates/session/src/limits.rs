@@ -59,6 +59,8 @@ limits! {
         open_calls_max: usize = 32, 32;
         /// Calls of one message of the model that are looked at; the rest is refused.
         calls_per_message_max: usize = 32, 32;
+        /// Calls of other tools that one attempt of a handler may make.
+        calls_per_attempt_max: u32 = 16, 16;
         /// Characters of transcript that are kept for the session's end.
         transcript_characters_max: usize = 32_000, 32_000;
         /// Seconds that an owed answer may take before the client is told.

@@ -134,18 +134,23 @@ impl Session {
     }
 
     /// How much it holds now of what grows while it runs.
-    pub fn held(&self) -> [Held; 8] {
+    pub fn held(&self) -> [Held; 9] {
         let limits = self.talk.step.limits();
         let open = limits.open_calls_max;
         // What the user approves runs beside the others.
         let running = open + limits.open_confirmations_max;
         let of = |name, held, most| Held { name, held, most };
-        let [calls, questions, recorded] = self.calls.held();
+        let [calls, families, questions, recorded] = self.calls.held();
         let ([late, unconfirmed, confirmed, notices], transcript) = self.talk.held();
         let questions_max = crate::approvals::ASKED_MAX + limits.open_confirmations_max;
         let transcript_max = limits.transcript_characters_max;
         [
             of("calls", calls, running),
+            of(
+                "families of calls",
+                families,
+                running + crate::calls::LATE_MAX,
+            ),
             of("late results", late, open),
             of("unconfirmed answers", unconfirmed, 2 * open + running),
             of("confirmed answers", confirmed, open),

@@ -557,7 +557,8 @@ impl Turns {
         let Some(turn) = self.get_mut(slot.turn) else {
             return;
         };
-        turn.summary.refusals += 1;
+        // What a handler is refused, the model does not hear of.
+        turn.summary.refusals += u32::from(slot.parent().is_none());
         match charge {
             Charge::Nothing => {}
             Charge::Now => turn.summary.calls += u32::from(&*slot.name != DESCRIBE_TOOL),
@@ -605,7 +606,9 @@ impl Turns {
         if tool.category == Category::Retrieval && actual_ms > retrieval_ms {
             exceeded(LatencyLimit::Retrieval, retrieval_ms, actual_ms);
         }
-        if let Some(turn) = self.get_mut(facts.turn()) {
+        // The time of its parent has that of a handler's call in it.
+        let is_part = facts.parent().is_some();
+        if let Some(turn) = self.get_mut(facts.turn()).filter(|_| !is_part) {
             let before = turn.summary.latency_ms;
             turn.summary.latency_ms += actual_ms;
             if before <= turn_ms && turn.summary.latency_ms > turn_ms {

@@ -11,6 +11,8 @@ mod response;
 
 use crate::arguments::Arguments;
 use crate::data::Data;
+use crate::envelope::{self, Outcome, ToolResponse};
+use crate::error::{CallError, ErrorType};
 use crate::id::{CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId};
 use crate::intent::Intent;
 use crate::kind::{Mode, Scheduling};
@@ -22,7 +24,7 @@ pub use knowledge::{
     Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
     Snippet,
 };
-pub use message::HandlerMessage;
+pub use message::{HandlerMessage, ReplyNumber};
 pub use response::read_response;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -55,7 +57,7 @@ pub trait Handler: Send + Sync {
 
     /// The version of the response contract that the handler speaks: `1.0.0` is the only one so far.
     fn response_version(&self) -> &str {
-        crate::envelope::RESPONSE_VERSION
+        envelope::RESPONSE_VERSION
     }
 }
 
@@ -180,6 +182,17 @@ pub trait Outbox: Send + Sync {
 
     /// Whether a message would be taken now.
     fn is_open(&self) -> bool;
+
+    /// Has another tool run on behalf of a call; what it answered. `Err` as for a message, and where the session ends before the
+    /// answer. Asked when this is called, so that calls are in the order in which they were made.
+    fn call_tool(
+        &self,
+        _call: CallRef,
+        _tool: Arc<str>,
+        _arguments: Value,
+    ) -> CapabilityFuture<Result<ToolResponse, OutboxClosed>> {
+        Box::pin(std::future::ready(Err(OutboxClosed)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -262,6 +275,36 @@ impl Context {
                 fraction,
             },
         )
+    }
+
+    /// Calls another tool on behalf of this call, with an object of arguments. The answer is the whole response, with
+    /// refusals and failures as values, and never an error of another kind. It goes the way of every call (`docs/tools.md`,
+    /// "Calling other tools"). Asked at once; the future only waits.
+    pub fn call_tool(
+        &self,
+        tool: impl Into<Arc<str>>,
+        arguments: Value,
+    ) -> CapabilityFuture<ToolResponse> {
+        let tool = tool.into();
+        let answer = self.outbox.call_tool(self.call, tool.clone(), arguments);
+        let of_session = self.of_session.clone();
+        let parent = self.call.call;
+        Box::pin(async move {
+            answer.await.unwrap_or_else(|OutboxClosed| {
+                let message = format!(
+                    "{tool} was not run: the session is over, too much waits, or the arguments are too long"
+                );
+                let now_unix_ms = of_session.world.now_unix_ms();
+                let version = of_session.registry_version.clone();
+                let mut meta = envelope::meta_without_tool(tool, version, now_unix_ms);
+                meta.parent_call_id = Some(parent.to_string());
+                ToolResponse {
+                    outcome: Outcome::Failure(CallError::new(ErrorType::Cancelled, message).into()),
+                    intents: Vec::new(),
+                    meta,
+                }
+            })
+        })
     }
 }
 

@@ -145,6 +145,12 @@ counted!(
         UnheardTaken,
         IntentApplied,
         IntentRejected,
+        NestedWorked,
+        /// A later attempt of the parent was given what an earlier one had done.
+        NestedFoundAgain,
+        NestedFailed,
+        NestedInDoubt,
+        NestedCancelled,
         LedgerDone,
         LedgerNotDone,
         LedgerUnknown,

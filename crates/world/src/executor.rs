@@ -8,8 +8,9 @@ use windlass_driver::{EffectLookup, Executor, Report};
 use windlass_session::io::AdmittedCall;
 use windlass_store::{AttemptNumber, QuestionNumber};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult};
-use windlass_tool::id::{CallRef, EffectId};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber};
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
 /// What a driver wants done.
@@ -17,7 +18,12 @@ use windlass_tool::registry::Tool;
 pub(crate) enum Work {
     Start(Box<Attempt>),
     LookUp(EffectLookup),
-    Abort { call: CallRef, drop: bool },
+    Abort {
+        call: CallRef,
+        drop: bool,
+    },
+    /// What a handler waits for that has called a tool.
+    Answer(ReplyNumber, Arc<ToolResponse>),
 }
 
 /// One attempt, as its handler sees it.
@@ -27,6 +33,8 @@ pub(crate) struct Attempt {
     pub(crate) tool: Arc<Tool>,
     pub(crate) arguments: Arc<Arguments>,
     pub(crate) run: Option<AttemptRun>,
+    /// The call whose handler asked for it.
+    pub(crate) parent: Option<CallNumber>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +75,7 @@ impl Executor for WorldExecutor {
                 lease_end_unix_ms: run.lease_end_unix_ms,
                 question: run.question,
             }),
+            parent: call.parent(),
         })));
         None
     }
@@ -97,6 +106,10 @@ impl Executor for WorldExecutor {
             }
             None => Poll::Pending,
         }
+    }
+
+    fn answer(&mut self, reply: ReplyNumber, response: Arc<ToolResponse>) {
+        self.work.push(Work::Answer(reply, response));
     }
 
     fn is_idle(&self) -> bool {

@@ -10,12 +10,15 @@ use crate::tools;
 use crate::world::World;
 use serde_json::json;
 use windlass_driver::{Ledger, Report};
-use windlass_tool::error::FailureKind;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::{ErrorType, FailureKind};
 use windlass_tool::handler::{
-    Cause, Failure, Finding, HandlerMessage, HandlerResult, Report as FailureReport, Success,
+    Cause, Failure, Finding, HandlerMessage, HandlerResult, ReplyNumber, Report as FailureReport,
+    Success,
 };
 use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::intent::{EndAfter, Intent};
+use windlass_tool::sensitive::Sensitive;
 
 /// How an attempt goes, chosen when it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,7 @@ impl World {
                         live.running.remove(&call);
                     }
                 }
+                Work::Answer(reply, response) => self.stage_ended(id, live, reply, &response),
             }
         }
         self.plan_commit(live.process);
@@ -62,8 +66,84 @@ impl World {
 
     fn start(&mut self, id: usize, live: &mut Live, attempt: Attempt) {
         let call = attempt.call;
+        let is_trip = attempt.tool.id.as_str() == tools::TRIP;
         let changes = attempt.run.is_some();
+        if let Some(run) = &attempt.run {
+            live.runs.insert(call.call, run.clone());
+        }
         live.running.insert(call, attempt);
+        if !is_trip {
+            return self.go_about(id, live, call, changes);
+        }
+        // Some handlers wait for one before they ask for the next.
+        let mut at_once = 1;
+        if self.random.one_in(2) {
+            live.all_at_once.insert(call);
+            at_once = tools::STAGES;
+        }
+        for stage in 1..=at_once {
+            self.ask_stage(id, live, call, stage);
+        }
+    }
+
+    /// The handler of a trip calls another tool.
+    fn ask_stage(&mut self, id: usize, live: &mut Live, call: CallRef, stage: u32) {
+        let Some(attempt) = live.running.get(&call) else {
+            return;
+        };
+        live.last_reply += 1;
+        let reply = ReplyNumber(live.last_reply);
+        let text = format!("{}/{stage}", attempt.text("text"));
+        live.asked.insert(reply, (call, stage));
+        let message = HandlerMessage::CallTool {
+            reply,
+            tool: tools::STAGE.into(),
+            arguments: Sensitive(json!({ "text": text })),
+        };
+        let reports = &mut live.driver.executor.reports;
+        reports.push_back(Report::Message(call, message));
+        self.dirty.insert(id);
+    }
+
+    /// The handler of a trip is given the answer of a part. Most give up where it failed.
+    fn stage_ended(
+        &mut self,
+        id: usize,
+        live: &mut Live,
+        reply: ReplyNumber,
+        response: &ToolResponse,
+    ) {
+        self.report.counts.state(match response.error_type() {
+            None if response.meta.idempotent_cache_hit => State::NestedFoundAgain,
+            None => State::NestedWorked,
+            Some(ErrorType::OutcomeUnknown) => State::NestedInDoubt,
+            Some(ErrorType::Cancelled) => State::NestedCancelled,
+            Some(_) => State::NestedFailed,
+        });
+        let Some((call, stage)) = live.asked.remove(&reply) else {
+            return;
+        };
+        let has_run = live.running.get(&call).map(|attempt| attempt.run.is_some());
+        let Some(changes) = has_run else {
+            return;
+        };
+        if !response.is_ok() && !self.random.one_in(4) {
+            live.asked.retain(|_, (of, _)| *of != call);
+            let result = self.certain_failure();
+            return self.within_live(id, live.process, 1_000, Of::Return(call, result));
+        }
+        // Answers come in any order.
+        let is_waiting = live.asked.values().any(|(of, _)| *of == call);
+        let is_last = stage == tools::STAGES || live.all_at_once.contains(&call);
+        match (is_waiting, is_last) {
+            (true, _) => {}
+            (false, true) => self.go_about(id, live, call, changes),
+            (false, false) => self.ask_stage(id, live, call, stage + 1),
+        }
+    }
+
+    /// An attempt does what it does itself.
+    fn go_about(&mut self, id: usize, live: &mut Live, call: CallRef, changes: bool) {
         let conduct = self.conduct(changes);
         let send_us = self.random.below(1_500) * 1_000;
         let sends = changes && conduct != Conduct::Breaks;
@@ -152,6 +232,8 @@ impl World {
         let Some(run) = &attempt.run else {
             return;
         };
+        let parent = attempt.parent.and_then(|parent| live.runs.get(&parent));
+        let parent = parent.cloned();
         let now_unix_ms = self.processes[process.0].ledger.store().now_unix_ms();
         if now_unix_ms >= run.lease_end_unix_ms {
             if !self.random.one_in(3) {
@@ -162,7 +244,9 @@ impl World {
         let conversation = self.slots[slot].conversation;
         self.trace(|| format!("life {id} SENDS {call:?} {attempt:?}"));
         let now_us = self.now_us;
-        let sent = self.outside.send(conversation, process, &attempt, now_us);
+        let sent = self
+            .outside
+            .send(conversation, process, &attempt, parent, now_us);
         let Some(request) = sent else {
             return;
         };

@@ -82,7 +82,8 @@ impl World {
     /// A request has taken effect.
     pub(crate) fn judge_landing(&mut self, request: usize) {
         let new = self.outside.requests[request].clone();
-        let asked = self.intents.asked(new.conversation, &new.tool, &new.text);
+        let (tool, text) = wanted(&new);
+        let asked = self.intents.asked(new.conversation, tool, text);
         if asked == 0 {
             return self.broken(Rule::NothingUnasked, format!("nobody asked for {new:?}"));
         }
@@ -134,12 +135,16 @@ impl World {
         (request.conversation, request.tool.clone(), meaning)
     }
 
-    /// Whether the user who approved the one had been told of the other.
+    /// Whether the user who approved the one had been told of the other. Of the parts of a trip: of the trip.
     fn covers(&self, approved: &OutsideRequest, earlier: &OutsideRequest) -> bool {
-        let question = approved
-            .question
-            .and_then(|number| self.question_of(approved.conversation, number));
-        question.is_some_and(|question| question.hazards.names(&earlier.effect_id))
+        let parents = approved.parent.as_ref().zip(earlier.parent.as_ref());
+        let (question, earlier) = match parents {
+            Some((new, old)) if new.effect_id == old.effect_id => return false,
+            Some((new, old)) => (new.question, &old.effect_id),
+            None => (approved.question, &earlier.effect_id),
+        };
+        let question = question.and_then(|number| self.question_of(approved.conversation, number));
+        question.is_some_and(|question| question.hazards.names(earlier))
     }
 
     fn runs_what_was_approved(&mut self, new: &OutsideRequest, number: QuestionNumber) {
@@ -204,6 +209,13 @@ impl World {
             }
             None => None,
         };
+        // What a handler asks for was asked for, and approved, with its parent.
+        let parent = attempt.parent;
+        let asked_as = parent.unwrap_or(call.call);
+        let is_approved = match parent.and_then(|parent| live.runs.get(&parent)) {
+            Some(parent) => parent.question.is_some(),
+            None => question.is_some(),
+        };
         // An approval is for the session that asked, wherever it is given.
         let asked = question.and_then(|number| self.question_of(conversation, number));
         let mode = asked.map_or(live.session.config().mode, |question| question.mode);
@@ -218,12 +230,9 @@ impl World {
                 return self.broken(Rule::AnApprovalRunsOnce, what);
             }
         }
-        let is_late = live
-            .facts
-            .tainted_after
-            .is_some_and(|last| call.call > last);
+        let is_late = live.facts.tainted_after.is_some_and(|last| asked_as > last);
         let is_exempt = tool.is_exempt_from_external_content_rule();
-        if is_late && tool.writes() && !is_exempt && attempt.run.is_some() && question.is_none() {
+        if is_late && tool.writes() && !is_exempt && attempt.run.is_some() && !is_approved {
             self.broken(Rule::NothingAfterExternalContent, what);
         }
     }
@@ -574,6 +583,14 @@ impl World {
         if is_so {
             self.fault(fault);
         }
+    }
+}
+
+/// What a model has to have asked for: of a part of a trip, that trip.
+fn wanted(request: &OutsideRequest) -> (&str, &str) {
+    match (request.tool.as_str(), request.text.split_once('/')) {
+        (tools::STAGE, Some((text, _))) => (tools::TRIP, text),
+        (tool, _) => (tool, &request.text),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::prove::Journal;
 use crate::slot::{Live, SessionFacts};
 use crate::tools;
 use crate::world::{KnownToken, World};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use windlass_driver::history::{self, Found};
@@ -172,6 +172,10 @@ impl World {
             is_left: false,
             is_closed: false,
             running: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            all_at_once: BTreeSet::new(),
+            last_reply: 0,
+            runs: BTreeMap::new(),
             fates: BTreeMap::new(),
             journal: recorded.map(|config| Journal::begin(&config, &outputs)),
             facts: SessionFacts::default(),

@@ -1,7 +1,7 @@
 //! The services beyond the handlers, where effects take place: each request lands at a time of its own, or never. The one place
 //! that knows what has happened; neither ledger nor session is asked.
 
-use crate::executor::Attempt;
+use crate::executor::{Attempt, AttemptRun};
 use std::collections::BTreeSet;
 use windlass_store::{AttemptNumber, QuestionNumber};
 use windlass_tool::id::EffectId;
@@ -21,6 +21,8 @@ pub(crate) struct OutsideRequest {
     pub(crate) note: String,
     /// The approval that the attempt runs with.
     pub(crate) question: Option<QuestionNumber>,
+    /// The attempt whose handler asked for it.
+    pub(crate) parent: Option<AttemptRun>,
     /// The service takes each effect id once.
     pub(crate) has_key: bool,
     pub(crate) is_repeatable: bool,
@@ -53,6 +55,7 @@ impl Outside {
         conversation: usize,
         process: (usize, u32),
         attempt: &Attempt,
+        parent: Option<AttemptRun>,
         now_us: u64,
     ) -> Option<usize> {
         let run = attempt.run.as_ref()?;
@@ -68,6 +71,7 @@ impl Outside {
             text: attempt.text("text"),
             note: attempt.text("note"),
             question: run.question,
+            parent,
             has_key: tool.idempotent,
             is_repeatable: tool.repeatable,
             demands_consent: tool.requires_confirmation,

@@ -1,12 +1,12 @@
 //! Session slots: each is one leg of a conversation as its people see it, whatever session it has at the time; and those sessions,
 //! which may live on when their people have left.
 
-use crate::executor::{Attempt, WorldExecutor};
+use crate::executor::{Attempt, AttemptRun, WorldExecutor};
 use crate::intents::IntentId;
 use crate::prove::Journal;
 use crate::random::Random;
 use crate::tools;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use windlass_driver::Driver;
 use windlass_session::io::Input;
@@ -14,6 +14,7 @@ use windlass_session::limits::Limits;
 use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
 use windlass_tool::arguments::Arguments;
+use windlass_tool::handler::ReplyNumber;
 use windlass_tool::id::{CallNumber, CallRef, SessionId};
 use windlass_tool::kind::Mode;
 
@@ -142,6 +143,13 @@ pub(crate) struct Live {
     pub(crate) is_left: bool,
     pub(crate) is_closed: bool,
     pub(crate) running: BTreeMap<CallRef, Attempt>,
+    /// Calls of handlers that wait for their answers, each by whom and as the how manieth.
+    pub(crate) asked: BTreeMap<ReplyNumber, (CallRef, u32)>,
+    /// Attempts that have asked for all their parts at once.
+    pub(crate) all_at_once: BTreeSet<CallRef>,
+    pub(crate) last_reply: u64,
+    /// What each call ran with last.
+    pub(crate) runs: BTreeMap<CallNumber, AttemptRun>,
     /// After how many microseconds the request of an attempt lands; `None` of one that never does.
     pub(crate) fates: BTreeMap<CallRef, Option<u64>>,
     /// Where the world is compared.

@@ -18,7 +18,10 @@ use windlass_tool::registry::{Declarations, Registry, Tool};
 use windlass_tool::validate::Validator;
 
 /// The tools that models ask for, those that change something more often than others.
-pub(crate) const NAMES: [&str; 32] = [
+pub(crate) const NAMES: [&str; 35] = [
+    TRIP,
+    TRIP,
+    TRIP,
     "book",
     "book",
     "book",
@@ -57,6 +60,11 @@ pub(crate) const NAMES: [&str; 32] = [
 pub(crate) const EXTERNAL: &str = "search";
 /// The one whose free text is a part of what it means: in other words it is another effect.
 pub(crate) const MEMO: &str = "memo";
+/// The one whose handler calls [`STAGE`] for each of its parts, before it does what it does itself.
+pub(crate) const TRIP: &str = "trip";
+/// A change that no model asks for. It says which part of which trip it is.
+pub(crate) const STAGE: &str = "stage";
+pub(crate) const STAGES: u32 = 2;
 /// The member of a result that numbers it.
 pub(crate) const TAG: &str = "n";
 
@@ -143,6 +151,12 @@ fn tools(version: &str) -> Vec<Tool> {
             ..found("next")
         },
         found(MEMO),
+        Tool {
+            idempotent: true,
+            timeout_ms: 15_000,
+            ..found(TRIP)
+        },
+        found(STAGE),
         Tool {
             behavior: Behavior::NonBlocking,
             effect_key: noted,

@@ -263,7 +263,9 @@ impl TurnSink for AnswerSink {
     }
 
     fn event(&mut self, event: &SessionEvent) {
-        if let SessionEvent::CallFinished(record) = event {
+        if let SessionEvent::CallFinished(record) = event
+            && record.parent().is_none()
+        {
             self.has_effect |= record.effect_id.is_some();
         }
     }

@@ -72,7 +72,9 @@ impl TurnSink for ChatSink {
     fn event(&mut self, event: &SessionEvent) {
         match event {
             SessionEvent::CallStarted(started) => self.has_changed |= started.tool().writes(),
-            SessionEvent::CallFinished(record) => self.has_effect = record.effect_id.is_some(),
+            SessionEvent::CallFinished(record) if record.parent().is_none() => {
+                self.has_effect = record.effect_id.is_some();
+            }
             _ => {}
         }
         self.stream.event(event);

@@ -348,7 +348,9 @@ impl TurnSink for Terminal {
             }
             SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)
-            | SessionEvent::CallCancelled(record) => {
+            | SessionEvent::CallCancelled(record)
+                if record.parent().is_none() =>
+            {
                 if let Some(error) = record.response.expose().error() {
                     let code = error.error_type.code();
                     self.line(&printable(&format!("  ({}: {code})", record.shown_name())));

@@ -178,6 +178,7 @@ fn call_messages() -> Vec<Value> {
             args: Some(Cow::Owned(arguments.as_object().unwrap().clone().into())),
             args_omitted: false,
             status: "Searching for designer of Fram".into(),
+            parent_call_id: None,
         }),
         written(&ServerMessage::ToolProgress {
             call_id: CallNumber(1),
@@ -193,6 +194,7 @@ fn call_messages() -> Vec<Value> {
             args: None,
             args_omitted: false,
             result: Some("{\"results\":[{\"id\":\"person:colin_archer\"}]}".into()),
+            parent_call_id: None,
         }),
         written(&ServerMessage::ToolCallFinished {
             call_id: CallNumber(2),
@@ -205,6 +207,7 @@ fn call_messages() -> Vec<Value> {
             )),
             args_omitted: false,
             result: None,
+            parent_call_id: None,
         }),
         written(&ServerMessage::ToolsComplete { tool_count: 1 }),
         written(&of_question(

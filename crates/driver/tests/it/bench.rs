@@ -21,16 +21,17 @@ use windlass_store::{
     ConversationRef, EntryNumber, Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits,
     StoreSettings,
 };
-use windlass_tool::envelope::ProjectionBody;
+use windlass_tool::envelope::{ProjectionBody, ToolResponse};
 use windlass_tool::handler::{
     Execution, Finding, Handler, HandlerMessage, HandlerResult, Invocation, Lookup,
-    LookupInvocation, OutcomeLookup, Success,
+    LookupInvocation, OutcomeLookup, ReplyNumber, Success,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
 };
 use windlass_tool::kind::{Behavior, Category, Mode, OnInterrupt, Reach, Scheduling, SideEffects};
 use windlass_tool::registry::{Declarations, Registry, Tool};
+use windlass_tool::sensitive::Sensitive;
 use windlass_tool::validate::Validator;
 
 pub(crate) const STARTED_UNIX_MS: u64 = 1_795_000_000_000;
@@ -102,7 +103,8 @@ pub(crate) fn registry() -> Arc<Registry> {
         requires_confirmation: true,
         ..tool("pay")
     };
-    Arc::new(Registry::new("1.0.test", None, vec![tool("book"), pay]))
+    let tools = vec![tool("book"), tool("order"), pay];
+    Arc::new(Registry::new("1.0.test", None, tools))
 }
 
 fn profile() -> ModelProfile {
@@ -172,6 +174,11 @@ pub(crate) struct Scripted {
     pub(crate) holds_lookups: bool,
     /// Effects that handlers were asked about, with arguments and time.
     pub(crate) asked_about: Vec<String>,
+    /// What handlers say.
+    pub(crate) messages: VecDeque<(CallRef, HandlerMessage)>,
+    /// Answers of tools that handlers called.
+    pub(crate) answered: Vec<(ReplyNumber, Arc<ToolResponse>)>,
+    replies: u64,
     found: VecDeque<(EffectId, Finding)>,
     ended: VecDeque<(CallRef, HandlerResult)>,
 }
@@ -220,10 +227,17 @@ impl Executor for Hands {
         if let Some((effect_id, finding)) = scripted.found.pop_front() {
             return Poll::Ready(Report::LookedUp(effect_id, finding));
         }
+        if let Some((call, message)) = scripted.messages.pop_front() {
+            return Poll::Ready(Report::Message(call, message));
+        }
         match scripted.ended.pop_front() {
             Some((call, result)) => Poll::Ready(Report::Finished(call, result)),
             None => Poll::Pending,
         }
+    }
+
+    fn answer(&mut self, reply: ReplyNumber, response: Arc<ToolResponse>) {
+        self.0.lock().unwrap().answered.push((reply, response));
     }
 
     fn is_idle(&self) -> bool {
@@ -433,6 +447,35 @@ impl Leg {
         hands.ended.push_back((call, result));
         drop(hands);
         self.settle();
+    }
+
+    /// The handler that was started last calls another tool.
+    pub(crate) fn handler_calls(&mut self, tool: &str, arguments: Value) {
+        let mut hands = self.hands.lock().unwrap();
+        let call = hands.running.last().unwrap().0;
+        hands.replies += 1;
+        let message = HandlerMessage::CallTool {
+            reply: ReplyNumber(hands.replies),
+            tool: tool.into(),
+            arguments: Sensitive(arguments),
+        };
+        hands.messages.push_back((call, message));
+        drop(hands);
+        self.settle();
+    }
+
+    /// What handlers were answered, each as the error's type or `ok`, with `again` beside it where it was known.
+    pub(crate) fn handlers_were_told(&self) -> Vec<String> {
+        let hands = self.hands.lock().unwrap();
+        let answered = hands.answered.iter().map(|(reply, response)| {
+            let error = response.error_type().map(|error| error.facts().code);
+            let again = match response.meta.idempotent_cache_hit {
+                true => " again",
+                false => "",
+            };
+            format!("#{} {}{again}", reply.0, error.unwrap_or("ok"))
+        });
+        answered.collect()
     }
 
     pub(crate) fn answer(&mut self, token: &str, approved: bool) {

@@ -174,3 +174,46 @@ fn the_token_of_another_conversation_counts_for_nothing() {
     }
     assert_eq!(voice.results, ["CONFIRMATION_EXPIRED"; 4]);
 }
+
+#[test]
+fn what_a_handler_calls_is_answered_to_it_and_to_no_model() {
+    let process = Process::new();
+    let mut leg = Leg::begin(&process, "s-1", Mode::Text);
+    leg.user_says("book the table, with flowers");
+    leg.calls("book", json!({"what": "table"}));
+    leg.handler_calls("order", json!({"what": "flowers"}));
+    assert_eq!((leg.started(), leg.handlers_were_told().len()), (2, 0));
+    leg.handler_succeeds();
+    leg.handler_calls("pay", json!({"what": "flowers"}));
+    leg.handler_calls("order", json!({"for": "flowers"}));
+    assert_eq!(
+        leg.handlers_were_told(),
+        ["#1 ok", "#2 PERMANENT", "#3 VALIDATION"]
+    );
+    assert!(leg.answers.is_empty(), "{:?}", leg.answers);
+    leg.handler_succeeds();
+    assert_eq!(leg.answers, ["ok "]);
+}
+
+#[test]
+fn a_change_that_a_dead_process_made_for_a_handler_is_found_by_the_next_attempt() {
+    let process = Process::new();
+    let mut leg = Leg::begin(&process, "s-1", Mode::Text);
+    leg.user_says("book the table, with flowers");
+    leg.calls("book", json!({"what": "table"}));
+    leg.handler_calls("order", json!({"what": "flowers"}));
+    leg.handler_succeeds();
+
+    let process = process.next();
+    let mut leg = Leg::begin(&process, "s-2", Mode::Text);
+    leg.user_says("did you book it?");
+    leg.calls("book", json!({"what": "table"}));
+    let (token, _) = leg.asked.pop().unwrap();
+    leg.answer(&token, true);
+    assert_eq!(leg.started(), 1, "{:?}", leg.answers);
+    leg.handler_calls("order", json!({"what": "flowers"}));
+    assert_eq!(leg.handlers_were_told(), ["#1 ok again"]);
+    assert_eq!(leg.started(), 1);
+    leg.handler_succeeds();
+    assert_eq!(leg.results, ["ok"]);
+}

@@ -158,6 +158,8 @@ struct CallLine<'a> {
     registry_version: &'a str,
     category: Option<&'static str>,
     call_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_call_id: Option<String>,
     idempotency_key: &'a DeliveryKey,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect_id: Option<&'a str>,
@@ -314,6 +316,7 @@ fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
         registry_version: &response.meta.registry_version,
         category: record.category().map(|category| category.as_str()),
         call_id: record.call().to_string(),
+        parent_call_id: record.parent().map(|parent| parent.to_string()),
         idempotency_key: record.idempotency_key(),
         effect_id: record.effect_id.as_ref().map(|id| id.as_str()),
         duration_ms: response.meta.duration_ms,

@@ -63,6 +63,11 @@ pub enum ServerMessage<'a> {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         args_omitted: bool,
         status: Cow<'a, str>,
+        #[serde(
+            serialize_with = "optional_call_name",
+            skip_serializing_if = "Option::is_none"
+        )]
+        parent_call_id: Option<CallNumber>,
     },
     ToolProgress {
         #[serde(serialize_with = "call_name")]
@@ -87,6 +92,11 @@ pub enum ServerMessage<'a> {
         /// The beginning of the result's JSON, for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<Cow<'a, str>>,
+        #[serde(
+            serialize_with = "optional_call_name",
+            skip_serializing_if = "Option::is_none"
+        )]
+        parent_call_id: Option<CallNumber>,
     },
     ToolsComplete {
         tool_count: usize,
@@ -315,6 +325,7 @@ fn call_started(started: &CallStarted) -> ServerMessage<'_> {
             Some(status) => Cow::Borrowed(status),
             None => Cow::Owned(format!("Running {}", started.tool().id)),
         },
+        parent_call_id: started.parent(),
     }
 }
 
@@ -329,8 +340,12 @@ fn shown_arguments(record: &CallRecord) -> Option<Cow<'_, Arguments>> {
     }
 }
 
-/// The beginning of what a call brought. Results repeat arguments, so that of a tool with sensitive ones nothing is shown.
+/// The beginning of what a call brought. Results repeat arguments, so that of a tool with sensitive ones nothing is shown. What a
+/// handler asked for is that handler's to tell.
 fn shown_result(record: &CallRecord) -> Option<Cow<'_, str>> {
+    if record.parent().is_some() {
+        return None;
+    }
     let Outcome::Success {
         data: Some(data), ..
     } = &record.response.expose().outcome
@@ -363,6 +378,7 @@ fn call_finished<'r>(
         args,
         args_omitted,
         result: shown_result(record),
+        parent_call_id: record.parent(),
     }
 }
 

@@ -1,11 +1,15 @@
 //! What running handlers say before they end: a bounded queue from their threads to the session's task, which takes room
-//! only for what waits in it. Knows no call.
+//! only for what waits in it; and the way back for answers of tools that they called. Knows no call.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use windlass_tool::handler::{HandlerMessage, Outbox, OutboxClosed};
+use tokio::sync::oneshot;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::handler::{CapabilityFuture, HandlerMessage, Outbox, OutboxClosed, ReplyNumber};
 use windlass_tool::id::CallRef;
+use windlass_tool::sensitive::Sensitive;
 
 /// Messages of handlers that wait for the session. A handler that finds the queue full is told so.
 const MESSAGES_MAX: usize = 256;
@@ -22,10 +26,23 @@ struct Queue {
     waiting: VecDeque<(CallRef, HandlerMessage)>,
     waiting_bytes: usize,
     waker: Option<Waker>,
+    /// Handlers that wait for the answer of a tool. Each has a message in the queue, or an open call in the core.
+    replies: HashMap<ReplyNumber, oneshot::Sender<ToolResponse>>,
+    last_reply: u64,
     is_closed: bool,
 }
 
 impl Queue {
+    fn push(&mut self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
+        let bytes = message.bytes();
+        if bytes > MESSAGE_BYTES_MAX || !self.is_open() {
+            return Err(OutboxClosed);
+        }
+        self.waiting_bytes += bytes;
+        self.waiting.push_back((call, message));
+        Ok(())
+    }
+
     fn is_open(&self) -> bool {
         !self.is_closed
             && self.waiting.len() < MESSAGES_MAX
@@ -58,13 +75,30 @@ impl Messages {
         }
     }
 
-    /// Nobody takes messages any more.
+    /// Nobody takes messages any more, and nobody is answered.
     pub(super) fn close(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;
         queue.waiting = VecDeque::new();
         queue.waiting_bytes = 0;
         queue.waker = None;
+        queue.replies = HashMap::new();
+    }
+
+    /// The answer that a handler waits for; it may have ended meanwhile.
+    pub(super) fn answer(&self, reply: ReplyNumber, response: Arc<ToolResponse>) {
+        let waiting = self.lock().replies.remove(&reply);
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(Arc::unwrap_or_clone(response));
+        }
+    }
+
+    fn wake(mut queue: MutexGuard<'_, Queue>) {
+        let waker = queue.waker.take();
+        drop(queue);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -79,22 +113,33 @@ impl Outbox for Messages {
     }
 
     fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed> {
-        let bytes = message.bytes();
-        if bytes > MESSAGE_BYTES_MAX {
-            return Err(OutboxClosed);
-        }
         let mut queue = self.lock();
-        if !queue.is_open() {
-            return Err(OutboxClosed);
-        }
-        queue.waiting_bytes += bytes;
-        queue.waiting.push_back((call, message));
-        let waker = queue.waker.take();
-        drop(queue);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        queue.push(call, message)?;
+        Self::wake(queue);
         Ok(())
+    }
+
+    fn call_tool(
+        &self,
+        call: CallRef,
+        tool: Arc<str>,
+        arguments: Value,
+    ) -> CapabilityFuture<Result<ToolResponse, OutboxClosed>> {
+        let (sender, answer) = oneshot::channel();
+        let mut queue = self.lock();
+        queue.last_reply += 1;
+        let reply = ReplyNumber(queue.last_reply);
+        let message = HandlerMessage::CallTool {
+            reply,
+            tool,
+            arguments: Sensitive(arguments),
+        };
+        if queue.push(call, message).is_err() {
+            return Box::pin(std::future::ready(Err(OutboxClosed)));
+        }
+        queue.replies.insert(reply, sender);
+        Self::wake(queue);
+        Box::pin(async move { answer.await.map_err(|_| OutboxClosed) })
     }
 }
 

@@ -2,6 +2,7 @@
 //! values. Knows no file.
 
 use crate::redaction::{Secrets, without_sensitive};
+use serde_json::Value;
 use std::sync::Arc;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::{Input, News};
@@ -9,6 +10,7 @@ use windlass_session::model::{IncomingCall, ModelEvent};
 use windlass_store::command::Reply;
 use windlass_store::{Effect, Question};
 use windlass_tool::arguments::Arguments;
+use windlass_tool::handler::HandlerMessage;
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::sensitive::Sensitive;
@@ -70,6 +72,33 @@ impl Visible {
                     tool: Some(tool),
                 });
             }
+            Input::HandlerMessage {
+                call,
+                message:
+                    HandlerMessage::CallTool {
+                        reply,
+                        tool: name,
+                        arguments,
+                    },
+            } => {
+                let Some((arguments, tool)) = self.nested(name, arguments.expose()) else {
+                    return self.without_values(input);
+                };
+                let message = HandlerMessage::CallTool {
+                    reply: *reply,
+                    tool: name.clone(),
+                    arguments: Sensitive(arguments),
+                };
+                let shown = Input::HandlerMessage {
+                    call: *call,
+                    message,
+                };
+                let without_values = self.without_values(&shown).map(|shown| shown.input);
+                return Some(Shown {
+                    input: without_values.unwrap_or(Some(shown)),
+                    tool: Some(tool),
+                });
+            }
             Input::CallFinished { .. } | Input::HandlerMessage { .. } => {
                 return self.without_values(input);
             }
@@ -116,6 +145,19 @@ impl Visible {
             }
         }
         Some((shown, tool_of_sensitive?))
+    }
+
+    /// What a handler calls another tool with, as of a model's call. What is no object is no tool's arguments.
+    fn nested(&mut self, name: &Arc<str>, arguments: &Value) -> Option<(Value, ToolId)> {
+        let arguments = arguments.as_object()?.clone();
+        let call = IncomingCall {
+            id: None,
+            name: Some(name.clone()),
+            arguments: Ok(arguments.into()),
+        };
+        let (calls, tool) = self.calls(&[call])?;
+        let shown = calls.into_iter().next()?.arguments.ok()?;
+        Some((Value::Object(shown.to_map()), tool))
     }
 
     /// Leaves out of rows of the ledger the arguments that tools mark as sensitive, and what came of calls with such: nobody knows here

@@ -398,15 +398,22 @@ impl<O: Outlet> TurnSink for UiStream<O> {
 
     fn event(&mut self, event: &SessionEvent) {
         match event {
-            SessionEvent::CallStarted(started) => self.call_started(started),
+            // A part that the client sees is a call of the model's; what a handler asked for is none.
+            SessionEvent::CallStarted(started) if started.parent().is_none() => {
+                self.call_started(started);
+            }
             SessionEvent::CallFinished(record)
             | SessionEvent::CallRejected(record)
-            | SessionEvent::CallCancelled(record) => self.call_ended(record),
+            | SessionEvent::CallCancelled(record)
+                if record.parent().is_none() =>
+            {
+                self.call_ended(record);
+            }
             SessionEvent::CallProgressed {
                 call,
                 message,
                 fraction,
-            } => {
+            } if self.shown.contains(call) => {
                 let tool_call_id = Self::call_id(*call);
                 let progress = json!({
                     "toolCallId": tool_call_id, "message": message, "fraction": fraction

@@ -217,7 +217,8 @@ impl Running {
                     | Output::Heard { .. }
                     | Output::CheckRate { .. }
                     | Output::StartCall(_)
-                    | Output::AbortCall { .. },
+                    | Output::AbortCall { .. }
+                    | Output::AnswerHandler { .. },
                 ) => unreachable!("the call driver performs these itself"),
             }
         }

@@ -22,6 +22,7 @@ mod hours_end;
 mod http_client;
 mod journal;
 mod metrics;
+mod nested_calls;
 mod places;
 mod provider_faults;
 mod provider_loss;

@@ -3,6 +3,7 @@
 
 use super::decisions::correct_untold;
 use super::messages;
+use super::nested::HandlerCall;
 use super::open::{Call, Concluded, LateAttempt, Origin, Phase, Retrying};
 use super::{Calls, deduplicated};
 use crate::answers::CallAnswer;
@@ -57,20 +58,29 @@ impl Calls {
         let is_awaited = self.open.get(attempt.call).is_some_and(|open| {
             open.call_ref() == attempt && matches!(open.phase, Phase::Running(_))
         });
-        let Some(mut call) = is_awaited.then(|| self.open.take(attempt.call)).flatten() else {
+        if !is_awaited {
             return self.on_late_result(attempt, result, talk);
+        }
+        let is_in_doubt = self.end_children(attempt, talk);
+        let Some(mut call) = self.open.take(attempt.call) else {
+            return;
         };
         talk.step.clear(Deadline::Attempt(attempt));
-        let judged = judge(
+        let mut judged = judge(
             call.tool(),
             result,
             talk.step.limits().result_characters_max,
         );
         let run = call.take_run();
+        // A change is in doubt where one that it is made of is.
+        if is_in_doubt && run.is_some() {
+            judged.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
+        }
         self.settle_or_retry(call, judged, run, talk);
     }
 
     pub(crate) fn on_timeout(&mut self, attempt: CallRef, talk: &mut Talk) {
+        self.end_children(attempt, talk);
         let runs = |phase: &Phase| matches!(phase, Phase::Running(_));
         let Some(mut call) = self.open.take_in(attempt.call, runs) else {
             return;
@@ -96,9 +106,14 @@ impl Calls {
     fn on_late_result(&mut self, attempt: CallRef, result: HandlerResult, talk: &mut Talk) {
         let call = attempt.call;
         talk.step.event(SessionEvent::CallReturnedLate { call });
+        let is_in_doubt = self.end_children(attempt, talk);
         let Some(late) = self.open.take_late(attempt) else {
             return;
         };
+        self.forget_families();
+        if is_in_doubt {
+            return;
+        }
         let tool = &late.facts.tool;
         let judged = judge(tool, result, talk.step.limits().result_characters_max);
         let mut meta = talk.step.meta(tool, Arc::default());
@@ -192,11 +207,26 @@ impl Calls {
     }
 
     pub(crate) fn on_handler_message(
-        &self,
+        &mut self,
         attempt: CallRef,
         message: HandlerMessage,
         talk: &mut Talk,
     ) {
+        // A handler waits for the answer of a tool also where its call is over.
+        if let HandlerMessage::CallTool {
+            reply,
+            tool,
+            arguments,
+        } = message
+        {
+            let asked = HandlerCall {
+                parent: attempt,
+                reply,
+                tool,
+                arguments: arguments.into_inner(),
+            };
+            return self.on_handler_call(asked, talk);
+        }
         let open = self.open.get(attempt.call);
         if let Some(call) = open.filter(|open| open.attempt == attempt.attempt) {
             messages::pass_on(call, message, talk);
@@ -291,14 +321,18 @@ impl Calls {
             problem,
         } = concluded;
         let effect_id = run.map(|run| run.effect_id);
-        let is_speakable =
-            !call.is_approved() && call.spoken && talk.link.carries(call.delivered());
+        let is_of_message = call.is_of_message();
+        let is_speakable = is_of_message && call.spoken && talk.link.carries(call.delivered());
+        let reach = self.reach_of(&call);
+        self.forget_families();
         let settled = Settled {
             is_outcome: call.has_begun() && is_outcome(&response),
             answered_on: is_speakable.then_some(call.delivered().generation),
-            ..Settled::outcome(response, call.turn(), call.tool().reach, effect_id.clone())
+            ..Settled::outcome(response, call.turn(), reach, effect_id.clone())
         };
-        self.deliveries.settle(call.slot(), settled.clone());
+        if call.nesting().is_none() {
+            self.deliveries.settle(call.slot(), settled.clone());
+        }
         let has_failed = |error| error != ErrorType::OutcomeUnknown;
         let has_failed = settled.response.error_type().is_some_and(has_failed);
         let is_failed_run = call.has_begun() && has_failed;
@@ -312,7 +346,9 @@ impl Calls {
             });
         }
         report(&call, &settled.response, effect_id, talk);
-        talk.log_call(&call.slot(), &settled);
+        if call.nesting().is_none() {
+            talk.log_call(&call.slot(), &settled);
+        }
         let question = call.question();
         if question.is_none_or(|question| talk.step.config.asks(question)) {
             talk.apply_intents(call.number(), &settled.response.intents);
@@ -351,6 +387,7 @@ impl Calls {
                     self.approvals.end(&question, &settled, talk);
                 }
             }
+            Origin::Handler(nesting) => self.answer_handler(&nesting, &settled, talk),
             Origin::Model => {
                 let answer = CallAnswer {
                     slot: Slot::Valid(call.facts),
@@ -380,7 +417,7 @@ fn delay_before_retry(call: &Call, judged: &Judged, talk: &mut Talk) -> Option<D
         return None;
     }
     let turn = talk.turns.started(call.turn());
-    let turn = turn.filter(|_| !call.is_approved());
+    let turn = turn.filter(|_| !call.is_outside_turn());
     let limits = &talk.step.limits().turn;
     let within = Duration::from_millis(limits.retry_within_ms);
     let last = turn.or(call.started).unwrap_or(talk.step.now) + within;
@@ -443,6 +480,7 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
         .map_or(0, |started| millis(talk.step.now.since(started)));
     meta.cut = cut;
     meta.retry_count = call.attempt.saturating_sub(1);
+    meta.parent_call_id = call.delivered().parent().map(|parent| parent.to_string());
     if let Some(clamp) = &completed.clamped {
         meta.clamped
             .insert(clamp.argument.clone(), [clamp.from, clamp.to]);

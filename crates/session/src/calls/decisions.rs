@@ -38,13 +38,7 @@ impl Calls {
             tool: ledger::tool_facts(tool),
             arguments: Sensitive(ledger::canonical(call.arguments())),
             effect_arguments: Sensitive(effect_arguments(&call, talk)),
-            origin: RequestOrigin::Model {
-                delivery: delivery_id(call.delivered(), talk),
-                // Connections of a process that goes on with the session are later than those before, whose numbers it does not
-                // know.
-                generation: talk.step.config.numbers_of_epochs_before()
-                    + call.delivered().generation,
-            },
+            origin: request_origin(&call, talk),
             onset: call.onset,
             may_run: call.refusal.is_none(),
             needs_consent: tool.requires_confirmation,
@@ -54,7 +48,12 @@ impl Calls {
             preview: Sensitive(preview.unwrap_or_default()),
             lease_ms: ledger::lease_ms(tool),
             question_ms: ledger::question_ms(&talk.step),
-            intent: ledger::intent(call.number(), call.turn(), false, &talk.step),
+            intent: ledger::intent(
+                (call.number(), call.delivered().parent()),
+                call.turn(),
+                false,
+                &talk.step,
+            ),
         };
         talk.step.push(Output::Request {
             call: call.number(),
@@ -94,6 +93,11 @@ impl Calls {
             return self.on_retry_decided(call, reply, talk);
         }
         call.phase = Phase::Admission;
+        if let Some(nesting) = call.nesting().cloned()
+            && !matches!(reply, Reply::Run(_))
+        {
+            return self.on_nested_decided(call, &nesting, reply, talk);
+        }
         let turn = talk.turns.last_number();
         match reply {
             Reply::Run(run) => self.on_run(call, *run, talk),
@@ -126,14 +130,16 @@ impl Calls {
                 self.decide_next(batch, talk);
             }
             Reply::Refused(refusal) => self.on_refused(call, refusal, talk),
-            reply => {
-                let problem = format!("the ledger did not decide: {}", name_of(&reply));
-                self.store_failed(call, &StoreProblem { problem }, talk);
-            }
+            reply => self.undecided(call, &reply, talk),
         }
     }
 
-    fn on_refused(&mut self, mut call: Box<Call>, refusal: Refusal, talk: &mut Talk) {
+    pub(super) fn undecided(&mut self, call: Box<Call>, reply: &Reply, talk: &mut Talk) {
+        let problem = format!("the ledger did not decide: {}", name_of(reply));
+        self.store_failed(call, &StoreProblem { problem }, talk);
+    }
+
+    pub(super) fn on_refused(&mut self, mut call: Box<Call>, refusal: Refusal, talk: &mut Talk) {
         let id = call.tool().id.clone();
         let error = match refusal {
             Refusal::NotAllowed => call.refusal.take().unwrap_or_else(|| {
@@ -142,7 +148,11 @@ impl Calls {
             Refusal::NobodyToAsk if self.approvals.open().next().is_some() => {
                 confirm::too_many(call.tool())
             }
-            Refusal::NobodyToAsk | Refusal::NestedConsent => confirm::nobody(call.tool()),
+            Refusal::NobodyToAsk => confirm::nobody(call.tool()),
+            Refusal::NestedConsent => {
+                let message = format!("{id} runs only after the user has confirmed it");
+                CallError::new(ErrorType::Permanent, message)
+            }
             Refusal::Full => CallError::new(
                 ErrorType::BudgetExceeded,
                 format!("{id} was not started: this conversation has changed too much today"),
@@ -552,7 +562,7 @@ fn await_decision(call: &mut Call, nonce: Nonce, effect_id: EffectId, talk: &mut
     call.phase = Phase::Deciding { nonce, effect_id };
 }
 
-fn await_lease(number: CallNumber, effect: &Effect, talk: &mut Talk) {
+pub(super) fn await_lease(number: CallNumber, effect: &Effect, talk: &mut Talk) {
     let lease_end = effect.newest_attempt().lease_end_unix_ms;
     let left_ms = lease_end.saturating_sub(talk.step.unix_ms());
     // A moment more, so that the lease is over by the store's clock, too.
@@ -569,6 +579,19 @@ fn effect_arguments(call: &Call, talk: &Talk) -> String {
     }
 }
 
+/// Whose request the ledger is asked to decide about.
+fn request_origin(call: &Call, talk: &Talk) -> RequestOrigin {
+    match call.nesting().and_then(|nesting| nesting.change.clone()) {
+        Some((parent, ordinal)) => RequestOrigin::Handler { parent, ordinal },
+        None => RequestOrigin::Model {
+            delivery: delivery_id(call.delivered(), talk),
+            // Connections of a process that goes on with the session are later than those before, whose numbers it does not
+            // know.
+            generation: talk.step.config.numbers_of_epochs_before() + call.delivered().generation,
+        },
+    }
+}
+
 /// By text each turn is an exchange of its own, and some servers begin their ids anew in each.
 fn delivery_id(delivered: &Delivered, talk: &Talk) -> String {
     match talk.step.config.mode {
@@ -578,7 +601,12 @@ fn delivery_id(delivered: &Delivered, talk: &Talk) -> String {
 }
 
 /// An answer that the ledger has for a call, in the form of an error.
-fn known_error(call: &Call, error: CallError, effect_id: Option<EffectId>, talk: &Talk) -> Settled {
+pub(super) fn known_error(
+    call: &Call,
+    error: CallError,
+    effect_id: Option<EffectId>,
+    talk: &Talk,
+) -> Settled {
     Settled {
         effect_id,
         ..Settled::refusal(talk.step.failed(call.tool(), error), call.turn())

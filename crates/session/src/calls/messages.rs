@@ -84,5 +84,7 @@ pub(super) fn pass_on(call: &Call, message: HandlerMessage, talk: &mut Talk) {
                 fraction: fraction.filter(|fraction| (0.0..=1.0).contains(fraction)),
             });
         }
+        // It is a call, and none of these.
+        HandlerMessage::CallTool { .. } => {}
     }
 }

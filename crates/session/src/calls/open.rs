@@ -1,6 +1,7 @@
 //! The open calls of a session, and attempts that run on without theirs. Knows where each call stands, and nothing of why it was
 //! admitted.
 
+use super::families::Nesting;
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
 use crate::policy::EffectRun;
@@ -53,6 +54,8 @@ pub(crate) enum Origin {
         /// Further approvals of the same. Each is told what comes of it.
         clicks: u32,
     },
+    /// The handler of another call asks for it, and waits for its answer.
+    Handler(Box<Nesting>),
 }
 
 /// Where a call stands.
@@ -131,7 +134,32 @@ impl Call {
     pub(crate) fn question(&self) -> Option<&Question> {
         match &self.origin {
             Origin::Approval { question, .. } => Some(question),
-            Origin::Model => None,
+            Origin::Model | Origin::Handler(_) => None,
+        }
+    }
+
+    /// Where it stands, if a handler asked for it.
+    pub(crate) fn nesting(&self) -> Option<&Nesting> {
+        match &self.origin {
+            Origin::Handler(nesting) => Some(nesting),
+            Origin::Model | Origin::Approval { .. } => None,
+        }
+    }
+
+    /// Whether a message of the model's asked for it.
+    pub(crate) fn is_of_message(&self) -> bool {
+        match &self.origin {
+            Origin::Model => true,
+            Origin::Approval { .. } | Origin::Handler(_) => false,
+        }
+    }
+
+    /// What the user approved runs outside the budgets of a turn, and so do the calls of its handler.
+    pub(crate) fn is_outside_turn(&self) -> bool {
+        match &self.origin {
+            Origin::Approval { .. } => true,
+            Origin::Handler(nesting) => nesting.is_outside_turn,
+            Origin::Model => false,
         }
     }
 
@@ -282,6 +310,11 @@ impl OpenCalls {
         })
     }
 
+    /// Calls that the handler of this one asked for, in any of its attempts.
+    pub(crate) fn children_of(&self, parent: CallNumber) -> Vec<CallNumber> {
+        self.numbers_of(|call| call.delivered().parent() == Some(parent))
+    }
+
     /// Open calls that the user approved.
     pub(crate) fn approved(&self) -> usize {
         self.iter().filter(|call| call.is_approved()).count()
@@ -371,6 +404,11 @@ impl OpenCalls {
             self.late.pop_front();
         }
         self.late.push_back(late);
+    }
+
+    /// Whether this attempt runs on without its call.
+    pub(crate) fn is_late(&self, attempt: CallRef) -> bool {
+        self.late.iter().any(|late| late.attempt == attempt)
     }
 
     pub(crate) fn take_late(&mut self, attempt: CallRef) -> Option<LateAttempt> {

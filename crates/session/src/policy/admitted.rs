@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass_store::{AttemptNumber, QuestionNumber};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::SessionFacts;
-use windlass_tool::id::{CallRef, EffectId};
+use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
 /// A call that passed every gate, ready to run once. Its owner may read it:
@@ -76,6 +76,11 @@ impl AdmittedCall {
 
     pub fn turn(&self) -> u64 {
         self.facts.turn()
+    }
+
+    /// The call whose handler asked for this one.
+    pub fn parent(&self) -> Option<CallNumber> {
+        self.facts.parent()
     }
 
     /// Of `writes` tools that stand in the ledger.

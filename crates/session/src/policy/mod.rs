@@ -8,6 +8,7 @@ pub(crate) mod budget;
 pub(crate) mod confirm;
 mod idempotency;
 mod loop_guard;
+pub(crate) mod nested;
 mod outcome;
 mod reconnect;
 mod retry;

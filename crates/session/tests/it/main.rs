@@ -17,6 +17,7 @@ mod journal;
 mod late_results;
 mod ledger;
 mod legs;
+mod nested;
 mod non_blocking;
 mod onsets;
 mod pipeline;

@@ -1,7 +1,9 @@
 //! What a handler says before it ends, and how much room that takes.
 
+use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -17,7 +19,18 @@ pub enum HandlerMessage {
         message: String,
         fraction: Option<f64>,
     },
+    /// `callTool`: another tool is to run on behalf of the call. Its answer goes to whoever waits under this number.
+    CallTool {
+        reply: ReplyNumber,
+        tool: Arc<str>,
+        arguments: Sensitive<Value>,
+    },
 }
+
+/// Which answer a handler waits for, within its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReplyNumber(pub u64);
 
 impl HandlerMessage {
     /// The bytes that it takes in memory, about.
@@ -30,6 +43,9 @@ impl HandlerMessage {
                 payload: data,
             } => name.len() + value_bytes(data),
             Self::Progress { message, .. } => message.len(),
+            Self::CallTool {
+                tool, arguments, ..
+            } => tool.len() + value_bytes(arguments.expose()),
         };
         size_of::<Self>() + inside
     }

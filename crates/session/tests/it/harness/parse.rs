@@ -9,10 +9,12 @@ use windlass_session::model::{
 };
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Cause, ContentPart, Failure, Finding, HandlerMessage, HandlerResult, Report, Success,
+    Cause, ContentPart, Failure, Finding, HandlerMessage, HandlerResult, ReplyNumber, Report,
+    Success,
 };
 use windlass_tool::id::{CallNumber, CallRef};
 use windlass_tool::kind::Scheduling;
+use windlass_tool::sensitive::Sensitive;
 
 pub(crate) fn parse(line: &str) -> Input {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -140,6 +142,20 @@ fn parse_other(word: &str, rest: &str) -> Input {
         "message" => {
             let (call, message) = rest.split_once(' ').unwrap();
             let message = HandlerMessage::Client(serde_json::from_str(message).unwrap());
+            Input::HandlerMessage {
+                call: parse_ref(call),
+                message,
+            }
+        }
+        "asks" => {
+            let mut parts = rest.splitn(4, ' ');
+            let mut part = || parts.next().unwrap();
+            let (call, reply, tool) = (part(), part(), part());
+            let message = HandlerMessage::CallTool {
+                reply: ReplyNumber(reply.strip_prefix('#').unwrap().parse().unwrap()),
+                tool: tool.into(),
+                arguments: Sensitive(serde_json::from_str(part()).unwrap()),
+            };
             Input::HandlerMessage {
                 call: parse_ref(call),
                 message,

@@ -128,6 +128,24 @@ fn render(output: &Output, names: &mut Names) -> Option<String> {
                 if *drop { "" } else { " (let it end)" }
             )
         }
+        Output::AnswerHandler { reply, response } => {
+            let response = response.expose();
+            let replayed = match response.meta.idempotent_cache_hit {
+                true => " again",
+                false => "",
+            };
+            let said = match &response.outcome {
+                Outcome::Success { data, .. } => {
+                    let data = data.as_deref().cloned().unwrap_or_default();
+                    format!("ok{replayed} {data}")
+                }
+                Outcome::Failure(error) => {
+                    format!("{}{replayed} {}", error.error_type.code(), error.message)
+                }
+            };
+            let parent = response.meta.parent_call_id.as_deref();
+            format!("to {} #{}: {said}", parent.unwrap_or("nobody"), reply.0)
+        }
         Output::Connect {
             generation,
             handle,
@@ -295,6 +313,12 @@ fn render_update(update: &ClientUpdate) -> String {
 
 fn render_event(event: &SessionEvent, names: &mut Names) -> Option<String> {
     Some(match event {
+        SessionEvent::CallRequested {
+            call,
+            tool,
+            parent: Some(parent),
+            ..
+        } => format!("{call} {tool} asked for by {parent}"),
         SessionEvent::TurnStarted { turn } => format!("turn {turn} started"),
         SessionEvent::TurnEnded { turn, summary } => format!(
             "turn {turn} ended: calls {} retrieval {} refusals {} repeats {}{}{}",

@@ -1,0 +1,288 @@
+//! Calls that handlers make: from a handler's message through the gates of every call to the answer that it waits for, and what
+//! becomes of them when their parent ends. The ledger's part and the run are those of any call.
+
+use super::decisions::{await_lease, known_error};
+use super::families::Nesting;
+use super::open::{Call, Origin, Phase};
+use super::{Calls, deduplicated, give_back};
+use crate::event::{CallRecord, DuplicateRule, SessionEvent};
+use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
+use crate::io::Output;
+use crate::ledger;
+use crate::policy::nested::{Caller, check};
+use crate::policy::{Gates, Settled, confirm, examine, outcome_of};
+use crate::talk::Talk;
+use crate::turn::Charge;
+use serde_json::Value;
+use std::sync::Arc;
+use windlass_store::AttemptOutcome;
+use windlass_store::command::Reply;
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::handler::ReplyNumber;
+use windlass_tool::id::{CallNumber, CallRef};
+use windlass_tool::kind::Reach;
+use windlass_tool::sensitive::Sensitive;
+
+/// What a handler asks for.
+pub(super) struct HandlerCall {
+    pub(super) parent: CallRef,
+    pub(super) reply: ReplyNumber,
+    pub(super) tool: Arc<str>,
+    pub(super) arguments: Value,
+}
+
+// From a handler's message to the gates of every call.
+impl Calls {
+    pub(super) fn on_handler_call(&mut self, asked: HandlerCall, talk: &mut Talk) {
+        let runs = |call: &&Call| {
+            let is_running = matches!(call.phase, Phase::Running(_));
+            call.call_ref() == asked.parent && is_running && !call.is_taken_back
+        };
+        let name = shorten(&asked.tool);
+        let Some(caller) = self.open.get(asked.parent.call).filter(runs) else {
+            let message =
+                format!("{name} was not run: nobody waits any more for the call that asks");
+            let error = CallError::new(ErrorType::Cancelled, message);
+            return answer_unadmitted(&asked, error, talk);
+        };
+        let tool = talk.step.config.registry.get(&asked.tool);
+        let is_change = tool.is_some_and(|tool| ledger::decides_about(tool));
+        let ordinals = self.families.count(asked.parent, is_change);
+        let calls_max = talk.step.limits().calls_per_attempt_max;
+        if ordinals.call > calls_max {
+            let message = format!("{} calls no more than {calls_max} tools", caller.tool().id);
+            let error = CallError::new(ErrorType::BudgetExceeded, message);
+            return answer_unadmitted(&asked, error, talk);
+        }
+        let above = caller.nesting().map(|own| own.above.clone());
+        let mut above = above.unwrap_or_default();
+        above.push(caller.tool().id.clone());
+        let effect_id = caller.effect_id().filter(|_| is_change).cloned();
+        let nesting = Nesting {
+            reply: asked.reply,
+            parent: asked.parent,
+            change: effect_id.clone().map(|id| (id, ordinals.change)),
+            above,
+            is_outside_turn: caller.is_outside_turn(),
+        };
+        let delivered = Delivered {
+            number: talk.step.next_call(),
+            batch: 0,
+            key: DeliveryKey::Handler {
+                parent: asked.parent.call,
+                effect: effect_id,
+                ordinal: match is_change {
+                    true => ordinals.change,
+                    false => ordinals.call,
+                },
+            }
+            .into(),
+            unstable_id: None,
+            name: asked.tool,
+            turn: caller.turn(),
+            generation: caller.delivered().generation,
+        };
+        let (of_caller, onset) = (caller.facts.clone(), caller.onset);
+        talk.step.event(SessionEvent::CallRequested {
+            call: delivered.number,
+            tool: delivered.name.clone(),
+            turn: delivered.turn,
+            parent: Some(asked.parent.call),
+        });
+        match self.examine_nested(delivered, asked.arguments, (&of_caller, &nesting), talk) {
+            Ok(facts) => {
+                let origin = Origin::Handler(Box::new(nesting));
+                let mut call = Box::new(Call::new(facts, origin, false));
+                call.onset = onset;
+                self.pass_budgets(call, talk);
+            }
+            Err((slot, error)) => refuse(slot, &nesting, (error, Charge::Now), talk),
+        }
+    }
+
+    /// Steps 3 to 6, and what holds for calls of handlers alone.
+    fn examine_nested(
+        &self,
+        delivered: Delivered,
+        arguments: Value,
+        (caller, nesting): (&CallFacts, &Nesting),
+        talk: &Talk,
+    ) -> Result<Arc<CallFacts>, (Slot, CallError)> {
+        let Value::Object(arguments) = arguments else {
+            let error = CallError::new(ErrorType::Validation, "the arguments are no JSON object");
+            return Err((Slot::unreadable(delivered), error));
+        };
+        let gates = Gates {
+            registry: &talk.step.config.registry,
+            mode: talk.step.config.mode,
+            top_k_max: talk.step.limits().turn.top_k_max,
+            open: self.open.len(),
+            open_max: talk.step.limits().open_calls_max,
+        };
+        let facts = examine(&gates, delivered, arguments.into()).map_err(|refused| *refused)?;
+        let caller = Caller {
+            tool: &caller.tool,
+            above: &nesting.above,
+            has_effect: nesting.change.is_some(),
+        };
+        match check(&caller, facts.tool(), ledger::decides_about(facts.tool())) {
+            Ok(()) => Ok(facts),
+            Err(error) => Err((Slot::Valid(facts), error)),
+        }
+    }
+}
+
+// The ledger answers, and the call ends.
+impl Calls {
+    /// What the ledger says to a handler's request, but that it may run.
+    pub(super) fn on_nested_decided(
+        &mut self,
+        mut call: Box<Call>,
+        nesting: &Nesting,
+        reply: Reply,
+        talk: &mut Talk,
+    ) {
+        let is_known = matches!(
+            reply,
+            Reply::Attach(_) | Reply::Replay(_) | Reply::Unknown(_) | Reply::Conflict
+        );
+        if is_known {
+            give_back(&mut call, talk);
+        }
+        match reply {
+            Reply::Attach(_) if call.is_taken_back => self.cancel(call, None, talk),
+            Reply::Attach(effect) => {
+                if !std::mem::replace(&mut call.has_waited, true) {
+                    deduplicated(&call.slot(), DuplicateRule::SameEffectRunning, talk);
+                }
+                await_lease(call.number(), &effect, talk);
+                call.phase = Phase::Attached(effect.effect_id);
+                self.open.open(call);
+            }
+            Reply::Replay(effect) => {
+                let settled = ledger::settled_of(&effect, call.turn(), &talk.step);
+                self.end_known(&call, nesting, settled, talk);
+            }
+            Reply::Unknown(effect) => {
+                let error = confirm::unknown(call.tool(), &effect);
+                let settled = known_error(&call, error, Some(effect.effect_id), talk);
+                self.end_known(&call, nesting, settled, talk);
+            }
+            Reply::Conflict => {
+                let message = format!(
+                    "{} was called with other arguments by an earlier attempt of the same call",
+                    call.tool().id
+                );
+                let error = CallError::new(ErrorType::Conflict, message);
+                refuse(call.slot(), nesting, (error, Charge::Nothing), talk);
+            }
+            Reply::Refused(refusal) => self.on_refused(call, refusal, talk),
+            other => self.undecided(call, &other, talk),
+        }
+    }
+
+    /// A call that the ledger knows the end of.
+    fn end_known(&mut self, call: &Call, nesting: &Nesting, mut settled: Settled, talk: &mut Talk) {
+        if !call.has_waited {
+            deduplicated(&call.slot(), DuplicateRule::SameEffectFinished, talk);
+        }
+        let response = Arc::make_mut(&mut settled.response);
+        response.meta.idempotent_cache_hit = true;
+        response.meta.parent_call_id = Some(nesting.parent.call.to_string());
+        self.answer_handler(nesting, &settled, talk);
+    }
+
+    /// Gives the handler that asked its answer.
+    pub(super) fn answer_handler(&mut self, nesting: &Nesting, settled: &Settled, talk: &mut Talk) {
+        let response = settled.response.clone();
+        let is_in_doubt = response.error_type() == Some(ErrorType::OutcomeUnknown);
+        let is_external = settled.quoted && response.is_ok();
+        self.families
+            .note_end(nesting.parent, is_in_doubt, is_external);
+        answer(nesting.reply, response, talk);
+    }
+}
+
+// A parent ends.
+impl Calls {
+    /// An attempt is over, and so are its calls, but for changes that have begun. Whether nobody knows how one of its changes
+    /// ends.
+    pub(super) fn end_children(&mut self, parent: CallRef, talk: &mut Talk) -> bool {
+        let is_open_change = |call: &Call| match &call.phase {
+            Phase::Running(run) => run.is_some(),
+            Phase::Attached(_) => true,
+            Phase::Recording(concluded) => {
+                outcome_of(&concluded.response) == AttemptOutcome::Unknown
+            }
+            Phase::Admission
+            | Phase::CheckingRate
+            | Phase::Waiting
+            | Phase::Deciding { .. }
+            | Phase::BackingOff(_)
+            | Phase::Retrying(_) => false,
+        };
+        let is_in_doubt = self.open.iter().any(|call| {
+            let nesting = call.nesting();
+            nesting.is_some_and(|nesting| nesting.parent == parent) && is_open_change(call)
+        });
+        self.take_back_children(parent.call, talk);
+        is_in_doubt || self.families.is_in_doubt(parent)
+    }
+
+    /// Nobody waits for a call any more: of those that its handler made, only changes that have begun go on.
+    pub(super) fn take_back_children(&mut self, parent: CallNumber, talk: &mut Talk) {
+        for child in self.open.children_of(parent) {
+            self.take_back(child, false, talk);
+        }
+    }
+
+    /// What a handler was given by others stays that in its own answer.
+    pub(super) fn reach_of(&self, call: &Call) -> Reach {
+        match self.families.is_external(call.number()) {
+            true => Reach::External,
+            false => call.tool().reach,
+        }
+    }
+
+    /// Attempts that nobody waits for any more are forgotten with what they called.
+    pub(super) fn forget_families(&mut self) {
+        let open = &self.open;
+        self.families
+            .retain(|attempt| open.get(attempt.call).is_some() || open.is_late(attempt));
+    }
+}
+
+/// Ends a call that no gate let through.
+pub(super) fn refuse(
+    slot: Slot,
+    nesting: &Nesting,
+    (error, charge): (CallError, Charge),
+    talk: &mut Talk,
+) {
+    if !nesting.is_outside_turn {
+        talk.turns.refused(&slot, charge);
+    }
+    let mut response = match slot.tool() {
+        Some(tool) => talk.step.failed(tool, error),
+        None => talk.step.failed_by_name(&slot.name, error),
+    };
+    let meta = &mut Arc::make_mut(&mut response).meta;
+    meta.parent_call_id = Some(nesting.parent.call.to_string());
+    let record = CallRecord::new(slot, &response, None);
+    talk.step.event(SessionEvent::CallRejected(record));
+    answer(nesting.reply, response, talk);
+}
+
+/// Answers a handler whose call is none: it has no number and no place in any account.
+fn answer_unadmitted(asked: &HandlerCall, error: CallError, talk: &mut Talk) {
+    let mut response = talk.step.failed_by_name(&asked.tool, error);
+    let meta = &mut Arc::make_mut(&mut response).meta;
+    meta.parent_call_id = Some(asked.parent.call.to_string());
+    answer(asked.reply, response, talk);
+}
+
+fn answer(reply: ReplyNumber, response: Arc<ToolResponse>, talk: &mut Talk) {
+    let response = Sensitive(response);
+    talk.step.push(Output::AnswerHandler { reply, response });
+}

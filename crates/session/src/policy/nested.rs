@@ -1,0 +1,45 @@
+//! Tools that handlers may call: how deep, and what a call may do that another one is made of (`docs/policies.md`, "Calls that tools
+//! make"). Nobody is asked about such a call: its parent was.
+
+use windlass_tool::error::{CallError, ErrorType};
+use windlass_tool::id::ToolId;
+use windlass_tool::registry::Tool;
+
+/// Calls below that of a model or an approval.
+const DEPTH_MAX: usize = 3;
+
+/// Who calls.
+pub(crate) struct Caller<'a> {
+    pub(crate) tool: &'a Tool,
+    /// The tools of the calls above, the caller's last.
+    pub(crate) above: &'a [ToolId],
+    /// It changes something, so that the ledger knows its changes by it.
+    pub(crate) has_effect: bool,
+}
+
+/// Whether the handler of a call may call this tool. `is_change`: the ledger would decide about it.
+pub(crate) fn check(caller: &Caller<'_>, tool: &Tool, is_change: bool) -> Result<(), CallError> {
+    let (id, of) = (&tool.id, &caller.tool.id);
+    let refused = |message| Err(CallError::new(ErrorType::Permanent, message));
+    if caller.above.contains(id) {
+        return refused(format!(
+            "{of} may not call {id}, on whose behalf it runs: that would not end"
+        ));
+    }
+    if caller.above.len() > DEPTH_MAX {
+        return refused(format!(
+            "{of} may not call {id}: no more than {DEPTH_MAX} calls stand below one another"
+        ));
+    }
+    if tool.requires_confirmation {
+        return refused(format!(
+            "{of} may not call {id}, which runs only after the user has confirmed it: a model has to call it"
+        ));
+    }
+    if tool.side_effects > caller.tool.side_effects || (is_change && !caller.has_effect) {
+        return refused(format!(
+            "{of} may not call {id}, which does more than {of} says of itself: sideEffects of {of} has to say as much"
+        ));
+    }
+    Ok(())
+}
