@@ -97,7 +97,10 @@ impl Calls {
                 call.onset = onset;
                 self.pass_budgets(call, talk);
             }
-            Err((slot, error)) => refuse(slot, &nesting, (error, Charge::Now), talk),
+            Err(refused) => {
+                let (slot, error) = *refused;
+                refuse(slot, &nesting, (error, Charge::Now), talk);
+            }
         }
     }
 
@@ -108,10 +111,10 @@ impl Calls {
         arguments: Value,
         (caller, nesting): (&CallFacts, &Nesting),
         talk: &Talk,
-    ) -> Result<Arc<CallFacts>, (Slot, CallError)> {
+    ) -> Result<Arc<CallFacts>, Box<(Slot, CallError)>> {
         let Value::Object(arguments) = arguments else {
             let error = CallError::new(ErrorType::Validation, "the arguments are no JSON object");
-            return Err((Slot::unreadable(delivered), error));
+            return Err(Box::new((Slot::unreadable(delivered), error)));
         };
         let gates = Gates {
             registry: &talk.step.config.registry,
@@ -120,7 +123,7 @@ impl Calls {
             open: self.open.len(),
             open_max: talk.step.limits().open_calls_max,
         };
-        let facts = examine(&gates, delivered, arguments.into()).map_err(|refused| *refused)?;
+        let facts = examine(&gates, delivered, arguments.into())?;
         let caller = Caller {
             tool: &caller.tool,
             above: &nesting.above,
@@ -128,7 +131,7 @@ impl Calls {
         };
         match check(&caller, facts.tool(), ledger::decides_about(facts.tool())) {
             Ok(()) => Ok(facts),
-            Err(error) => Err((Slot::Valid(facts), error)),
+            Err(error) => Err(Box::new((Slot::Valid(facts), error))),
         }
     }
 }
