@@ -21,11 +21,13 @@ use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
 use windlass_tool::arguments::Arguments;
+use windlass_tool::artifact::Loaders;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Blocks, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge, Success, World,
 };
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
     CallNumber, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
 };
@@ -113,6 +115,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
         builtin: &BTreeMap::from([(id.clone(), None)]),
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
+        permissions: &Permissions::default(),
     });
     let artifact = compilation.artifact.ok_or_else(|| {
         let problems: Vec<String> = compilation
@@ -124,7 +127,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
     })?;
     let handler: Arc<dyn Handler> = Arc::new(ConvertDistance);
     let handlers = BTreeMap::from([(id, handler)]);
-    Ok(artifact.into_registry(&handlers, None, &BTreeMap::new())?)
+    Ok(artifact.into_registry(&handlers, Loaders::default(), &BTreeMap::new())?)
 }
 
 /// A session for one call.

@@ -25,11 +25,13 @@ use windlass_session::time::Timestamp;
 use windlass_sim::gemini_live::Server;
 use windlass_sim::runner::{self, ConnectionId, Options, Upgrade};
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
+use windlass_tool::artifact::Loaders;
 use windlass_tool::compile::{Source, builtin, compile};
 use windlass_tool::handler::{
     Blocks, Caller, Cancellation, Context, Execution, Failure, HandlerMessage, HandlerResult,
     Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts, World,
 };
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, UserId,
 };
@@ -78,6 +80,7 @@ fn registry(root: &Path) -> Result<Registry, Box<dyn Error>> {
         builtin: &builtin,
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
+        permissions: &Permissions::default(),
     });
     let artifact = compilation.artifact.ok_or_else(|| {
         let problems: Vec<String> = compilation
@@ -87,7 +90,7 @@ fn registry(root: &Path) -> Result<Registry, Box<dyn Error>> {
             .collect();
         problems.join("\n")
     })?;
-    Ok(artifact.into_registry(&handlers, None, &BTreeMap::new())?)
+    Ok(artifact.into_registry(&handlers, Loaders::default(), &BTreeMap::new())?)
 }
 
 /// What the server's driver does with sockets, here done with two queues.

@@ -22,12 +22,14 @@ use windlass_session::limits::Limits;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
+use windlass_tool::artifact::Loaders;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Blocks, CustomEvent, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge,
     Success, World,
 };
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
     CallNumber, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
 };
@@ -150,10 +152,15 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
         builtin: &BTreeMap::from([(id.clone(), None)]),
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
+        permissions: &Permissions::default(),
     });
     let artifact = compilation.artifact.ok_or("the tools do not compile")?;
     let handler: Arc<dyn Handler> = Arc::new(ConvertDistance);
-    Ok(artifact.into_registry(&BTreeMap::from([(id, handler)]), None, &BTreeMap::new())?)
+    Ok(artifact.into_registry(
+        &BTreeMap::from([(id, handler)]),
+        Loaders::default(),
+        &BTreeMap::new(),
+    )?)
 }
 
 /// A session that the callbacks watch.

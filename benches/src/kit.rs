@@ -8,10 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::artifact::{Artifact, write_artifact};
+use windlass_tool::artifact::{Artifact, Loaders, write_artifact};
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Failure, Handler, HandlerResult, Invocation, Success};
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::Registry;
 
@@ -141,6 +142,7 @@ pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> 
         builtin: &builtin,
         build_timestamp: "2026-11-20T00:00:00Z",
         vocabularies: &BTreeMap::new(),
+        permissions: &Permissions::default(),
     });
     let artifact = compilation
         .artifact
@@ -156,7 +158,7 @@ pub(crate) fn load(artifact: &Path) -> io::Result<Registry> {
         .map(|id| (id.clone(), Arc::new(KbSearch) as Arc<dyn Handler>))
         .collect();
     artifact
-        .into_registry(&handlers, None, &BTreeMap::new())
+        .into_registry(&handlers, Loaders::default(), &BTreeMap::new())
         .map_err(io::Error::other)
 }
 

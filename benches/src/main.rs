@@ -13,6 +13,7 @@ mod gate;
 mod kit;
 mod measure;
 mod path;
+mod process;
 mod replay;
 mod rest;
 mod snapshots;
@@ -31,6 +32,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   core                    inputs that the session core takes in a second
   audio                   frames of audio through the codec
   startup                 loading the registry, and starting a server, with 5 and 200 tools
+  process                 a call of a tool whose handler is a process of its own (needs a shell)
   rest                    memory of the program itself at rest (after `cargo build --release`)
   replay                  running a recorded hour again
   snapshots               what a voice session leaves for its next process: bytes, instructions, how often
@@ -44,6 +46,9 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let ["store", folder @ ..] = arguments.as_slice() {
         return code(store::run(folder.first().copied()));
+    }
+    if let ["process"] = arguments.as_slice() {
+        return code(process::run());
     }
     if let ["rest"] = arguments.as_slice() {
         return code(rest::run());

@@ -16,10 +16,10 @@ use windlass_session::time::Timestamp;
 use windlass_store::Epoch;
 use windlass_tool::handler::{
     Blocks, Caller, Cancellation, Context, Execution, HandlerMessage, Invocation, Knowledge,
-    Outbox, OutboxClosed, SessionContext, ToolFacts, World,
+    Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts, World,
 };
 use windlass_tool::id::{
-    CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, UserId,
+    CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
 };
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
@@ -80,6 +80,51 @@ impl Outbox for NoOutbox {
 
     fn send(&self, _: CallRef, _: HandlerMessage) -> Result<(), OutboxClosed> {
         Err(OutboxClosed)
+    }
+}
+
+/// One attempt of a tool that has a minute, for a handler without a session around it.
+pub(crate) fn invocation(number: usize) -> Invocation {
+    let arguments =
+        serde_json::json!({ "query": format!("how do refunds work {number}"), "limit": 5 });
+    let serde_json::Value::Object(arguments) = arguments else {
+        unreachable!("it is an object")
+    };
+    let of_session = SessionContext {
+        caller: Caller {
+            client_id: ClientId::new("client-1"),
+            session_id: SessionId::new("session-1"),
+            user_id: UserId::new("user-1"),
+            conversation_id: ConversationId::new("conversation-1"),
+        },
+        mode: Mode::Voice,
+        registry_version: "1.0.00000000".into(),
+        world: Arc::new(NoWorld),
+        outbox: Arc::new(NoOutbox),
+    };
+    Invocation {
+        arguments: Arc::new(arguments.into()),
+        context: Context {
+            of_session: Arc::new(of_session),
+            call: CallRef {
+                call: CallNumber(1),
+                attempt: 1,
+            },
+            turn: 1,
+            tool: ToolFacts {
+                id: ToolId::parse("echo").expect("it is an id"),
+                version: "1.0.0".into(),
+                idempotent: true,
+            },
+            session: SessionFacts {
+                is_active: true,
+                is_model_generating: true,
+                pending_end_voice_session: false,
+            },
+            effect_id: None,
+            deadline_unix_ms: 60_000,
+            cancellation: Cancellation::default(),
+        },
     }
 }
 

@@ -1,6 +1,7 @@
 //! The `windlass` program as a library: command line, server, voice endpoint, page and demo provider. Puts the other crates
 //! together; knows no policy of a session and no provider's protocol.
 
+pub mod adapters;
 mod body;
 mod chat;
 mod cli;

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use windlass_handlers::describe_tool::{self, describe_tool};
 use windlass_provider::{gemini_live, openai_realtime};
 use windlass_runtime::config::{Config, TextProvider};
+use windlass_runtime::declared::DeclaredHandlers;
+use windlass_runtime::fetch::SystemResolver;
 use windlass_runtime::prompt::{
     self, ContextEstimate, Now, Prompt, Texts, TextsError, TextsOrigin,
 };
@@ -18,11 +20,12 @@ use windlass_runtime::text::TextTools;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, DeclarationForm, ModelProfile};
 use windlass_tool::artifact::{
-    ActivationError, Artifact, Clamp, LoadError, WriteError, write_artifact,
+    ActivationError, Artifact, Clamp, LoadError, Loaders, WriteError, write_artifact,
 };
 use windlass_tool::compile::{self, Compilation, OPENAI_TOOLS_MAX, Source, Vocabularies};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Handler;
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 use windlass_tool::problem::Problem;
@@ -100,6 +103,7 @@ pub(crate) fn compile(
     artifact: &Path,
     handlers: &Handlers,
     vocabularies: &Vocabularies,
+    permissions: &Permissions,
 ) -> Compilation {
     let builtin = compile::builtin(handlers);
     let build_timestamp = rfc3339(clock::now_unix_ms());
@@ -109,6 +113,7 @@ pub(crate) fn compile(
         builtin: &builtin,
         build_timestamp: &build_timestamp,
         vocabularies,
+        permissions,
     })
 }
 
@@ -162,12 +167,14 @@ impl Workshop {
         let path = self.artifact_path();
         let builtin = compile::builtin(&self.handlers);
         let tools = &self.config.folders.tools;
+        let permissions = self.config.permissions();
         let source = Source {
             tools,
             artifact: &path,
             builtin: &builtin,
             build_timestamp: "",
             vocabularies: words,
+            permissions: &permissions,
         };
         match Artifact::load(&path) {
             Ok(artifact) if compile::is_current(&artifact, &source) => Ok(artifact),
@@ -183,7 +190,9 @@ impl Workshop {
 
     fn compile(&self, words: &Vocabularies) -> Compilation {
         let tools = &self.config.folders.tools;
-        compile(tools, &self.artifact_path(), &self.handlers, words)
+        let permissions = self.config.permissions();
+        let artifact = self.artifact_path();
+        compile(tools, &artifact, &self.handlers, words, &permissions)
     }
 
     /// Writes the artifact of what was compiled.
@@ -228,7 +237,12 @@ impl Workshop {
         artifact: Artifact,
         texts: Arc<Texts>,
     ) -> Result<Toolbox, ToolboxError> {
-        let registry = artifact.into_registry(&self.handlers, None, &self.config.tightenings)?;
+        let declared = self.declared_handlers();
+        let loaders = Loaders {
+            files: Some(&declared),
+            ..Loaders::default()
+        };
+        let registry = artifact.into_registry(&self.handlers, loaders, &self.config.tightenings)?;
         registry.check_clamps(&[
             Clamp {
                 mode: Mode::Voice,
@@ -265,6 +279,21 @@ impl Workshop {
         };
         self.check_counts(&toolbox)?;
         Ok(toolbox)
+    }
+
+    /// Who runs what `handler.json` files declare.
+    fn declared_handlers(&self) -> DeclaredHandlers {
+        let config = &self.config;
+        let folder = self.artifact_path().parent().map(Path::to_path_buf);
+        DeclaredHandlers {
+            folder: folder.unwrap_or_default(),
+            processes: config.handlers.processes,
+            secrets: config.handler_secrets.clone(),
+            unlogged: config.unlogged(),
+            fetch: config.handlers.fetch_limits(),
+            worker: config.handlers.worker_limits(),
+            resolver: Arc::new(SystemResolver),
+        }
     }
 
     /// OpenAI would refuse every request of a session with more tools. Servers that speak its protocol have limits of their

@@ -1,4 +1,5 @@
-//! The capabilities that tools are given: clock, knowledge base, blocks, and who talks by voice. Owns none of them.
+//! The capabilities that tools are given: clock, knowledge base, blocks, other hosts, and who talks by
+//! voice. Owns none of them.
 
 use crate::clock;
 use crate::knowledge::assets;
@@ -7,9 +8,10 @@ use crate::users;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_runtime::config::Config;
+use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
-    ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Knowledge, World,
+    ASSETS, Block, Blocks, BlocksUnavailable, CapabilityFuture, Http, Knowledge, World,
 };
 use windlass_tool::id::{ClientId, ConversationId, UserId};
 
@@ -21,6 +23,7 @@ pub(crate) struct SharedWorld {
     /// Where the files of pictures lie.
     pub(crate) knowledge_folder: Arc<Path>,
     pub(crate) voice: Arc<VoiceSessions>,
+    pub(crate) http: Arc<dyn Http>,
 }
 
 impl World for SharedWorld {
@@ -34,6 +37,10 @@ impl World for SharedWorld {
 
     fn blocks(&self) -> Arc<dyn Blocks> {
         self.store.clone()
+    }
+
+    fn http(&self) -> Arc<dyn Http> {
+        self.http.clone()
     }
 
     fn picture(
@@ -71,6 +78,11 @@ impl SharedWorld {
             knowledge,
             store,
             voice: Arc::default(),
+            http: Arc::new(WayOut(Fetcher::new(
+                config.handlers.places(),
+                config.handlers.fetch_limits(),
+                Arc::new(SystemResolver),
+            ))),
             knowledge_folder: (*config.folders.knowledge).into(),
         }
     }
@@ -128,6 +140,10 @@ impl World for NamedUsersWorld {
             stored: self.shared.store.clone(),
             client: UserId::new(self.client_id.as_str()),
         })
+    }
+
+    fn http(&self) -> Arc<dyn Http> {
+        self.shared.http()
     }
 
     fn picture(

@@ -13,6 +13,7 @@ pub mod error;
 pub mod excess;
 mod guide;
 pub mod handler;
+pub mod handler_file;
 pub mod id;
 pub mod intent;
 pub mod json;

@@ -63,6 +63,7 @@ fn compile(config: &Config, artifact: &Path) -> Result<Compilation, Failure> {
         artifact,
         &handlers,
         &vocabularies,
+        &config.permissions(),
     ))
 }
 

@@ -1,7 +1,7 @@
 //! `windlass call`: one tool call in a session of its own, through the same pipeline as every other call.
 
 use super::question::{details, is_yes};
-use super::{CallArguments, ModeName, flags, load_config};
+use super::{CallArguments, ModeName, flags, load_config, together};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::toolbox::{ToolboxError, Workshop};
@@ -35,6 +35,11 @@ pub(super) fn run(arguments: &CallArguments) -> Result<(), Failure> {
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
         ("--data", "folders.data", &arguments.data),
+        (
+            "--allow-fetch",
+            "handlers.allow_fetch",
+            &together(&arguments.allow_fetch),
+        ),
     ]);
     let config = Arc::new(load_config(&arguments.file, flags)?);
     let runtime = tokio::runtime::Builder::new_current_thread()

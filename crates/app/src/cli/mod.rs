@@ -105,6 +105,9 @@ struct ServeFlags {
     /// The id of the model for text
     #[arg(long, value_name = "MODEL")]
     text_model: Option<String>,
+    /// A host that tools may send requests to; may be given several times
+    #[arg(long, value_name = "HOST[:PORT]")]
+    allow_fetch: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -173,6 +176,9 @@ struct CallArguments {
     /// The folder for what must survive a restart
     #[arg(long, value_name = "FOLDER")]
     data: Option<String>,
+    /// A host that tools may send requests to; may be given several times
+    #[arg(long, value_name = "HOST[:PORT]")]
+    allow_fetch: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -377,6 +383,11 @@ fn flags<const N: usize>(flags: [(&'static str, &'static str, &Option<String>); 
         .collect()
 }
 
+/// What a flag was given several times, as the list that its key is.
+fn together(values: &[String]) -> Option<String> {
+    (!values.is_empty()).then(|| values.join(","))
+}
+
 impl ServeFlags {
     fn keys(&self) -> Vec<Flag> {
         flags([
@@ -390,6 +401,11 @@ impl ServeFlags {
             ("--text-provider", "text.provider", &self.text_provider),
             ("--text-provider-url", "text.url", &self.text_provider_url),
             ("--text-model", "text.model", &self.text_model),
+            (
+                "--allow-fetch",
+                "handlers.allow_fetch",
+                &together(&self.allow_fetch),
+            ),
         ])
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use windlass_tool::compile::{Source, compile};
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 
 /// The id of a block that is a whole `schema.json`.
@@ -33,6 +34,7 @@ fn every_schema_of_a_tool_in_a_document_compiles() {
                 builtin: &BTreeMap::from([(id, None)]),
                 build_timestamp: "2026-11-20T12:00:00Z",
                 vocabularies: &BTreeMap::new(),
+                permissions: &Permissions::default(),
             });
             let problems: Vec<String> = compilation
                 .problems

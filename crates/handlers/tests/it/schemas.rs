@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use windlass_tool::compile::{Source, builtin, compile, compile_embedded};
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
@@ -260,6 +261,7 @@ fn the_compiler_finds_no_fault_with_the_tool_directories() {
         builtin: &builtin,
         build_timestamp: "2026-01-01T00:00:00Z",
         vocabularies: &BTreeMap::new(),
+        permissions: &Permissions::default(),
     });
     let errors: Vec<String> = compilation
         .problems

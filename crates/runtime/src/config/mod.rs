@@ -9,16 +9,19 @@ mod values;
 pub use key::{Key, Kind};
 pub use overlay::{ConfigError, Environment, Flag, Sources};
 pub use sections::{
-    Audit, Config, EmbedderKind, Folders, Journal, Knowledge, Log, LogFormat, LogLevel,
+    Audit, Config, EmbedderKind, Folders, Handlers, Journal, Knowledge, Log, LogFormat, LogLevel,
     ModelChange, Namespace, NamespaceReaders, Provider, ProviderKind, RateLimitChange, ReadersKind,
     Server, Store, Text, TextProvider, TextProviderKind, ToolChange, Vertex, Voice,
 };
 pub use values::{
-    AllowedOrigin, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName, NoNamespace,
-    ProfileRow, ProviderUrl, Secret, Temperature, Unfit, WebAddress, Whole, Words,
+    AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName,
+    NoNamespace, NoSecretName, ProfileRow, ProviderUrl, Secret, SecretName, Temperature, Unfit,
+    WebAddress, Whole, Words,
 };
 
 use overlay::Overlay;
+use std::collections::BTreeMap;
+use windlass_tool::sensitive::Sensitive;
 
 /// All keys, section by section.
 pub fn keys() -> Vec<Key> {
@@ -62,6 +65,7 @@ impl Loaded {
         config.tightenings = tools
             .map(|(id, change)| (id.clone(), change.tightening()))
             .collect();
+        config.handler_secrets = handler_secrets(&config, &sources.environment);
         let mut overlay = overlay.into_error()?;
         Ok(Self {
             config,
@@ -182,6 +186,20 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
         "knowledge.embedder_key",
         companys,
     );
+}
+
+/// What handlers' files may name: variables of the environment, and above them what the configuration says.
+fn handler_secrets(
+    config: &Config,
+    environment: &Environment,
+) -> BTreeMap<String, Sensitive<String>> {
+    let variables = environment.iter().filter_map(|(name, value)| {
+        let (name, value) = (name.to_str()?, value.to_str()?);
+        (!value.is_empty()).then(|| (name.to_owned(), Sensitive(value.to_owned())))
+    });
+    let own = config.handlers.secrets.iter();
+    let own = own.map(|(name, secret)| (name.as_str().to_owned(), secret.sensitive()));
+    variables.chain(own).collect()
 }
 
 /// The variables that hold a key of the company whose models these are.

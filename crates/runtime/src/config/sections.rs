@@ -3,19 +3,24 @@
 
 use super::key::section;
 use super::values::{
-    AllowedOrigin, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName, ProfileRow,
-    ProviderUrl, Secret, Temperature, WebAddress, Whole, Words, choices,
+    AllowedOrigin, FetchPlace, FilePath, Header, ListenAddress, ModelId, Name, NamespaceName,
+    ProfileRow, ProviderUrl, Secret, SecretName, Temperature, WebAddress, Whole, Words, choices,
 };
+use crate::fetch::{FetchLimits, Places};
+use crate::worker::WorkerLimits;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange};
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
 use windlass_store::StoreLimits;
 use windlass_tool::artifact::Tightening;
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
+use windlass_tool::sensitive::Sensitive;
 
 /// The default of a list.
 const NO_ITEMS: [&str; 0] = [];
@@ -39,6 +44,8 @@ section! {
         models: BTreeMap<ModelId, ModelChange>,
         /// By tool.
         tools: BTreeMap<ToolId, ToolChange>,
+        /// What the files of tools may do.
+        handlers: Handlers,
         /// The audit.
         audit: Audit,
         /// The store.
@@ -53,6 +60,8 @@ section! {
         text_provider: TextProvider,
         /// What makes tools stricter.
         tightenings: BTreeMap<ToolId, Tightening>,
+        /// What a handler's file may name: `handlers.secrets`, and variables of the environment.
+        handler_secrets: BTreeMap<String, Sensitive<String>>,
     }
 }
 
@@ -336,6 +345,30 @@ section! {
 }
 
 section! {
+    /// What the handlers may do that come as files of tools; see [tools.md](tools.md#tools-without-rust).
+    pub struct Handlers {
+        /// Whether a `handler.json` of kind `process` may run its program, with the rights of the server's user.
+        processes: bool = false,
+        /// Hosts that tools may send requests to, each with a port where it is not the usual one, such as
+        /// `["api.example.com", "127.0.0.1:3000"]`. An address that is not public has to be listed itself. The address
+        /// in a `handler.json` needs no line here. `--allow-fetch` sets it, too.
+        allow_fetch: BTreeSet<FetchPlace> = NO_ITEMS,
+        /// Seconds that such a request may take; never more than its call has left.
+        fetch_seconds: Whole<1, 60> = 30,
+        /// Bytes of an answer to such a request.
+        fetch_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
+        /// Bytes of one line of a tool's own process. A process that writes more without an end of line is ended.
+        worker_line_bytes_max: Whole<1_024, 67_108_864> = 8_388_608,
+        /// Milliseconds that a call may go on in a tool's own process after its time. Then the process gets no further
+        /// calls, and is ended and started again when the others have ended.
+        worker_stuck_ms: Whole<0, 600_000> = 5_000,
+        /// Secrets that a `handler.json` names as `{secret:NAME}`. Also taken from the environment variable of that
+        /// name.
+        secrets: BTreeMap<SecretName, Secret>,
+    }
+}
+
+section! {
     /// The audit.
     pub struct Audit {
         /// Whether finished and refused calls are written down.
@@ -526,6 +559,50 @@ impl Knowledge {
             (name.as_str().to_owned(), readers)
         });
         readers.collect()
+    }
+}
+
+impl Config {
+    /// What the configuration lets handlers have.
+    pub fn permissions(&self) -> Permissions {
+        Permissions {
+            processes: self.handlers.processes,
+            secrets: self.handler_secrets.keys().cloned().collect(),
+        }
+    }
+
+    /// Secrets that no log shows.
+    pub fn unlogged(&self) -> Vec<Sensitive<String>> {
+        let keys = [
+            &self.provider.api_key,
+            &self.text.api_key,
+            &self.knowledge.embedder_key,
+        ];
+        let keys = keys.into_iter().flatten();
+        keys.chain(self.handlers.secrets.values())
+            .map(Secret::sensitive)
+            .collect()
+    }
+}
+
+impl Handlers {
+    pub fn places(&self) -> Places {
+        Places::listed(self.allow_fetch.iter().map(FetchPlace::get))
+    }
+
+    pub fn fetch_limits(&self) -> FetchLimits {
+        FetchLimits {
+            timeout: Duration::from_secs(self.fetch_seconds.get()),
+            body_bytes_max: self.fetch_bytes_max.count(),
+        }
+    }
+
+    pub fn worker_limits(&self) -> WorkerLimits {
+        WorkerLimits {
+            line_bytes_max: self.worker_line_bytes_max.count(),
+            stuck_after: Duration::from_millis(self.worker_stuck_ms.get()),
+            ..WorkerLimits::default()
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a single value may be: types that hold only what makes sense, each with the words that say so. Knows no key.
 
 use super::key::{Kind, Leaf, Named, whole};
+use crate::fetch::Place;
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
 use std::fmt;
@@ -225,6 +226,52 @@ impl WebAddress {
     }
 }
 
+text!(
+    /// A host that tools may ask, and its port where it is not the usual one.
+    FetchPlace,
+    "a host such as api.example.com, or a host and port such as 127.0.0.1:3000",
+    |text| text.parse::<Place>().ok().map(|place| place.to_string())
+);
+
+impl FetchPlace {
+    pub fn get(&self) -> Place {
+        self.0
+            .parse()
+            .expect("it was written from a place when it was checked")
+    }
+}
+
+/// The name of a secret: that of an environment variable.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct SecretName(String);
+
+/// No file of a tool could name it.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "no secret can have that name; names have letters, digits and underscores, and begin with no digit"
+)]
+pub struct NoSecretName;
+
+impl SecretName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for SecretName {
+    type Error = NoSecretName;
+
+    fn try_from(name: String) -> Result<Self, NoSecretName> {
+        let fits = name.len() <= 128
+            && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        fits.then_some(Self(name)).ok_or(NoSecretName)
+    }
+}
+
 /// A namespace that a record can be in, as the knowledge base has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
@@ -407,4 +454,8 @@ impl Named for ToolId {
 
 impl Named for NamespaceName {
     const PLACEHOLDER: &str = "NAMESPACE";
+}
+
+impl Named for SecretName {
+    const PLACEHOLDER: &str = "SECRET";
 }

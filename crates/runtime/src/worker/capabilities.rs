@@ -6,12 +6,12 @@ use base64_simd::STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use windlass_tool::handler::{
-    Block, Context, FetchError, GetRequest, Hit, HttpRequest, KnowledgeError, Record, Redirects,
-    SearchRequest,
+    Block, CapabilityFuture, Context, FetchError, GetRequest, Hit, HttpRequest, KnowledgeError,
+    Record, Redirects, SearchRequest,
 };
 
 type Answer = Result<Value, RpcError>;
@@ -88,16 +88,44 @@ pub(super) fn answer_at_once(context: &Context, method: &str, params: &RawValue)
     is_said.then(|| tell(context, method, params).map(|()| Value::Null))
 }
 
-/// What a call asks for and waits for, until its time is up.
-pub(super) async fn perform(context: Context, method: &str, params: &RawValue) -> Answer {
+/// What a call asks for and waits for, until its time is up. A call of another tool is made at once, so that such calls are in
+/// the order in which they were asked for; the future only waits.
+pub(super) fn begin(context: Context, method: &str, params: &RawValue) -> CapabilityFuture<Answer> {
     let left = context.left_ms();
     let late = || RpcError::named("TIMEOUT", "the call's time is up");
     if left == 0 {
-        return Err(late());
+        return Box::pin(std::future::ready(Err(late())));
     }
-    let asked = ask(&context, method, params);
-    let answered = tokio::time::timeout(Duration::from_millis(left), asked).await;
-    answered.unwrap_or_else(|_| Err(late()))
+    let asked: CapabilityFuture<Answer> = match method {
+        "callTool" => call_tool(&context, params),
+        _ => {
+            let (method, params) = (method.to_owned(), params.to_owned());
+            Box::pin(async move { ask(&context, &method, &params).await })
+        }
+    };
+    Box::pin(async move {
+        let answered = tokio::time::timeout(Duration::from_millis(left), asked).await;
+        answered.unwrap_or_else(|_| Err(late()))
+    })
+}
+
+#[derive(Deserialize)]
+struct CallTool {
+    id: String,
+    #[serde(default)]
+    args: Map<String, Value>,
+}
+
+fn call_tool(context: &Context, params: &RawValue) -> CapabilityFuture<Answer> {
+    let asked: CallTool = match read(params) {
+        Ok(asked) => asked,
+        Err(error) => return Box::pin(std::future::ready(Err(error))),
+    };
+    let answer = context.call_tool(asked.id, Value::Object(asked.args));
+    Box::pin(async move {
+        let form = serde_json::to_value(answer.await);
+        form.map_err(|error| RpcError::named("UNAVAILABLE", error.to_string()))
+    })
 }
 
 async fn ask(context: &Context, method: &str, params: &RawValue) -> Answer {

@@ -335,10 +335,10 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             let line = wire::answer(id, &answer);
             return self.shared.pool().send(self.number, line);
         }
-        let (shared, number) = (self.shared.clone(), self.number);
-        let (id, method, params) = (id.to_owned(), method.to_owned(), params.to_owned());
+        let (shared, number, id) = (self.shared.clone(), self.number, id.to_owned());
+        let asked = capabilities::begin(context, method, params);
         let request = tokio::spawn(async move {
-            let answer = capabilities::perform(context, &method, &params).await;
+            let answer = asked.await;
             shared.pool().send(number, wire::answer(&id, &answer));
         });
         let abort = request.abort_handle();

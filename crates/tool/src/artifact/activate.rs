@@ -3,9 +3,11 @@
 use super::{Artifact, Entry, HandlerCode};
 use crate::envelope::RESPONSE_VERSION;
 use crate::handler::Handler;
+use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
-use crate::kind::{Category, Mode, RateLimit};
+use crate::kind::{Category, Mode, RateLimit, SideEffects};
 use crate::manifest::{Manifest, effects, nearest, rules};
+use crate::problem::Report;
 use crate::registry::{Registry, Tool};
 use crate::validate::Validator;
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,28 @@ pub struct Script<'a> {
     pub timeout_ms: u64,
 }
 
+/// Makes handlers of what `handler.json` files declare.
+pub trait FileLoader {
+    /// The error's text says what the handler lacks.
+    fn load(&self, declared: DeclaredTool<'_>) -> Result<Arc<dyn Handler>, String>;
+}
+
+/// A `handler.json` whose hash was checked.
+#[derive(Clone, Debug)]
+pub struct DeclaredTool<'a> {
+    pub tool: &'a ToolId,
+    /// Relative to the artifact's folder.
+    pub path: &'a str,
+    pub file: HandlerFile,
+}
+
+/// Who makes handlers of files, where somebody can.
+#[derive(Clone, Copy, Default)]
+pub struct Loaders<'a> {
+    pub scripts: Option<&'a dyn ScriptLoader>,
+    pub files: Option<&'a dyn FileLoader>,
+}
+
 /// What the configuration says of one tool. It may make a tool stricter and never looser.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -46,6 +70,10 @@ pub enum ActivationError {
         "the tool {tool} has its handler in {path}, and this build cannot run script handlers; remove the tool, or begin its directory's name with _"
     )]
     ScriptsUnavailable { tool: ToolId, path: String },
+    #[error(
+        "the tool {tool} has its handler in {path}, and this program has nobody to run it; remove the tool, or begin its directory's name with _"
+    )]
+    FilesUnavailable { tool: ToolId, path: String },
     #[error("the handler {path} of the tool {tool} does not load: {cause}")]
     Script {
         tool: ToolId,
@@ -86,11 +114,11 @@ fn suggestion(near: Option<&str>) -> String {
 }
 
 impl Artifact {
-    /// Joins the tools with their handlers. `scripts` is who can run a `handler.js`, where somebody can.
+    /// Joins the tools with their handlers.
     pub fn into_registry(
         self,
         handlers: &BTreeMap<ToolId, Arc<dyn Handler>>,
-        scripts: Option<&dyn ScriptLoader>,
+        loaders: Loaders<'_>,
         tightenings: &BTreeMap<ToolId, Tightening>,
     ) -> Result<Registry, ActivationError> {
         let ids = || {
@@ -123,7 +151,7 @@ impl Artifact {
                     });
                 }
             }
-            let handler = handler_of(&entry, handlers, scripts)?;
+            let handler = handler_of(&entry, handlers, loaders)?;
             tools.push(tool(entry, handler));
         }
         Ok(Registry::new(self.version, self.git_commit, tools))
@@ -177,10 +205,13 @@ impl Registry {
 fn handler_of(
     entry: &Entry,
     handlers: &BTreeMap<ToolId, Arc<dyn Handler>>,
-    scripts: Option<&dyn ScriptLoader>,
+    loaders: Loaders<'_>,
 ) -> Result<Arc<dyn Handler>, ActivationError> {
     let tool = &entry.manifest.tool_id;
-    let handler = match (&entry.handler, scripts) {
+    let handler = match (&entry.handler, loaders.scripts) {
+        (HandlerCode::Declared { path, source, .. }, _) => {
+            declared(&entry.manifest, path, source, loaders.files)?
+        }
         (HandlerCode::Builtin, _) => handlers
             .get(tool)
             .cloned()
@@ -211,6 +242,43 @@ fn handler_of(
         });
     }
     Ok(handler)
+}
+
+fn declared(
+    manifest: &Manifest,
+    path: &str,
+    source: &str,
+    loader: Option<&dyn FileLoader>,
+) -> Result<Arc<dyn Handler>, ActivationError> {
+    let tool = &manifest.tool_id;
+    let path_of_it = path.to_owned();
+    let Some(loader) = loader else {
+        return Err(ActivationError::FilesUnavailable {
+            tool: tool.clone(),
+            path: path_of_it,
+        });
+    };
+    // What the configuration allows now is the loader's to say.
+    let permissions = Permissions {
+        processes: true,
+        ..Permissions::default()
+    };
+    let judged = Judged {
+        parameters: &manifest.parameters,
+        writes: manifest.side_effects == SideEffects::Writes,
+        timeout_ms: None,
+        permissions: &permissions,
+    };
+    let mut report = Report::new("", path, source);
+    let loaded = match handler_file::read(source, &judged, &mut report) {
+        Some(file) => loader.load(DeclaredTool { tool, path, file }),
+        None => Err("the file is no handler of this program's version".to_owned()),
+    };
+    loaded.map_err(|cause| ActivationError::Script {
+        tool: tool.clone(),
+        path: path_of_it,
+        cause,
+    })
 }
 
 /// `Err` says what would be looser.

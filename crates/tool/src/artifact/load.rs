@@ -1,6 +1,6 @@
 //! Reads an artifact back, and refuses one that is not what the compiler wrote.
 
-use super::{Artifact, Entry, HandlerCode, HandlerForm, SCHEMA_VERSION, Version};
+use super::{Artifact, DeclaredKind, Entry, HandlerCode, HandlerForm, SCHEMA_VERSION, Version};
 use crate::guide::{self, Guide};
 use crate::id::ToolId;
 use crate::json;
@@ -113,7 +113,7 @@ impl Line<'_> {
         let declarations = self.provider_schemas.get();
         match &handler {
             HandlerCode::Builtin => version.add(&facts, declarations),
-            HandlerCode::Script { .. } => {
+            HandlerCode::Script { .. } | HandlerCode::Declared { .. } => {
                 let hashed = pieces.facts(&handler.hashed_form().to_string());
                 version.add(hashed, declarations);
             }
@@ -222,8 +222,12 @@ impl Artifact {
 }
 
 fn load_handler(form: HandlerForm, tool: &ToolId, folder: &Path) -> Result<HandlerCode, LoadError> {
-    let HandlerForm::Script { path, sha256 } = form else {
-        return Ok(HandlerCode::Builtin);
+    let (kind, path, sha256) = match form {
+        HandlerForm::Builtin => return Ok(HandlerCode::Builtin),
+        HandlerForm::Script { path, sha256 } => (None, path, sha256),
+        HandlerForm::Http { path, sha256 } => (Some(DeclaredKind::Http), path, sha256),
+        HandlerForm::Webhook { path, sha256 } => (Some(DeclaredKind::Webhook), path, sha256),
+        HandlerForm::Process { path, sha256 } => (Some(DeclaredKind::Process), path, sha256),
     };
     let bytes = read(&folder.join(&path), HANDLER_BYTES_MAX).map_err(|cause| {
         LoadError::HandlerUnreadable {
@@ -236,17 +240,25 @@ fn load_handler(form: HandlerForm, tool: &ToolId, folder: &Path) -> Result<Handl
         .ok()
         .map(|text| guide::normalise(&text))
         .filter(|source| json::hex(&Sha256::digest(source)) == sha256);
-    match source {
-        Some(source) => Ok(HandlerCode::Script {
-            path,
-            sha256,
-            source: source.into(),
-        }),
-        None => Err(LoadError::HandlerChanged {
+    let Some(source) = source.map(Into::into) else {
+        return Err(LoadError::HandlerChanged {
             tool: tool.clone(),
             path,
-        }),
-    }
+        });
+    };
+    Ok(match kind {
+        None => HandlerCode::Script {
+            path,
+            sha256,
+            source,
+        },
+        Some(kind) => HandlerCode::Declared {
+            kind,
+            path,
+            sha256,
+            source,
+        },
+    })
 }
 
 fn read(path: &Path, bytes_max: u64) -> std::io::Result<Vec<u8>> {

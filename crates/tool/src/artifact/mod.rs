@@ -5,7 +5,9 @@ mod activate;
 mod load;
 mod write;
 
-pub use activate::{ActivationError, Clamp, Script, ScriptLoader, Tightening};
+pub use activate::{
+    ActivationError, Clamp, DeclaredTool, FileLoader, Loaders, Script, ScriptLoader, Tightening,
+};
 pub use load::LoadError;
 pub use write::{WriteError, write_artifact};
 
@@ -55,6 +57,23 @@ pub(crate) enum HandlerCode {
         /// With line endings normalised, as it was when its hash was checked.
         source: Arc<str>,
     },
+    /// A `handler.json`.
+    Declared {
+        kind: DeclaredKind,
+        /// Relative to the artifact's folder.
+        path: String,
+        sha256: String,
+        /// With line endings normalised, as it was when its hash was checked.
+        source: Arc<str>,
+    },
+}
+
+/// What a `handler.json` declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeclaredKind {
+    Http,
+    Webhook,
+    Process,
 }
 
 /// The JSON form of [`HandlerCode`].
@@ -63,6 +82,9 @@ pub(crate) enum HandlerCode {
 enum HandlerForm {
     Builtin,
     Script { path: String, sha256: String },
+    Http { path: String, sha256: String },
+    Webhook { path: String, sha256: String },
+    Process { path: String, sha256: String },
 }
 
 impl Artifact {
@@ -147,6 +169,16 @@ impl Entry {
                 path: path.clone(),
                 sha256: sha256.clone(),
             },
+            HandlerCode::Declared {
+                kind, path, sha256, ..
+            } => {
+                let (path, sha256) = (path.clone(), sha256.clone());
+                match kind {
+                    DeclaredKind::Http => HandlerForm::Http { path, sha256 },
+                    DeclaredKind::Webhook => HandlerForm::Webhook { path, sha256 },
+                    DeclaredKind::Process => HandlerForm::Process { path, sha256 },
+                }
+            }
         };
         serde_json::to_value(form).expect("a handler's form is plain JSON")
     }
@@ -197,6 +229,14 @@ impl HandlerCode {
         match self {
             Self::Builtin => json!({"kind": "builtin"}),
             Self::Script { sha256, .. } => json!({"kind": "script", "sha256": sha256}),
+            Self::Declared { kind, sha256, .. } => {
+                let kind = match kind {
+                    DeclaredKind::Http => "http",
+                    DeclaredKind::Webhook => "webhook",
+                    DeclaredKind::Process => "process",
+                };
+                json!({"kind": kind, "sha256": sha256})
+            }
         }
     }
 }

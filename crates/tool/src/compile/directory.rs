@@ -26,7 +26,8 @@ pub(super) struct ToolFiles {
     pub(super) guide: File,
     pub(super) doc_summary: File,
     pub(super) doc: File,
-    pub(super) handler: File,
+    /// In the order of [`HANDLERS`].
+    pub(super) handlers: Vec<(&'static str, File)>,
 }
 
 pub(super) enum File {
@@ -42,14 +43,20 @@ impl ToolFiles {
         self.directory.join(file).display().to_string()
     }
 
-    pub(super) fn files(&self) -> [(&'static str, &File); 5] {
-        [
+    pub(super) fn has_handler(&self) -> bool {
+        let is_there = |(_, file): &(&str, File)| !matches!(file, File::Missing);
+        self.handlers.iter().any(is_there)
+    }
+
+    pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &File)> {
+        let texts = [
             ("schema.json", &self.schema),
             ("guide.md", &self.guide),
             ("doc_summary.md", &self.doc_summary),
             ("doc.md", &self.doc),
-            ("handler.js", &self.handler),
-        ]
+        ];
+        let handlers = self.handlers.iter().map(|(name, file)| (*name, file));
+        texts.into_iter().chain(handlers)
     }
 }
 
@@ -157,7 +164,7 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
         guide: read("guide.md"),
         doc_summary: read("doc_summary.md"),
         doc: read("doc.md"),
-        handler: read("handler.js"),
+        handlers: HANDLERS.map(|name| (name, read(name))).into(),
         directory: path.clone(),
         name: shown.clone(),
     };
@@ -173,14 +180,10 @@ fn is_kebab(name: &str) -> bool {
             .all(|byte| is_lower(byte) || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// The files that a tool is made of.
-const FILES: [&str; 5] = [
-    "schema.json",
-    "guide.md",
-    "doc_summary.md",
-    "doc.md",
-    "handler.js",
-];
+/// The files that a tool's handler may be.
+const HANDLERS: [&str; 2] = ["handler.js", "handler.json"];
+/// The other files that a tool is made of.
+const FILES: [&str; 4] = ["schema.json", "guide.md", "doc_summary.md", "doc.md"];
 
 /// Reports what may not lie in a tool's directory: links of any name, and further handlers. What else lies there is the
 /// author's own.
@@ -191,24 +194,30 @@ fn check_listing(tool: &str, directory: &Path, problems: &mut Vec<Problem>) {
     };
     let mut entries: Vec<_> = entries.flatten().collect();
     entries.sort_by_key(std::fs::DirEntry::file_name);
+    // A program of the author's own, which handler.json runs, may be named as it likes.
+    let is_declared = entries
+        .iter()
+        .any(|entry| entry.file_name() == "handler.json");
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type().ok();
         let is_link = kind.is_some_and(|kind| kind.is_symlink());
         // An editor's backup, `handler.js~`, is none.
         let is_other_handler = kind.is_some_and(|kind| kind.is_file())
-            && name != "handler.js"
+            && !is_declared
+            && !HANDLERS.contains(&name.as_str())
             && name.strip_prefix("handler.").is_some_and(|ending| {
                 !ending.is_empty() && ending.chars().all(char::is_alphanumeric)
             });
-        let (message, cure) = if is_link && !FILES.contains(&name.as_str()) {
+        let is_read = FILES.contains(&name.as_str()) || HANDLERS.contains(&name.as_str());
+        let (message, cure) = if is_link && !is_read {
             (
                 "this is a symbolic link",
                 "put the file itself here; what a link leads to can change unseen",
             )
         } else if is_other_handler {
             (
-                "a tool has one handler: built in, or handler.js",
+                "a tool has one handler: built in, handler.js, or handler.json",
                 "remove the file, or give it another name if it is no handler",
             )
         } else {

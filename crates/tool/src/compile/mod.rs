@@ -11,10 +11,11 @@ mod vocabulary;
 pub use embedded::compile_embedded;
 pub use vocabulary::{Vocabularies, Vocabulary};
 
-use crate::artifact::{Artifact, Entry, HandlerCode};
+use crate::artifact::{Artifact, DeclaredKind, Entry, HandlerCode};
 use crate::handler::Handler;
+use crate::handler_file::{self, HandlerFile, Judged, Permissions};
 use crate::id::ToolId;
-use crate::kind::Mode;
+use crate::kind::{Mode, SideEffects};
 use crate::manifest::{self, Readable, brief};
 use crate::problem::{Problem, Report, Severity};
 use crate::registry::DESCRIBE_TOOL;
@@ -29,7 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
-const REVISION: u32 = 4;
+const REVISION: u32 = 5;
 
 /// The most tools that OpenAI takes in one request.
 pub const OPENAI_TOOLS_MAX: usize = 128;
@@ -57,6 +58,8 @@ pub struct Source<'a> {
     pub build_timestamp: &'a str,
     /// What is put in place of enums in the schemas.
     pub vocabularies: &'a Vocabularies,
+    /// What the configuration lets handlers have.
+    pub permissions: &'a Permissions,
 }
 
 /// What became of the sources.
@@ -161,6 +164,10 @@ fn source_hash(snapshot: &Snapshot, source: &Source<'_>) -> String {
         "windlass {} {REVISION}",
         env!("CARGO_PKG_VERSION")
     ));
+    part(match source.permissions.processes {
+        true => "processes",
+        false => "no processes",
+    });
     for (id, reads) in source.builtin {
         part(id.as_str());
         if let Some(reads) = reads {
@@ -210,6 +217,7 @@ fn compile_tool(
             }
             if let (Some(id), Some(schema)) = (&readable.tool_id, &readable.parameters)
                 && let Some(Some(reads)) = source.builtin.get(id)
+                && !files.has_handler()
             {
                 handled::compare(id, reads, schema, &mut report);
             }
@@ -238,7 +246,7 @@ fn compile_tool(
     if let (Some(words), Some(written), Some(served)) = (&mut words, &parameters, &served) {
         words.documentation = guide::without_untrue_examples(&words.documentation, written, served);
     }
-    let handler = read_handler(files, readable.tool_id.as_ref(), source, &mut problems);
+    let handler = read_handler(files, &readable, source, &mut problems);
     let entry = || {
         Some(Entry {
             manifest: readable.whole()?,
@@ -351,26 +359,73 @@ fn read_guide(
     }
 }
 
+/// The one handler of a tool: its file, or what is built in under its id.
 fn read_handler(
     files: &ToolFiles,
-    tool_id: Option<&ToolId>,
+    readable: &Readable,
     source: &Source<'_>,
     problems: &mut Vec<Problem>,
 ) -> Option<HandlerCode> {
-    let mut report = Report::new(&files.name, files.path("handler.js"), "");
     // Where the id cannot be read, the directory's name stands in for it.
-    let id = tool_id.map_or_else(|| files.name.replace('-', "_"), |id| id.as_str().to_owned());
-    let handler = match (&files.handler, source.builtin.contains_key(id.as_str())) {
-        (File::Text(_), true) => {
-            report.whole(
-                Severity::Error,
-                format!("the tool `{id}` has a handler.js, and one is built in too"),
-                "remove handler.js, or give the tool an id of its own",
-            );
-            None
+    let id = match &readable.tool_id {
+        Some(id) => id.as_str().to_owned(),
+        None => files.name.replace('-', "_"),
+    };
+    let is_built_in = source.builtin.contains_key(id.as_str());
+    let mut there = files
+        .handlers
+        .iter()
+        .filter(|(_, file)| !matches!(file, File::Missing));
+    let Some((name, file)) = there.next() else {
+        if is_built_in {
+            return Some(HandlerCode::Builtin);
         }
-        (File::Text(text), false) => {
-            let text = guide::normalise(text);
+        let mut report = Report::new(&files.name, files.path("handler.js"), "");
+        report.whole(
+            Severity::Error,
+            format!(
+                "the tool `{}` has no handler: none is built in, and there is no such file",
+                brief(&id)
+            ),
+            "add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out",
+        );
+        problems.extend(report.into_problems());
+        return None;
+    };
+    if let Some((second, _)) = there.next() {
+        let mut report = Report::new(&files.name, files.path(second), "");
+        report.whole(
+            Severity::Error,
+            format!("the tool has two handlers, {name} and {second}"),
+            "remove one of them",
+        );
+        problems.extend(report.into_problems());
+    }
+    let File::Text(text) = file else {
+        return None;
+    };
+    let text = guide::normalise(text);
+    let mut report = Report::new(&files.name, files.path(name), &text);
+    if is_built_in {
+        report.whole(
+            Severity::Note,
+            format!("this handler takes the place of the built-in one of `{id}`"),
+            "remove the file to have the built-in one again",
+        );
+    }
+    let path = directory::relative(source.artifact, &files.directory.join(name));
+    let sha256 = json::hex(&Sha256::digest(&text));
+    let handler = match *name {
+        "handler.json" => {
+            let kind = read_declared(&text, readable, source.permissions, &mut report);
+            kind.map(|kind| HandlerCode::Declared {
+                kind,
+                path,
+                sha256,
+                source: text.as_str().into(),
+            })
+        }
+        _ => {
             match script::check(&text) {
                 Ok(()) => {}
                 Err(Flaw {
@@ -380,24 +435,39 @@ fn read_handler(
                 }) => report.at_line(Severity::Error, line, None, message, cure),
                 Err(flaw) => report.whole(Severity::Error, flaw.message, flaw.cure),
             }
-            let path = files.directory.join("handler.js");
             Some(HandlerCode::Script {
-                path: directory::relative(source.artifact, &path),
-                sha256: json::hex(&Sha256::digest(&text)),
-                source: text.into(),
+                path,
+                sha256,
+                source: text.as_str().into(),
             })
         }
-        (File::Missing, true) => Some(HandlerCode::Builtin),
-        (File::Missing, false) => {
-            report.whole(
-                Severity::Error,
-                format!("the tool `{}` has no handler: none is built in, and there is no such file", brief(&id)),
-                "add a handler.js that exports execute, or begin the directory's name with _ to leave it out",
-            );
-            None
-        }
-        (File::Unreadable, _) => None,
     };
     problems.extend(report.into_problems());
     handler
+}
+
+/// Judges a `handler.json` by the schema of its tool and by what the configuration allows.
+fn read_declared(
+    text: &str,
+    readable: &Readable,
+    permissions: &Permissions,
+    report: &mut Report<'_>,
+) -> Option<DeclaredKind> {
+    let nothing = Value::Object(serde_json::Map::new());
+    let judged = Judged {
+        parameters: readable.parameters.as_ref().unwrap_or(&nothing),
+        writes: readable.side_effects == Some(SideEffects::Writes),
+        timeout_ms: readable.longest_ms(),
+        permissions,
+    };
+    // Without a schema nobody knows what its places name, and that is said of the schema.
+    if readable.parameters.is_none() {
+        return None;
+    }
+    let file = handler_file::read(text, &judged, report)?;
+    Some(match file {
+        HandlerFile::Http(_) => DeclaredKind::Http,
+        HandlerFile::Webhook(_) => DeclaredKind::Webhook,
+        HandlerFile::Process(_) => DeclaredKind::Process,
+    })
 }

@@ -130,6 +130,12 @@ pub(crate) struct Readable {
 }
 
 impl Readable {
+    /// The hard limit on one attempt, in milliseconds.
+    pub(crate) fn longest_ms(&self) -> Option<u64> {
+        self.timeout_ms
+            .or(self.latency_budget_ms.map(default_timeout_ms))
+    }
+
     /// `None` where a field that has to be there could not be read.
     pub(crate) fn whole(mut self) -> Option<Manifest> {
         self.effect_key.sort_unstable();

@@ -5,7 +5,9 @@ use expect_test::expect;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_tool::artifact::{ActivationError, Artifact, Clamp, Script, ScriptLoader, Tightening};
+use windlass_tool::artifact::{
+    ActivationError, Artifact, Clamp, Loaders, Script, ScriptLoader, Tightening,
+};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
@@ -51,7 +53,10 @@ fn activate(
     let id = ToolId::parse("some_tool").unwrap();
     artifact(changes).into_registry(
         &BTreeMap::new(),
-        Some(&Loader(Ok("1.0.0"))),
+        Loaders {
+            scripts: Some(&Loader(Ok("1.0.0"))),
+            files: None,
+        },
         &BTreeMap::from([(id, tightening)]),
     )
 }
@@ -85,7 +90,14 @@ fn handlers_that_are_missing_broken_or_of_another_version_are_named() {
     let none = BTreeMap::new();
     let error = |scripts: Option<&dyn ScriptLoader>| {
         artifact(json!({}))
-            .into_registry(&none, scripts, &BTreeMap::new())
+            .into_registry(
+                &none,
+                Loaders {
+                    scripts,
+                    files: None,
+                },
+                &BTreeMap::new(),
+            )
             .unwrap_err()
             .to_string()
     };
@@ -99,7 +111,7 @@ fn handlers_that_are_missing_broken_or_of_another_version_are_named() {
     std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
     let artifact = folder.compile().artifact.unwrap();
     let error = artifact
-        .into_registry(&none, None, &BTreeMap::new())
+        .into_registry(&none, Loaders::default(), &BTreeMap::new())
         .unwrap_err();
     expect!["the tool some_tool needs a built-in handler that this program does not have; run `windlass build` with this program"].assert_eq(&error.to_string());
 }
@@ -252,7 +264,7 @@ fn the_configuration_may_not_loosen_a_tool() {
     }
     let unknown = BTreeMap::from([(ToolId::parse("sometool").unwrap(), plain())]);
     let error = artifact(json!({}))
-        .into_registry(&BTreeMap::new(), None, &unknown)
+        .into_registry(&BTreeMap::new(), Loaders::default(), &unknown)
         .unwrap_err();
     expect!["the configuration speaks of the tool sometool, which does not exist; did you mean some_tool?"].assert_eq(&error.to_string());
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use windlass_tool::artifact::{Artifact, write_artifact};
 use windlass_tool::compile::{Builtin, Source, is_current};
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 
 fn two_tools() -> Folder {
@@ -368,6 +369,7 @@ fn an_artifact_is_current_until_its_sources_change() {
                 builtin,
                 build_timestamp: "2031-01-01T00:00:00Z",
                 vocabularies: &BTreeMap::new(),
+                permissions: &Permissions::default(),
             },
         )
     };

@@ -64,7 +64,7 @@ fn files_that_are_missing_are_all_named() {
         expect![[r#"
             tools/some-tool/schema.json: error: the file is missing (add it with toolId, version, description, parameters and the other fields, or begin the directory's name with _ to leave it out)
             tools/some-tool/guide.md: error: the file is missing (add it: a title, one line that says what the tool does and when to call it, and what else a model should know)
-            tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or begin the directory's name with _ to leave it out)"#]],
+            tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"#]],
     );
     check(
         |folder| {
@@ -206,8 +206,18 @@ fn a_tool_has_exactly_one_handler() {
             folder.build_in("some_tool");
             folder.tool("some-tool", &manifest("some_tool"));
         },
+        // Its own file wins; a note says so.
+        expect![""],
+    );
+    check(
+        |folder| {
+            folder.tool("some-tool", &manifest("some_tool")).file(
+                "some-tool/handler.json",
+                r#"{"kind": "http", "method": "GET", "url": "https://a.example/"}"#,
+            );
+        },
         expect![
-            "tools/some-tool/handler.js: error: the tool `some_tool` has a handler.js, and one is built in too (remove handler.js, or give the tool an id of its own)"
+            "tools/some-tool/handler.json: error: the tool has two handlers, handler.js and handler.json (remove one of them)"
         ],
     );
     check(
@@ -226,7 +236,7 @@ fn a_tool_has_exactly_one_handler() {
             std::fs::remove_file(folder.tools().join("some-tool/handler.js")).unwrap();
         },
         expect![
-            "tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or begin the directory's name with _ to leave it out)"
+            "tools/some-tool/handler.js: error: the tool `some_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"
         ],
     );
 }
@@ -245,8 +255,8 @@ fn other_handlers_beside_a_handler_are_refused() {
                 .file("some-tool/handlers.md", "");
         },
         expect![[r#"
-            tools/some-tool/handler.mjs: error: a tool has one handler: built in, or handler.js (remove the file, or give it another name if it is no handler)
-            tools/some-tool/handler.py: error: a tool has one handler: built in, or handler.js (remove the file, or give it another name if it is no handler)"#]],
+            tools/some-tool/handler.mjs: error: a tool has one handler: built in, handler.js, or handler.json (remove the file, or give it another name if it is no handler)
+            tools/some-tool/handler.py: error: a tool has one handler: built in, handler.js, or handler.json (remove the file, or give it another name if it is no handler)"#]],
     );
 }
 
@@ -464,7 +474,7 @@ fn all_problems_of_all_tools_are_reported_at_once() {
             tools/a-tool/guide.md: error: the guide has no title (begin it with a heading such as `# Search the knowledge base`)
             tools/b-tool/schema.json:1:1: error: this is not valid JSON: EOF while parsing an object (correct the JSON; comments and trailing commas are not part of it)
             tools/b-tool/guide.md: error: the file is missing (add it: a title, one line that says what the tool does and when to call it, and what else a model should know)
-            tools/b-tool/handler.js: error: the tool `b_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or begin the directory's name with _ to leave it out)"#]],
+            tools/b-tool/handler.js: error: the tool `b_tool` has no handler: none is built in, and there is no such file (add a handler.js that exports execute, or a handler.json, or begin the directory's name with _ to leave it out)"#]],
     );
 }
 

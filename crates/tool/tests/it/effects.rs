@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
-use windlass_tool::artifact::{Artifact, write_artifact};
+use windlass_tool::artifact::{Artifact, Loaders, write_artifact};
 use windlass_tool::compile::compile_embedded;
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
@@ -345,7 +345,7 @@ fn written_and_read(changes: Value) -> (Arc<Tool>, Value) {
     assert_eq!(loaded.to_json(), artifact.to_json());
     let handlers = BTreeMap::from([(id, Arc::new(Silent) as Arc<dyn Handler>)]);
     let registry = loaded
-        .into_registry(&handlers, None, &BTreeMap::new())
+        .into_registry(&handlers, Loaders::default(), &BTreeMap::new())
         .unwrap();
     let tool = registry.get("some_tool").unwrap().clone();
     (tool, file["tools"][0].clone())

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use windlass_tool::compile::{Builtin, Compilation, Source, Vocabularies, compile};
+use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 
 pub(crate) const GUIDE: &str = "# A tool\n\nDoes one thing well.\n";
@@ -14,6 +15,7 @@ pub(crate) struct Folder {
     pub(crate) root: tempfile::TempDir,
     pub(crate) builtin: Builtin,
     pub(crate) vocabularies: Vocabularies,
+    pub(crate) permissions: Permissions,
 }
 
 impl Folder {
@@ -24,6 +26,7 @@ impl Folder {
             root,
             builtin: Builtin::new(),
             vocabularies: Vocabularies::new(),
+            permissions: Permissions::default(),
         }
     }
 
@@ -65,6 +68,7 @@ impl Folder {
             builtin: &self.builtin,
             build_timestamp,
             vocabularies: &self.vocabularies,
+            permissions: &self.permissions,
         })
     }
 

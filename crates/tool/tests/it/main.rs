@@ -11,6 +11,7 @@ mod effects;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod handler_files;
 mod lints;
 #[cfg(test)]
 mod manifests;

@@ -9,6 +9,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode, Uri};
 use rustls::pki_types::ServerName;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -71,8 +72,8 @@ pub enum ConnectError {
 }
 
 /// Where a server is, as its URL says.
-pub(in crate::transport) struct Address {
-    pub(in crate::transport) host: String,
+pub(crate) struct Address {
+    pub(crate) host: String,
     port: u16,
     is_secure: bool,
     pub(in crate::transport) authority: String,
@@ -112,7 +113,21 @@ struct Answered {
 
 /// Opens the byte stream: name, TCP, and TLS where the address wants it.
 pub(in crate::transport) async fn open(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
-    let tcp = open_tcp(address).await?;
+    let found = tokio::net::lookup_host((address.host.as_str(), address.port))
+        .await
+        .map_err(|error| ConnectError::Name {
+            host: address.host.clone(),
+            problem: error.to_string(),
+        })?;
+    open_at(address, found).await
+}
+
+/// The same at addresses that the caller has found.
+pub(crate) async fn open_at(
+    address: &Address,
+    found: impl IntoIterator<Item = SocketAddr>,
+) -> Result<Box<dyn Stream>, ConnectError> {
+    let tcp = open_tcp(address, found).await?;
     Ok(if address.is_secure {
         Box::new(open_tls(address, tcp).await?)
     } else {
@@ -133,10 +148,7 @@ impl Address {
     }
 
     /// Of a URL with one of two schemes, for plain and for secure connections.
-    pub(in crate::transport) fn of_schemes(
-        url: &str,
-        schemes: [&'static str; 2],
-    ) -> Result<Self, ConnectError> {
+    pub(crate) fn of_schemes(url: &str, schemes: [&'static str; 2]) -> Result<Self, ConnectError> {
         let refuse = |problem: &str| ConnectError::Address {
             schemes,
             problem: problem.to_owned(),
@@ -170,13 +182,10 @@ impl Address {
     }
 }
 
-async fn open_tcp(address: &Address) -> Result<TcpStream, ConnectError> {
-    let found = tokio::net::lookup_host((address.host.as_str(), address.port))
-        .await
-        .map_err(|error| ConnectError::Name {
-            host: address.host.clone(),
-            problem: error.to_string(),
-        })?;
+async fn open_tcp(
+    address: &Address,
+    found: impl IntoIterator<Item = SocketAddr>,
+) -> Result<TcpStream, ConnectError> {
     let mut problem = "the name has no address".to_owned();
     for candidate in found {
         match TcpStream::connect(candidate).await {

@@ -6,7 +6,8 @@ mod frame;
 mod refusal;
 mod socket;
 
-pub(in crate::transport) use connect::{Address, open};
+pub(in crate::transport) use connect::open;
+pub(crate) use connect::{Address, open_at};
 pub use connect::{ConnectError, Target, connect};
 pub use frame::{CloseFrame, FrameError, Message, MessageLimits, Role};
 pub use socket::{AudioForm, QueueFull, Reading, Socket, SocketLimits, SocketLost};

@@ -1,0 +1,55 @@
+//! Measures a call of a worker: what it costs here, the process itself left out. Knows nothing of the pipeline around it.
+
+use crate::measure::{PASS, cost, print, rounded};
+use crate::path;
+use serde_json::json;
+use std::sync::Arc;
+use windlass_runtime::worker::{
+    Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram,
+};
+use windlass_tool::handler::{Execution, Handler};
+use windlass_tool::id::ToolId;
+
+/// Answers each call at once; the processor time of a shell is not counted.
+const ECHO: &str = r#"while read -r line; do id=${line#*\"id\":}; id=${id%%,*}
+printf '{"jsonrpc":"2.0","id":%s,"result":{"ok":true,"data":{"total":1}}}\n' $id; done"#;
+
+pub(crate) fn run() -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let worker = Worker::new(WorkerOptions {
+        name: "echo".into(),
+        program: WorkerProgram {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), ECHO.into()],
+            folder: None,
+            environment: WorkerEnvironment::Inherited,
+        },
+        limits: WorkerLimits::default(),
+        first_requests: Box::new(Vec::new),
+        secrets: Vec::new(),
+    });
+    let tool = ToolId::parse("echo").ok_or("no id")?;
+    let handler: Arc<dyn Handler> = worker.handler(tool);
+    let mut failed = 0;
+    let mut once = |number: usize| {
+        let invocation = path::invocation(number);
+        let result = match handler.execute(invocation) {
+            Execution::Ready(result) => result,
+            Execution::Pending(future) => runtime.block_on(future),
+        };
+        failed += usize::from(result.is_err());
+    };
+    let cost = cost(PASS, &mut once);
+    if failed > 0 {
+        return Err(format!("{failed} calls failed"));
+    }
+    print(&json!({
+        "bench": "process",
+        "calls": cost.calls,
+        "cpu_us_per_call": rounded(cost.processor_ns_per_call() / 1_000.0),
+    }));
+    Ok(())
+}

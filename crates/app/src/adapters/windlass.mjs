@@ -1,0 +1,145 @@
+// Runs handler.mjs beside it as a worker of Windlass: JSON-RPC 2.0, one message a line, on standard input and output.
+//
+//   handler.json   { "kind": "process", "command": ["node", "windlass.mjs"] }
+//   handler.mjs    export async function execute({ args, context }) { return { ok: true, data: … }; }
+//
+// A handler may import { ToolError, ErrorType, IntentType } from './windlass.mjs'. What it prints goes to the server's log.
+
+import { Console } from 'node:console';
+import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
+
+export const ErrorType = Object.freeze(
+  Object.fromEntries(
+    [
+      'VALIDATION', 'NOT_FOUND', 'SESSION_INACTIVE', 'SESSION_ACTIVE', 'TRANSIENT', 'PERMANENT', 'RATE_LIMIT', 'AUTH',
+      'CONFLICT',
+    ].map((name) => [name, name]),
+  ),
+);
+
+export const IntentType = Object.freeze(
+  Object.fromEntries(
+    ['END_VOICE_SESSION', 'SUPPRESS_AUDIO', 'SUPPRESS_TRANSCRIPT', 'SET_PENDING_MESSAGE'].map((name) => [name, name]),
+  ),
+);
+
+// What a handler throws to say how a call failed. Options: retryable, partialSideEffects, suggestion, details, retryAfterMs,
+// retryAfter (seconds), maxRetries, idempotencyRequired.
+export class ToolError extends Error {
+  constructor(type, message, options = {}) {
+    super(message);
+    this.name = 'ToolError';
+    this.type = type;
+    this.options = options;
+  }
+}
+
+const write = process.stdout.write.bind(process.stdout);
+const open = new Map(); // calls that run, by their id
+const asked = new Map(); // what they wait for, by the id of the request
+let lastId = 0;
+
+function send(message) {
+  write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+}
+
+// Asks the server for something within a call.
+function ask(call, method, params) {
+  const id = `w${++lastId}`;
+  return new Promise((resolve, reject) => {
+    asked.set(id, { resolve, reject });
+    send({ id, method, params: { ...params, call } });
+  });
+}
+
+function contextOf(call, given, signal) {
+  const say = (method, params) => send({ method, params: { ...params, call } });
+  return Object.freeze({
+    ...given.context,
+    args: given.args,
+    signal,
+    voice: { isActive: () => given.context.voice.isActive },
+    messaging: { send: (message) => ask(call, 'messaging.send', { message }) },
+    audit: { log: (event, data) => say('audit.log', { event, data }) },
+    events: { emit: (name, payload) => say('events.emit', { name, payload }) },
+    progress: (message, fraction) => say('progress', { message, fraction }),
+    kb: {
+      search: (query) => ask(call, 'kb.search', query),
+      get: (id, options = {}) => ask(call, 'kb.get', { id, ...options }),
+    },
+    blocks: { add: (block) => ask(call, 'blocks.add', block) },
+    callTool: (id, args = {}) => ask(call, 'callTool', { id, args }),
+    http: { fetch: (url, options) => fetchWithin(call, url, options) },
+  });
+}
+
+// A request to a host of the allow-list, made by the server. The answer is a Response.
+async function fetchWithin(call, url, { method, headers, body, redirect } = {}) {
+  const isText = body === undefined || typeof body === 'string';
+  const answer = await ask(call, 'http.fetch', {
+    url: String(url),
+    method,
+    headers: Object.fromEntries(new Headers(headers)),
+    body: isText ? body : undefined,
+    bodyBase64: isText ? undefined : Buffer.from(body).toString('base64'),
+    redirect,
+  });
+  const hasNone = [204, 205, 304].includes(answer.status);
+  const content = answer.bodyBase64 ? Buffer.from(answer.bodyBase64, 'base64') : answer.body;
+  return new Response(hasNone ? null : content, { status: answer.status, headers: answer.headers });
+}
+
+async function run(execute, id, given) {
+  const cancellation = new AbortController();
+  open.set(id, cancellation);
+  try {
+    const context = contextOf(id, given, cancellation.signal);
+    // Both forms are taken: execute({ args, context }), and execute(context) with context.args.
+    const result = await execute({ ...context, args: given.args, context });
+    send({ id, result: result ?? { ok: true } });
+  } catch (error) {
+    if (error instanceof ToolError || error?.name === 'ToolError') {
+      const { type, message, options = {} } = error;
+      send({ id, result: { ok: false, error: { ...options, type, message } } });
+    } else {
+      console.error(error);
+      send({ id, error: { code: -32000, message: String(error?.message ?? error) } });
+    }
+  } finally {
+    open.delete(id);
+  }
+}
+
+function take(execute, line) {
+  const { id, method, params, result, error } = JSON.parse(line);
+  if (method === 'execute') {
+    run(execute, id, params);
+  } else if (method === '$/cancel') {
+    open.get(params.id)?.abort();
+  } else if (asked.has(id)) {
+    const { resolve, reject } = asked.get(id);
+    asked.delete(id);
+    if (error) reject(Object.assign(new Error(error.message), { code: error.data?.code ?? error.code }));
+    else resolve(result);
+  }
+}
+
+// Serves calls with a function until the server closes the input.
+export function serve(execute) {
+  // Only messages belong on standard output.
+  process.stdout.write = process.stderr.write.bind(process.stderr);
+  globalThis.console = new Console(process.stderr, process.stderr);
+  const lines = createInterface({ input: process.stdin, crlfDelay: Infinity });
+  lines.on('line', (line) => take(execute, line));
+  lines.on('close', () => process.exit(0));
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const file = process.argv[2] ?? 'handler.mjs';
+  // Not awaited here: the handler may import this file, which has to be loaded by then.
+  import(pathToFileURL(file).href).then(({ execute }) => {
+    if (typeof execute !== 'function') throw new Error(`${file} exports no function execute`);
+    serve(execute);
+  });
+}

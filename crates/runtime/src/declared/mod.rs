@@ -1,0 +1,123 @@
+//! Runs the handlers that a `handler.json` declares: HTTP requests, signed webhooks, and processes. Owns their ways out and their
+//! workers; how a request is made and an answer is read is `tool`'s.
+
+mod http;
+mod signature;
+mod webhook;
+
+use crate::fetch::{FetchLimits, Fetcher, Place, Places, Resolver, WayOut};
+use crate::worker::{Worker, WorkerEnvironment, WorkerLimits, WorkerOptions, WorkerProgram};
+use ::http::Uri;
+pub use signature::{SigningKey, SigningRefusal};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_tool::artifact::{DeclaredTool, FileLoader};
+use windlass_tool::handler::{Handler, Http};
+use windlass_tool::handler_file::{HandlerFile, ProcessHandler};
+use windlass_tool::sensitive::Sensitive;
+
+/// What declared handlers are given.
+pub struct DeclaredHandlers {
+    /// The folder of the artifact, to which the paths in it are relative.
+    pub folder: PathBuf,
+    pub processes: bool,
+    pub secrets: BTreeMap<String, Sensitive<String>>,
+    /// Texts that never reach the log.
+    pub unlogged: Vec<Sensitive<String>>,
+    pub fetch: FetchLimits,
+    pub worker: WorkerLimits,
+    pub resolver: Arc<dyn Resolver>,
+}
+
+impl FileLoader for DeclaredHandlers {
+    fn load(&self, declared: DeclaredTool<'_>) -> Result<Arc<dyn Handler>, String> {
+        let secrets = self.secrets_of(&declared.file)?;
+        match declared.file {
+            HandlerFile::Http(ref http) => {
+                let way = self.way_out(http.request.origin())?;
+                let lookup_way = match &http.lookup {
+                    Some(lookup) if lookup.origin() != http.request.origin() => {
+                        self.way_out(lookup.origin())?
+                    }
+                    Some(_) | None => way.clone(),
+                };
+                Ok(http::handler(
+                    http.as_ref().clone(),
+                    secrets,
+                    way,
+                    lookup_way,
+                ))
+            }
+            HandlerFile::Webhook(ref webhook) => {
+                let secret = secrets.get(&webhook.secret).map(String::as_str);
+                let key = SigningKey::parse(secret.unwrap_or_default())
+                    .map_err(|error| format!("the secret {}: {error}", webhook.secret))?;
+                let way = self.way_out(&webhook.origin)?;
+                Ok(webhook::handler(webhook.clone(), key, way))
+            }
+            HandlerFile::Process(ref process) => self.process(&declared, process),
+        }
+    }
+}
+
+impl DeclaredHandlers {
+    fn secrets_of(&self, file: &HandlerFile) -> Result<BTreeMap<String, String>, String> {
+        let names = file.secrets().into_iter();
+        names
+            .map(|name| match self.secrets.get(name) {
+                Some(secret) => Ok((name.to_owned(), secret.expose().clone())),
+                None => Err(format!(
+                    "there is no secret {name}; set the environment variable {name}, or handlers.secrets.{name} in the configuration"
+                )),
+            })
+            .collect()
+    }
+
+    /// The way to the one place that a file names.
+    fn way_out(&self, origin: &str) -> Result<Arc<dyn Http>, String> {
+        let uri: Uri = origin
+            .parse()
+            .map_err(|error| format!("{origin} is no address: {error}"))?;
+        let place = Place::of(&uri).ok_or_else(|| format!("{origin} is no address"))?;
+        let fetcher = Fetcher::new(Places::Named(place), self.fetch, self.resolver.clone());
+        Ok(Arc::new(WayOut(fetcher)))
+    }
+
+    fn process(
+        &self,
+        declared: &DeclaredTool<'_>,
+        process: &ProcessHandler,
+    ) -> Result<Arc<dyn Handler>, String> {
+        if !self.processes {
+            return Err("it runs a program, which the configuration does not allow; set handlers.processes = true where you trust it".to_owned());
+        }
+        let (program, arguments) = process
+            .command
+            .split_first()
+            .ok_or("its command is empty")?;
+        let file = self.folder.join(declared.path);
+        let folder = file.parent().map(std::path::Path::to_path_buf);
+        let worker = Worker::new(WorkerOptions {
+            name: declared.tool.as_str().into(),
+            program: WorkerProgram {
+                program: program.into(),
+                arguments: arguments.iter().map(Into::into).collect(),
+                folder,
+                environment: WorkerEnvironment::Inherited,
+            },
+            limits: WorkerLimits {
+                children: 1,
+                concurrency: process.concurrency,
+                ..self.worker
+            },
+            first_requests: Box::new(Vec::new),
+            secrets: self.unlogged.clone(),
+        });
+        Ok(worker.handler_within(
+            declared.tool.clone(),
+            process.timeout_ms.map(Duration::from_millis),
+        ))
+    }
+}

@@ -1,0 +1,364 @@
+//! Outbound HTTP for tools. Owns the way out: only to listed hosts, at addresses that were checked and are then connected to,
+//! within limits of size and time. Knows no tool.
+
+mod places;
+
+use crate::transport::Stream;
+use crate::transport::websocket::{Address, ConnectError, open_at};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HeaderName, HeaderValue, LOCATION};
+use http::{HeaderMap, Method, Request, Uri};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+pub use places::{Place, Places, UnfitPlace};
+use places::{address_refusal, resolved_against};
+use std::error::Error as _;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::timeout;
+use tower_service::Service;
+use windlass_tool::handler::{
+    CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, Redirects,
+};
+
+/// Redirects that are followed.
+const REDIRECTS_MAX: usize = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Room for the head of an answer.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+const KEPT_CONNECTIONS_MAX: usize = 16;
+const KEPT_FOR: Duration = Duration::from_secs(20);
+
+/// What one request may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchLimits {
+    pub timeout: Duration,
+    /// Bytes of an answer's body.
+    pub body_bytes_max: usize,
+}
+
+/// Finds the addresses of a name. Tests bring their own.
+pub trait Resolver: Send + Sync {
+    fn resolve(&self, host: &str, port: u16) -> CapabilityFuture<std::io::Result<Vec<SocketAddr>>>;
+}
+
+/// The system's own.
+pub struct SystemResolver;
+
+impl Resolver for SystemResolver {
+    fn resolve(&self, host: &str, port: u16) -> CapabilityFuture<std::io::Result<Vec<SocketAddr>>> {
+        let host = host.to_owned();
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((host, port)).await?;
+            Ok(found.collect())
+        })
+    }
+}
+
+/// The way out to some places.
+pub struct Fetcher {
+    places: Arc<Places>,
+    limits: FetchLimits,
+    /// Sends a request again only where nothing of it was written, so that none is served twice.
+    client: Client<Connector, Full<Bytes>>,
+}
+
+impl Fetcher {
+    pub fn new(places: Places, limits: FetchLimits, resolver: Arc<dyn Resolver>) -> Arc<Self> {
+        let places = Arc::new(places);
+        let connector = Connector {
+            places: places.clone(),
+            resolver,
+        };
+        let client = Client::builder(TokioExecutor::new())
+            .http1_max_buf_size(HEAD_BYTES_MAX)
+            .pool_max_idle_per_host(KEPT_CONNECTIONS_MAX)
+            .pool_idle_timeout(KEPT_FOR)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Arc::new(Self {
+            places,
+            limits,
+            client,
+        })
+    }
+
+    async fn fetch_whole(&self, request: HttpRequest) -> Result<HttpAnswer, FetchError> {
+        let HttpRequest {
+            method,
+            url,
+            headers,
+            body,
+            timeout_ms: _,
+            redirects,
+        } = request;
+        let mut asked = Asked {
+            method: method_of(&method)?,
+            uri: self.uri(&url)?,
+            headers: headers_of(&headers)?,
+            body: body.into(),
+        };
+        for _ in 0..=REDIRECTS_MAX {
+            let answer = self.ask(&asked).await?;
+            let target = match redirects {
+                Redirects::Follow => redirect(&answer),
+                Redirects::Keep => None,
+            };
+            let Some(target) = target else {
+                return Ok(answer);
+            };
+            let uri = self.uri(&resolved_against(&asked.uri, &target))?;
+            if asked.uri.scheme_str() == Some("https") && uri.scheme_str() == Some("http") {
+                return Err(refused("a redirect leads from https to http"));
+            }
+            asked.follow(answer.status, uri);
+        }
+        Err(FetchError::Unanswered(
+            "the service redirects without an end".to_owned(),
+        ))
+    }
+
+    /// A URL to which requests may go.
+    fn uri(&self, url: &str) -> Result<Uri, FetchError> {
+        let without_fragment = url.split('#').next().unwrap_or_default();
+        let uri: Uri = without_fragment
+            .parse()
+            .map_err(|error| refused(format!("this is no URL: {error}")))?;
+        let place = Place::of(&uri).ok_or_else(|| {
+            refused("a URL begins with http:// or https:// and a host, and names no user")
+        })?;
+        match self.places.has(&place) {
+            true => Ok(uri),
+            false => Err(refused(format!(
+                "{place} is no place that tools may ask; list it in `handlers.allow_fetch`, or with --allow-fetch {place}"
+            ))),
+        }
+    }
+
+    async fn ask(&self, asked: &Asked) -> Result<HttpAnswer, FetchError> {
+        let mut request = Request::new(Full::new(asked.body.clone()));
+        *request.method_mut() = asked.method.clone();
+        *request.uri_mut() = asked.uri.clone();
+        *request.headers_mut() = asked.headers.clone();
+        let (head, body) = self
+            .client
+            .request(request)
+            .await
+            .map_err(|error| failed(&error))?
+            .into_parts();
+        let bytes_max = self.limits.body_bytes_max;
+        let too_long =
+            || FetchError::Unanswered(format!("the answer is longer than {bytes_max} bytes"));
+        // What says its length beforehand is not begun.
+        if usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes > bytes_max) {
+            return Err(too_long());
+        }
+        let body = Limited::new(body, bytes_max).collect().await;
+        let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+            Some(_) => too_long(),
+            None => FetchError::Unanswered(format!("the answer broke off: {error}")),
+        })?;
+        let headers = head.headers.iter().map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            (name.as_str().to_owned(), value.into_owned())
+        });
+        Ok(HttpAnswer {
+            status: head.status.as_u16(),
+            url: asked.uri.to_string(),
+            headers: headers.collect(),
+            body: body.to_bytes().into(),
+        })
+    }
+}
+
+/// A way out, as tools are given it.
+pub struct WayOut(pub Arc<Fetcher>);
+
+impl Http for WayOut {
+    fn fetch(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>> {
+        let fetcher = self.0.clone();
+        let time = Duration::from_millis(request.timeout_ms).min(fetcher.limits.timeout);
+        Box::pin(async move {
+            let answered = timeout(time, fetcher.fetch_whole(request)).await;
+            answered.unwrap_or_else(|_| {
+                Err(FetchError::Unanswered(format!(
+                    "there was no whole answer within {} ms",
+                    time.as_millis()
+                )))
+            })
+        })
+    }
+}
+
+/// A request on its way.
+struct Asked {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Asked {
+    /// As browsers do: what was posted is asked for at the new place, unless the answer says to send it there. What proves who
+    /// asks goes to no other host.
+    fn follow(&mut self, status: u16, uri: Uri) {
+        let becomes_get = match status {
+            303 => self.method != Method::HEAD,
+            301 | 302 => self.method == Method::POST,
+            _ => false,
+        };
+        if becomes_get {
+            self.method = Method::GET;
+            self.body = Bytes::new();
+            self.headers.remove(http::header::CONTENT_TYPE);
+        }
+        if uri.authority() != self.uri.authority() {
+            for name in [AUTHORIZATION, COOKIE] {
+                self.headers.remove(name);
+            }
+        }
+        self.uri = uri;
+    }
+}
+
+fn redirect(answer: &HttpAnswer) -> Option<String> {
+    let is_redirect = matches!(answer.status, 301 | 302 | 303 | 307 | 308);
+    let target = is_redirect.then(|| answer.header(LOCATION.as_str()))?;
+    target.map(str::to_owned)
+}
+
+fn refused(problem: impl Into<String>) -> FetchError {
+    FetchError::Refused(problem.into())
+}
+
+fn method_of(method: &str) -> Result<Method, FetchError> {
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    let upper = method.to_ascii_uppercase();
+    match known.contains(&upper.as_str()) {
+        true => Ok(Method::from_bytes(upper.as_bytes()).unwrap_or(Method::GET)),
+        false => Err(refused(format!("a method is one of {}", known.join(", ")))),
+    }
+}
+
+/// What belongs to the connection is not the caller's to say.
+const OF_CONNECTION: [&str; 11] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "proxy-connection",
+];
+
+fn headers_of(headers: &[(String, String)]) -> Result<HeaderMap, FetchError> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let shown: String = name.chars().take(60).collect();
+        let header: HeaderName = name
+            .parse()
+            .map_err(|_| refused(format!("{shown:?} is no name of a header")))?;
+        if OF_CONNECTION.contains(&header.as_str()) {
+            continue;
+        }
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            refused(format!(
+                "the header {header} has a value that no header may have"
+            ))
+        })?;
+        value.set_sensitive(true);
+        map.append(header, value);
+    }
+    // What is packed nobody here unpacks.
+    map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if !map.contains_key(http::header::USER_AGENT) {
+        let agent = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+        map.insert(http::header::USER_AGENT, HeaderValue::from_static(agent));
+    }
+    Ok(map)
+}
+
+fn failed(error: &hyper_util::client::legacy::Error) -> FetchError {
+    let cause = error.source();
+    match cause.and_then(|cause| cause.downcast_ref::<Unconnected>()) {
+        Some(Unconnected::Refused(problem)) => refused(problem.clone()),
+        Some(Unconnected::Failed(error)) => FetchError::Unreachable(error.to_string()),
+        None if error.is_connect() => FetchError::Unreachable(error.to_string()),
+        None => {
+            FetchError::Unanswered(cause.map_or_else(|| error.to_string(), ToString::to_string))
+        }
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+enum Unconnected {
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Failed(#[from] ConnectError),
+}
+
+/// Looks a name up once, judges every address of it, and connects to one of those.
+#[derive(Clone)]
+struct Connector {
+    places: Arc<Places>,
+    resolver: Arc<dyn Resolver>,
+}
+
+impl Connector {
+    async fn connect(self, uri: Uri) -> Result<TokioIo<Box<dyn Stream>>, Unconnected> {
+        let address = Address::of_schemes(&uri.to_string(), ["http", "https"])?;
+        let place = Place::of(&uri)
+            .ok_or_else(|| Unconnected::Refused("the URL has no host".to_owned()))?;
+        let failed = |problem: String| ConnectError::Name {
+            host: address.host.clone(),
+            problem,
+        };
+        let found = self
+            .resolver
+            .resolve(&address.host, place.port())
+            .await
+            .map_err(|error| failed(error.to_string()))?;
+        if found.is_empty() {
+            return Err(failed("the name has no address".to_owned()).into());
+        }
+        for found in &found {
+            if let Some(refusal) = address_refusal(&self.places, &place, found.ip()) {
+                return Err(Unconnected::Refused(refusal));
+            }
+        }
+        let stream = open_at(&address, found).await?;
+        Ok(TokioIo::new(stream))
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Box<dyn Stream>>;
+    type Error = Unconnected;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unconnected>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unconnected>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connector = self.clone();
+        Box::pin(async move {
+            let host = uri.host().unwrap_or_default().to_owned();
+            let connected = timeout(CONNECT_TIMEOUT, connector.connect(uri)).await;
+            connected.unwrap_or_else(|_| {
+                let after = CONNECT_TIMEOUT;
+                Err(ConnectError::Timeout { host, after }.into())
+            })
+        })
+    }
+}

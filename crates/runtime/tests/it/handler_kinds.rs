@@ -1,0 +1,395 @@
+//! Every kind of handler through the whole pipeline: each comes to the same answer, whatever its code is and wherever it runs.
+
+use crate::support::tools::Dropped;
+use crate::support::{StillWorld, session_config, shared};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use windlass_runtime::declared::DeclaredHandlers;
+use windlass_runtime::direct::{DirectRequest, DirectSession, call_asking};
+use windlass_runtime::fetch::{FetchLimits, SystemResolver};
+use windlass_runtime::worker::WorkerLimits;
+use windlass_session::model::IncomingCall;
+use windlass_tool::artifact::Loaders;
+use windlass_tool::compile::{Source, compile};
+use windlass_tool::envelope::ToolResponse;
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Success};
+use windlass_tool::handler_file::Permissions;
+use windlass_tool::id::{ClientId, ToolId};
+use windlass_tool::kind::Mode;
+use windlass_tool::registry::Registry;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Rust,
+    Http,
+    Webhook,
+    Process,
+}
+
+const KINDS: [Kind; 4] = [Kind::Rust, Kind::Http, Kind::Webhook, Kind::Process];
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// A tool's code, whichever it is: it says its `text` again, but for `conflict`, `crash` and `hang`, and counts its runs.
+struct Backend {
+    kind: Kind,
+    folder: tempfile::TempDir,
+    runs: Arc<AtomicUsize>,
+    dropped: Dropped,
+    port: u16,
+}
+
+struct InRust(Arc<AtomicUsize>, Dropped);
+
+impl Handler for InRust {
+    fn execute(&self, invocation: Invocation) -> Execution {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let text = invocation.arguments.get("text").unwrap_or_default();
+        match text.as_str() {
+            Some("conflict") => Execution::Ready(Err(Failure::new(FailureKind::Conflict, "taken"))),
+            Some("crash") => panic!("it crashes"),
+            Some("hang") => self.1.never(),
+            _ => Execution::Ready(Ok(Success::new(json!({ "said": text })))),
+        }
+    }
+}
+
+/// A web service; for a webhook it speaks ToolResponses.
+async fn serve(mut stream: TcpStream, kind: Kind, runs: Arc<AtomicUsize>, gone: Dropped) {
+    let mut read = Vec::new();
+    let text = loop {
+        if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
+            return;
+        }
+        let whole = String::from_utf8_lossy(&read).into_owned();
+        let Some((_, body)) = whole.split_once("\r\n\r\n") else {
+            continue;
+        };
+        if let Ok(body) = serde_json::from_str::<Value>(body) {
+            let args = if kind == Kind::Webhook {
+                &body["args"]
+            } else {
+                &body
+            };
+            break args["text"].as_str().unwrap_or_default().to_owned();
+        }
+    };
+    runs.fetch_add(1, Ordering::SeqCst);
+    let (status, body) = match (text.as_str(), kind) {
+        ("hang", _) => {
+            let _ = stream.read(&mut [0; 1]).await;
+            drop(gone.never());
+            return;
+        }
+        ("crash", _) => return,
+        ("conflict", Kind::Webhook) => (
+            200,
+            json!({"ok": false, "error": {"type": "CONFLICT", "message": "taken"}}),
+        ),
+        ("conflict", _) => (409, json!({"message": "taken"})),
+        (text, Kind::Webhook) => (200, json!({"ok": true, "data": {"said": text}})),
+        (text, _) => (200, json!({ "said": text })),
+    };
+    let body = body.to_string();
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+}
+
+impl Backend {
+    async fn new(kind: Kind) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (runs, dropped) = (Arc::<AtomicUsize>::default(), Dropped::default());
+        let (counted, gone) = (runs.clone(), dropped.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, kind, counted.clone(), gone.clone()));
+            }
+        });
+        Self {
+            kind,
+            folder: tempfile::tempdir().unwrap(),
+            runs,
+            dropped,
+            port,
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn logged(&self, word: &str) -> usize {
+        let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+        log.lines().filter(|line| *line == word).count()
+    }
+
+    fn runs(&self) -> usize {
+        match self.kind {
+            Kind::Process => self.logged("run"),
+            Kind::Rust | Kind::Http | Kind::Webhook => self.runs.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Runs that learnt that nobody waits for them.
+    fn ended_early(&self) -> usize {
+        match self.kind {
+            Kind::Process => self.logged("cancel"),
+            Kind::Rust | Kind::Http | Kind::Webhook => self.dropped.count(),
+        }
+    }
+
+    fn file(&self) -> Option<Value> {
+        let url = format!("http://127.0.0.1:{}/", self.port);
+        let script = format!(
+            r#"while read -r line; do id=${{line#*\"id\":}}; id=${{id%%,*}}; case $line in
+                *cancel*) echo cancel >> '{0}'; continue;; esac
+                echo run >> '{0}'; case $line in
+                *'"hang"'*) ;;
+                *'"crash"'*) exit 1;;
+                *'"conflict"'*) printf '{{"id":%s,"result":{{"ok":false,"error":{{"type":"CONFLICT","message":"taken"}}}}}}\n' $id;;
+                *) printf '{{"id":%s,"result":{{"ok":true,"data":{{"said":"tea"}}}}}}\n' $id;; esac; done"#,
+            self.log().display()
+        );
+        match self.kind {
+            Kind::Rust => None,
+            Kind::Http => Some(json!({
+                "kind": "http", "method": "POST", "url": url, "body": {"text": "{text}"}
+            })),
+            Kind::Webhook => {
+                Some(json!({"kind": "webhook", "url": url, "secret": "{secret:HOOK}"}))
+            }
+            Kind::Process => Some(json!({"kind": "process", "command": ["sh", "-c", script]})),
+        }
+    }
+
+    fn registry(&self, changes: &Value) -> Arc<Registry> {
+        let mut schema = json!({
+            "toolId": "say", "version": "1.0.0", "description": "Says it.", "category": "utility",
+            "sideEffects": "none", "idempotent": true, "requiresConfirmation": false,
+            "allowedModes": ["text"], "latencyBudgetMs": 100, "timeoutMs": 5_000,
+            "parameters": {"type": "object", "additionalProperties": false, "required": ["text"],
+                "properties": {"text": {"type": "string", "enum": ["tea", "conflict", "crash", "hang"]}}}
+        });
+        for (name, value) in changes.as_object().unwrap() {
+            schema[name] = value.clone();
+        }
+        let tools = self.folder.path().join("tools");
+        let directory = tools.join("say");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("schema.json"), schema.to_string()).unwrap();
+        std::fs::write(directory.join("guide.md"), "# Say\n\nSays it.\n").unwrap();
+        if let Some(file) = self.file() {
+            std::fs::write(directory.join("handler.json"), file.to_string()).unwrap();
+        }
+        let id = ToolId::parse("say").unwrap();
+        let artifact = self.folder.path().join("tool_registry.json");
+        let compilation = compile(&Source {
+            tools: &tools,
+            artifact: &artifact,
+            builtin: &BTreeMap::from([(id.clone(), None)]),
+            build_timestamp: "2026-11-20T12:00:00Z",
+            vocabularies: &BTreeMap::new(),
+            permissions: &Permissions {
+                processes: true,
+                secrets: BTreeSet::from(["HOOK".to_owned()]),
+            },
+        });
+        let compiled = compilation.artifact;
+        let compiled = compiled.unwrap_or_else(|| panic!("{:?}", compilation.problems));
+        let declared = DeclaredHandlers {
+            folder: self.folder.path().to_path_buf(),
+            processes: true,
+            secrets: BTreeMap::from([("HOOK".to_owned(), SECRET.to_owned().into())]),
+            unlogged: Vec::new(),
+            fetch: FetchLimits {
+                timeout: Duration::from_secs(10),
+                body_bytes_max: 1_000,
+            },
+            worker: WorkerLimits::default(),
+            resolver: Arc::new(SystemResolver),
+        };
+        let loaders = Loaders {
+            scripts: None,
+            files: Some(&declared),
+        };
+        let rust: Arc<dyn Handler> = Arc::new(InRust(self.runs.clone(), self.dropped.clone()));
+        let handlers = BTreeMap::from([(id, rust)]);
+        let registry = compiled.into_registry(&handlers, loaders, &BTreeMap::new());
+        Arc::new(registry.unwrap())
+    }
+
+    fn request(&self, mode: Mode, changes: &Value) -> DirectRequest {
+        DirectRequest {
+            session: session_config(mode, self.registry(changes)),
+            client_id: ClientId::new("shell"),
+            world: Arc::new(StillWorld),
+            shared: shared(Vec::new()),
+        }
+    }
+}
+
+fn say(id: &str, text: &str) -> IncomingCall {
+    IncomingCall {
+        id: Some(id.into()),
+        name: Some("say".into()),
+        arguments: Ok(serde_json::from_value(json!({ "text": text })).unwrap()),
+    }
+}
+
+/// The data, or the type of error.
+fn shown(response: &ToolResponse) -> String {
+    let form = serde_json::to_value(response).unwrap();
+    match form["error"]["type"].as_str() {
+        Some(error) => error.to_owned(),
+        None => form["data"].to_string(),
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_handler_comes_to_the_same() {
+    let writes = json!({"sideEffects": "writes"});
+    let quick = json!({"timeoutMs": 1_000});
+    let quick_writes = json!({"sideEffects": "writes", "timeoutMs": 1_000});
+    for kind in KINDS {
+        // No one who reads an INTERNAL could do anything about it; a service that hangs up may answer the next time.
+        let crashed = match kind {
+            Kind::Rust | Kind::Process => "INTERNAL",
+            Kind::Http | Kind::Webhook => "TRANSIENT",
+        };
+        for (name, mode, changes, text, expected, runs) in [
+            (
+                "success",
+                Mode::Text,
+                &json!({}),
+                "tea",
+                "{\"said\":\"tea\"}",
+                1,
+            ),
+            (
+                "validation",
+                Mode::Text,
+                &json!({}),
+                "coffee",
+                "VALIDATION",
+                0,
+            ),
+            ("mode", Mode::Voice, &json!({}), "tea", "MODE_RESTRICTED", 0),
+            ("failure", Mode::Text, &json!({}), "conflict", "CONFLICT", 1),
+            (
+                "failed change",
+                Mode::Text,
+                &writes,
+                "conflict",
+                "CONFLICT",
+                1,
+            ),
+            ("timeout", Mode::Text, &quick, "hang", "TRANSIENT", 1),
+            (
+                "change that times out",
+                Mode::Text,
+                &quick_writes,
+                "hang",
+                "OUTCOME_UNKNOWN",
+                1,
+            ),
+            (
+                "crash",
+                Mode::Text,
+                &json!({"idempotent": false}),
+                "crash",
+                crashed,
+                1,
+            ),
+            (
+                "crashed change",
+                Mode::Text,
+                &writes,
+                "crash",
+                "OUTCOME_UNKNOWN",
+                1,
+            ),
+        ] {
+            let backend = Backend::new(kind).await;
+            let mut request = backend.request(mode, changes);
+            // One attempt, so that runs can be counted.
+            let mut limits = (*request.session.limits).clone();
+            limits.turn.retries_max = 0;
+            request.session.limits = Arc::new(limits);
+            let mut session = DirectSession::begin(request);
+            session.user_says("say it");
+            let response = session.call(say("call-00001", text)).await;
+            assert_eq!(shown(&response), expected, "{kind:?}, {name}: {response:?}");
+            assert_eq!(backend.runs(), runs, "{kind:?}, {name}");
+            drop(session);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_made_once_however_often_it_is_asked_for() {
+    for kind in KINDS {
+        let backend = Backend::new(kind).await;
+        let changes = json!({"sideEffects": "writes"});
+        let mut session = DirectSession::begin(backend.request(Mode::Text, &changes));
+        session.user_says("say it");
+        let first = session.call(say("call-00001", "tea")).await;
+        let second = session.call(say("call-00002", "tea")).await;
+        assert_eq!(shown(&first), "{\"said\":\"tea\"}", "{kind:?}");
+        assert!(second.is_ok(), "{kind:?}: {second:?}");
+        assert_eq!(backend.runs(), 1, "{kind:?}");
+        session.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_needs_consent_runs_when_the_user_approves() {
+    for kind in KINDS {
+        let changes = json!({"sideEffects": "writes", "requiresConfirmation": true});
+        for (approves, expected, runs) in [
+            (true, "{\"said\":\"tea\"}", 1),
+            (false, "CONFIRMATION_DECLINED", 0),
+        ] {
+            let backend = Backend::new(kind).await;
+            let request = backend.request(Mode::Text, &changes);
+            let response = call_asking(request, say("call-00001", "tea"), &|_| approves).await;
+            assert_eq!(shown(&response), expected, "{kind:?}");
+            assert_eq!(backend.runs(), runs, "{kind:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_taken_back_ends_wherever_it_runs() {
+    for kind in KINDS {
+        let backend = Backend::new(kind).await;
+        let request = backend.request(Mode::Text, &json!({}));
+        // With the last of the tools its process would be ended, and could not say what it was told.
+        let _tools = request.session.registry.clone();
+        let mut session = DirectSession::begin(request);
+        session.user_says("say it");
+        {
+            let call = session.call(say("call-00001", "hang"));
+            tokio::pin!(call);
+            while backend.runs() == 0 {
+                tokio::select! {
+                    response = &mut call => panic!("{kind:?}: {response:?}"),
+                    () = tokio::time::sleep(Duration::from_millis(5)) => {}
+                }
+            }
+        }
+        session.end().await;
+        while backend.ended_early() == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What the answer of a web service, or its silence, says of a call. Knows no connection.
+
+use super::HttpTemplate;
+use crate::error::FailureKind;
+use crate::handler::{FetchError, Finding, HandlerResult, HttpAnswer, Report, Success};
+use serde_json::Value;
+
+/// Characters of a service's own words about an error.
+const WORDS_CHARACTERS_MAX: usize = 300;
+/// Members in which services say what is wrong.
+const WORDS: [&str; 6] = [
+    "message",
+    "error",
+    "detail",
+    "error_description",
+    "title",
+    "description",
+];
+
+/// An answer, and how its template reads it.
+#[derive(Clone, Copy)]
+pub struct Answered<'a> {
+    pub template: &'a HttpTemplate,
+    pub answer: &'a HttpAnswer,
+}
+
+impl Answered<'_> {
+    /// What the call came to.
+    pub fn result(&self) -> HandlerResult {
+        match self.answer.status {
+            200..=299 => Ok(self.data().map_or_else(Success::default, Success::new)),
+            status => Err(self.failure(status).into()),
+        }
+    }
+
+    /// What became of the effect that was asked about.
+    pub fn finding(&self) -> Finding {
+        match self.answer.status {
+            200..=299 => match (self.template.result.is_some(), self.data()) {
+                // What was pointed at is not there: a search that found nothing.
+                (true, None | Some(Value::Null)) => Finding::NotHappened,
+                (_, data) => {
+                    let success = data.map_or_else(Success::default, Success::new);
+                    Finding::Happened(Box::new(success))
+                }
+            },
+            404 | 410 => Finding::NotHappened,
+            _ => Finding::Unknown,
+        }
+    }
+
+    fn data(&self) -> Option<Value> {
+        let body = self.body()?;
+        match &self.template.result {
+            Some(pointer) => body.pointer(pointer).cloned(),
+            None => Some(body),
+        }
+    }
+
+    fn body(&self) -> Option<Value> {
+        body_of(self.answer)
+    }
+
+    fn failure(&self, status: u16) -> Report {
+        let errors = &self.template.errors;
+        let named = errors
+            .get(&status.to_string())
+            .or_else(|| errors.get(&format!("{}xx", status / 100)));
+        let kind = named.copied().unwrap_or_else(|| kind_of(status));
+        report(kind, self.answer)
+    }
+}
+
+/// What an answer that is no success says of a call, where nothing else is declared.
+pub fn status_failure(answer: &HttpAnswer) -> Report {
+    report(kind_of(answer.status), answer)
+}
+
+fn report(kind: FailureKind, answer: &HttpAnswer) -> Report {
+    let mut report = Report::new(kind, message(answer));
+    if kind == FailureKind::RateLimit || answer.status == 503 {
+        let seconds = answer.header("retry-after");
+        let seconds = seconds.and_then(|text| text.trim().parse::<u64>().ok());
+        report.retry_after_ms = seconds.map(|seconds| seconds.saturating_mul(1_000));
+    }
+    report
+}
+
+fn kind_of(status: u16) -> FailureKind {
+    match status {
+        400 | 422 => FailureKind::Validation,
+        401 | 403 => FailureKind::Auth,
+        404 => FailureKind::NotFound,
+        409 => FailureKind::Conflict,
+        429 => FailureKind::RateLimit,
+        500.. => FailureKind::Transient,
+        _ => FailureKind::Permanent,
+    }
+}
+
+/// The body as JSON, where it is JSON, else as text; `None` of an empty one.
+fn body_of(answer: &HttpAnswer) -> Option<Value> {
+    let body = &answer.body;
+    if body.trim_ascii().is_empty() {
+        return None;
+    }
+    let read = serde_json::from_slice(body);
+    Some(read.unwrap_or_else(|_| String::from_utf8_lossy(body).into_owned().into()))
+}
+
+fn message(answer: &HttpAnswer) -> String {
+    let status = answer.status;
+    match body_of(answer).as_ref().and_then(words) {
+        Some(words) => {
+            let words: String = words.chars().take(WORDS_CHARACTERS_MAX).collect();
+            format!("the service answered {status}: {words}")
+        }
+        None => format!("the service answered {status}"),
+    }
+}
+
+/// What a service says about an error, where it says it as most do.
+fn words(body: &Value) -> Option<&str> {
+    let object = body.as_object()?;
+    WORDS.iter().find_map(|name| match object.get(*name)? {
+        Value::String(text) => Some(text.as_str()),
+        inner @ Value::Object(_) => words(inner),
+        _ => None,
+    })
+}
+
+/// What a call came to that has no answer. Of a request that may have arrived, nobody knows what became.
+pub fn unanswered(error: &FetchError) -> Report {
+    let (message, was_sent) = match error {
+        FetchError::Refused(_) => ("the request was not allowed", false),
+        FetchError::Unreachable(_) => ("the service cannot be reached", false),
+        FetchError::Unanswered(_) => ("the service did not answer", true),
+    };
+    let kind = match error {
+        FetchError::Refused(_) => FailureKind::Permanent,
+        FetchError::Unreachable(_) | FetchError::Unanswered(_) => FailureKind::Transient,
+    };
+    Report {
+        partial_side_effects: (!was_sent).then_some(false),
+        ..Report::new(kind, message)
+    }
+}
