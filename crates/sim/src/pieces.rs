@@ -3,20 +3,31 @@
 /// The most words in one piece of transcription.
 const WORDS_PER_PIECE: usize = 3;
 
-/// Pieces of one to three words, each after the first with its leading space, as the service cuts them.
+/// Pieces of one to three words, each with the space before it as it was written: they add up to the text, but for the space
+/// behind it.
 pub(crate) fn split(text: &str) -> Vec<String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut words = words(text.trim_end());
     let mut pieces = Vec::new();
-    let mut rest = &words[..];
-    while !rest.is_empty() {
+    while !words.is_empty() {
         // Lengths 1, 2, 3, 1, … so that a listener sees pieces of every size.
-        let length = (pieces.len() % WORDS_PER_PIECE + 1).min(rest.len());
-        let (taken, tail) = rest.split_at(length);
-        let lead = if pieces.is_empty() { "" } else { " " };
-        pieces.push(format!("{lead}{}", taken.join(" ")));
-        rest = tail;
+        let length = (pieces.len() % WORDS_PER_PIECE + 1).min(words.len());
+        pieces.push(words.drain(..length).collect());
     }
     pieces
+}
+
+/// Each word with the space before it.
+fn words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let begin = rest.len() - rest.trim_start().len();
+        let length = rest[begin..].find(char::is_whitespace);
+        let (word, tail) = rest.split_at(length.map_or(rest.len(), |length| begin + length));
+        words.push(word);
+        rest = tail;
+    }
+    words
 }
 
 #[cfg(test)]
@@ -30,6 +41,7 @@ mod tests {
             "Yes.",
             "one two three four five six seven eight",
             "I have recorded 5.",
+            "A list:\n\n- one two\n- three  four\n\tfive",
         ] {
             assert_eq!(split(text).concat(), text);
         }

@@ -33,6 +33,10 @@ pub struct Settings {
     pub cancelled_response: Reaction,
     /// The close code for a resumption handle that does not exist.
     pub unknown_handle_code: u16,
+    /// Whether every handle is refused with 1007, as the service now and then does.
+    pub refuse_resumption: bool,
+    /// After how long a connection of Gemini Live is closed with 1011; the service was seen to do so at 58:00.
+    pub session_seconds: u64,
     /// Whether a model without it refuses `scheduling` in a result.
     pub refuse_scheduling: bool,
 }
@@ -48,6 +52,8 @@ impl Default for Settings {
             unknown_response: Reaction::Close,
             cancelled_response: Reaction::Ignore,
             unknown_handle_code: 1008,
+            refuse_resumption: false,
+            session_seconds: 58 * 60,
             refuse_scheduling: true,
         }
     }

@@ -208,7 +208,8 @@ impl Session {
             }
             Action::GoAwayMs(length) => {
                 context.send(frames::go_away(length));
-                self.ends_at = Some(context.now + Duration::from_millis(length));
+                let announced = context.now + Duration::from_millis(length);
+                self.ends_at = Some(self.ends_at.map_or(announced, |end| end.min(announced)));
             }
             Action::Close(closing) => {
                 self.close(context, closing.code, closing.reason);

@@ -224,6 +224,9 @@ fn set_up(
         .as_ref()
         .and_then(|resumption| resumption.handle.clone());
     let resumed = handle.is_some();
+    if resumed && context.shared.settings.refuse_resumption {
+        return Err(Refusal::invalid_argument());
+    }
     let sessions = &mut context.shared.sessions;
     let (stored_as, memory) = match (&setup.resumption, handle) {
         (None, _) => (None, Memory::default()),

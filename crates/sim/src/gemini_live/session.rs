@@ -14,6 +14,7 @@ use super::turn::Turn;
 use crate::runner::Output;
 use crate::script::When;
 use serde_json::{Map, Value};
+use std::time::Duration;
 use windlass_session::time::Timestamp;
 
 #[derive(Debug)]
@@ -58,6 +59,8 @@ impl Session {
 
     /// The setup was accepted.
     pub(crate) fn begin(&mut self, context: &mut Context<'_>, resumed: bool) {
+        let seconds = context.shared.settings.session_seconds;
+        self.ends_at = Some(context.now + Duration::from_secs(seconds));
         self.offer_handle(context);
         let occasion = if resumed { When::Resumed } else { When::Setup };
         let exchanges = context.shared.exchanges();

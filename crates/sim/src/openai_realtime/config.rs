@@ -189,9 +189,20 @@ impl Config {
     }
 }
 
+/// As over Chat Completions.
+const TOOLS_MAX: usize = 128;
+
 fn check_tools(tools: Option<&Value>) -> Result<(), Refusal> {
-    let tools = tools.and_then(Value::as_array).into_iter().flatten();
-    for (index, tool) in tools.enumerate() {
+    let tools = tools.and_then(Value::as_array);
+    if tools.is_some_and(|tools| tools.len() > TOOLS_MAX) {
+        let message = "Invalid 'session.tools': array too long.";
+        return Err(Refusal::new(
+            "array_above_max_length",
+            "session.tools",
+            message,
+        ));
+    }
+    for (index, tool) in tools.into_iter().flatten().enumerate() {
         let place = |key: &str| format!("session.tools[{index}].{key}");
         for key in tool.as_object().into_iter().flat_map(Map::keys) {
             if !TOOL_KEYS.contains(&key.as_str()) {

@@ -164,7 +164,7 @@ fn read_tools(tools: &Value) -> Vec<Declaration> {
     functions
         .flatten()
         .map(|function| {
-            let schema = function.get("parametersJsonSchema");
+            let schema = field(function, "parametersJsonSchema", "parameters_json_schema");
             let parameters = schema.or_else(|| function.get("parameters"));
             Declaration {
                 name: function["name"].as_str().unwrap_or_default().to_owned(),

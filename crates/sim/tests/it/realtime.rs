@@ -194,6 +194,11 @@ fn a_change_is_shown_in_full_or_refused_as_a_whole() {
             "session.tools[0].strict",
         ),
         (
+            json!({"type": "realtime", "tools": (0..129).map(|number| json!({"type": "function", "name": format!("f{number}")})).collect::<Vec<_>>()}),
+            "array_above_max_length",
+            "session.tools",
+        ),
+        (
             json!({"type": "realtime", "audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}}),
             "invalid_value",
             "session.audio.input.format.rate",

@@ -168,3 +168,22 @@ fn a_call_of_the_old_connection_is_unknown_to_the_new_one() {
         ["closed 1008 Requested entity was not found."]
     );
 }
+
+#[test]
+fn a_connection_is_closed_at_58_minutes_and_its_session_may_be_refused() {
+    let mut dialogue = begun(SCRIPT);
+    dialogue.lines.clear();
+    dialogue.act(&Do::WaitMs(58 * 60_000 - 1_000));
+    assert_eq!(dialogue.lines.len(), 0, "{:?}", dialogue.lines);
+    dialogue.act(&Do::WaitMs(1_000));
+    let closed = "closed 1011 Deadline expired before operation could complete.";
+    assert_eq!(dialogue.lines, [closed]);
+    let script = SCRIPT.replace("speed: 0", "speed: 0, refuse_resumption: true");
+    let mut dialogue = begun(&script);
+    dialogue.act(&Do::Hang);
+    let handle = dialogue.handles.last().unwrap().clone();
+    dialogue.reconnect(&gemini()).unwrap();
+    dialogue.act(&setup(LIVE, Some(&handle)));
+    let refused = "closed 1007 Request contains an invalid argument.";
+    assert_eq!(dialogue.lines, [refused]);
+}
